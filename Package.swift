@@ -1,0 +1,68 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let package = Package(
+    name: "anabranch",
+    products: [
+        .library(name: "AnabranchCore", targets: ["AnabranchCore"]),
+        .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
+        .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
+        .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
+        .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
+        .executable(name: "anabranch", targets: ["anabranch"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        .systemLibrary(name: "CZlib"),
+        .systemLibrary(name: "CZstd"),
+        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchSQLite",
+            dependencies: ["AnabranchHistory", .product(name: "GRDB", package: "GRDB.swift")]),
+        .target(
+            name: "AnabranchServer",
+            dependencies: [
+                "AnabranchProtocol", "AnabranchHistory",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        .executableTarget(
+            name: "anabranch",
+            dependencies: [
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "CZstd",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore"]),
+        .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchProtocol"]),
+        .testTarget(name: "AnabranchHistoryTests", dependencies: ["AnabranchHistory", "AnabranchSQLite"]),
+        .testTarget(
+            name: "AnabranchServerTests",
+            dependencies: [
+                "AnabranchServer", "AnabranchSQLite",
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+        .testTarget(name: "CommandTests", dependencies: ["anabranch"]),
+        .testTarget(name: "RepositoryTests"),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,137 @@
+/// Checked reads over the bytes of one changeset: nothing is read beyond the end, and integers never overflow
+/// (`Spec/Changeset.md`, sections 2 to 4).
+struct ByteReader {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private(set) var offset = 0
+    /// False as soon as something was read that the encoder would write otherwise.
+    var isCanonical = true
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    @inline(__always) var isAtEnd: Bool { offset == bytes.count }
+    @inline(__always) var remaining: Int { bytes.count - offset }
+
+    // MARK: Integers
+
+    /// Reads the shared form: the magnitude and whether the sign bit is set.
+    @inline(__always)
+    private mutating func magnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
+        if offset < bytes.count, bytes[offset] < 0x80 {
+            let byte = bytes[offset]
+            offset += 1
+            return (UInt64(byte & 0x3F), byte & 0x40 != 0)
+        }
+        return try longMagnitude(bits: bits)
+    }
+
+    private mutating func longMagnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
+        let start = offset
+        let longest = (bits + 7) / 7
+        let top = UInt64.max >> UInt64(64 - bits)
+        var value: UInt64 = 0
+        var previous: UInt8 = 0
+        var shift: UInt64 = 0
+        for position in 0..<longest {
+            guard offset < bytes.count else {
+                throw ChangesetError(.r1, at: start, "the input ends inside an integer")
+            }
+            let byte = bytes[offset]
+            offset += 1
+            if byte & 0x80 != 0 {
+                value |= UInt64(byte & 0x7F) << shift
+                previous = byte & 0x7F
+                shift += 7
+                continue
+            }
+            let part = UInt64(byte & 0x3F)
+            guard part <= top >> shift else { throw ChangesetError(.r1, at: start, "integer too large") }
+            if position > 0, part == 0, previous <= 0x3F { isCanonical = false }
+            return (value | part << shift, byte & 0x40 != 0)
+        }
+        throw ChangesetError(.r1, at: start, "integer too long")
+    }
+
+    @inline(__always)
+    private mutating func unsigned(bits: Int) throws(ChangesetError) -> UInt64 {
+        let start = offset
+        let (magnitude, isNegative) = try magnitude(bits: bits)
+        if isNegative { throw negativeUnsigned(magnitude, at: start) }
+        return magnitude
+    }
+
+    private func negativeUnsigned(_ magnitude: UInt64, at start: Int) -> ChangesetError {
+        ChangesetError(magnitude == 0 ? .r1 : .s7, at: start, "negative number where none is allowed")
+    }
+
+    @inline(__always)
+    private mutating func signed(bits: Int) throws(ChangesetError) -> Int64 {
+        let (magnitude, isNegative) = try magnitude(bits: bits)
+        return Int64(bitPattern: isNegative ? ~magnitude : magnitude)
+    }
+
+    @inline(__always) mutating func u8() throws(ChangesetError) -> UInt8 { UInt8(try unsigned(bits: 8)) }
+    @inline(__always) mutating func u32() throws(ChangesetError) -> UInt32 { UInt32(try unsigned(bits: 32)) }
+    @inline(__always) mutating func u64() throws(ChangesetError) -> UInt64 { try unsigned(bits: 64) }
+    @inline(__always) mutating func i32() throws(ChangesetError) -> Int32 { Int32(try signed(bits: 31)) }
+    @inline(__always) mutating func i64() throws(ChangesetError) -> Int64 { try signed(bits: 63) }
+
+    @inline(__always)
+    mutating func bool() throws(ChangesetError) -> Bool {
+        let value = try u8()
+        if value > 1 { isCanonical = false }
+        return value != 0
+    }
+
+    /// The coefficient of a Decimal: the same shape without a sign bit, at most 17 bytes (section 2.1).
+    mutating func coefficient() throws(ChangesetError) -> (low: UInt64, high: UInt64) {
+        let start = offset
+        var low: UInt64 = 0
+        var high: UInt64 = 0
+        for position in 0..<17 {
+            guard offset < bytes.count else {
+                throw ChangesetError(.r2, at: start, "the input ends inside a decimal coefficient")
+            }
+            let byte = bytes[offset]
+            offset += 1
+            let shift = 7 * position
+            let part = UInt64(byte & 0x7F)
+            if shift < 64 { low |= part << UInt64(shift) }
+            if shift > 57 { high |= shift < 64 ? part >> UInt64(64 - shift) : part << UInt64(shift - 64) }
+            if byte & 0x80 == 0 {
+                guard high >> 49 == 0 else {
+                    throw ChangesetError(.s6, at: start, "decimal coefficient above 113 bits")
+                }
+                if byte > 0x3F { isCanonical = false }
+                if position > 0, byte == 0, bytes[offset - 2] & 0x7F <= 0x3F { isCanonical = false }
+                return (low, high)
+            }
+        }
+        throw ChangesetError(.r2, at: start, "decimal coefficient too long")
+    }
+
+    // MARK: Raw bytes
+
+    /// Steps over a counted run of bytes and returns where it stands.
+    @inline(__always)
+    mutating func counted(atMost limit: UInt64) throws(ChangesetError) -> Range<Int> {
+        let start = offset
+        let count = try u64()
+        guard count <= limit else { throw ChangesetError(.r9, at: start, "string of \(count) bytes") }
+        guard count <= UInt64(remaining) else { throw truncated(at: start) }
+        offset += Int(count)
+        return offset - Int(count)..<offset
+    }
+
+    /// Reads up to eight raw bytes, the first one lowest.
+    mutating func littleEndian(_ count: Int) throws(ChangesetError) -> UInt64 {
+        guard count <= remaining else { throw truncated(at: offset) }
+        var value: UInt64 = 0
+        for position in 0..<count { value |= UInt64(bytes[offset + position]) << UInt64(8 * position) }
+        offset += count
+        return value
+    }
+
+    private func truncated(at offset: Int) -> ChangesetError {
+        ChangesetError(.r3, at: offset, "the input ends inside a value")
+    }
+}

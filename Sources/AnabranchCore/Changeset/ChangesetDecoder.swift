@@ -1,0 +1,348 @@
+// The decoder: one method a line of the grammar of `Spec/Changeset.md`, section 1, in the order of that grammar.
+// It raises R1–R17, and S1–S8 where the reference would wrap, truncate or abort.
+
+extension ChangesetPool {
+    /// Decodes a changeset and adds it to the pool.
+    ///
+    /// - Parameters:
+    ///   - version: The version that the changeset produced where it comes from; it orders the minor side of a merge.
+    ///   - tag: When and where it was made.
+    /// - Returns: The index of the new changeset.
+    /// - Throws: `ChangesetError`; the pool is then as it was before.
+    @discardableResult
+    public mutating func decode(
+        _ changeset: [UInt8], version: UInt64, tag: OriginTag
+    ) throws(ChangesetError) -> Int {
+        let before = Mark(of: self)
+        guard bytes.count + changeset.count < Int(UInt32.max) else {
+            throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
+        }
+        bytes.append(contentsOf: changeset)
+        do {
+            let isCanonical = try changeset.withUnsafeBufferPointer { input throws(ChangesetError) in
+                var decoder = ItemDecoder(reader: ByteReader(input), owner: headers.count, start: before)
+                while !decoder.reader.isAtEnd { try decoder.item(into: &self) }
+                return decoder.isCanonical
+            }
+            let decoded = before.instructions..<instructions.count
+            headers.append(
+                Header(
+                    version: version, tag: tag, bytes: before.bytes..<bytes.count,
+                    strings: before.strings..<strings.count, instructions: decoded, liveCount: decoded.count,
+                    isCanonical: isCanonical && (!decoded.isEmpty || changeset.isEmpty)))
+        } catch {
+            truncate(to: before)
+            throw error
+        }
+        return headers.count - 1
+    }
+
+    /// The sizes of a pool's arrays, to go back to.
+    struct Mark {
+        var bytes: Int
+        var names: Int
+        var objects: Int
+        var strings: Int
+        var instructions: Int
+        var elements: Int
+
+        init(of pool: ChangesetPool) {
+            bytes = pool.bytes.count
+            names = pool.names.count
+            objects = pool.objects.count
+            strings = pool.strings.count
+            instructions = pool.instructions.count
+            elements = pool.elements.count
+        }
+    }
+
+    private mutating func truncate(to mark: Mark) {
+        objects.truncate(to: mark.objects)
+        names.truncate(to: mark.names)
+        bytes.removeLast(bytes.count - mark.bytes)
+        strings.removeLast(strings.count - mark.strings)
+        instructions.removeLast(instructions.count - mark.instructions)
+        elements.removeLast(elements.count - mark.elements)
+    }
+}
+
+private struct ItemDecoder {
+    static let internOpcode: UInt64 = 63
+    static let stringBytesMax: UInt64 = 16_777_199
+
+    var reader: ByteReader
+    let owner: Int
+    let start: ChangesetPool.Mark
+    /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
+    private var bufferOffset: UInt64 = 0
+    private var hasInstruction = false
+    private var isStringsFirst = true
+
+    init(reader: ByteReader, owner: Int, start: ChangesetPool.Mark) {
+        self.reader = reader
+        self.owner = owner
+        self.start = start
+    }
+
+    var isCanonical: Bool { reader.isCanonical && isStringsFirst }
+
+    // MARK: changeset := item*; item := intern | instruction
+
+    mutating func item(into pool: inout ChangesetPool) throws(ChangesetError) {
+        let offset = reader.offset
+        let opcode = try reader.u64()
+        if opcode == Self.internOpcode { return try intern(into: &pool, at: offset) }
+        guard let kind = InstructionKind(rawValue: UInt8(truncatingIfNeeded: opcode)) else {
+            throw ChangesetError(.r13, at: offset, "unknown instruction \(opcode)")
+        }
+        guard opcode <= 255 else { throw ChangesetError(.s5, at: offset, "opcode \(opcode) exceeds a byte") }
+        hasInstruction = true
+        try instruction(kind, into: &pool)
+    }
+
+    private mutating func intern(into pool: inout ChangesetPool, at offset: Int) throws(ChangesetError) {
+        let index = try reader.u32()
+        let expected = pool.strings.count - start.strings
+        guard index == expected else {
+            throw ChangesetError(.r4, at: offset, "string number \(index) where \(expected) was due")
+        }
+        let range = try reader.counted(atMost: Self.stringBytesMax)
+        bufferOffset += UInt64(range.count)
+        let place = start.bytes + range.lowerBound..<start.bytes + range.upperBound
+        let (name, isNew) = pool.names.define(place, in: pool.bytes, changeset: owner)
+        guard isNew else { throw ChangesetError(.r5, at: offset, "a string is defined twice") }
+        pool.strings.append(name)
+        if hasInstruction { isStringsFirst = false }
+    }
+
+    // MARK: instruction := u64(opcode) operands
+
+    private mutating func instruction(
+        _ kind: InstructionKind, into pool: inout ChangesetPool
+    ) throws(ChangesetError) {
+        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: pool))
+        if kind.hasPath { try pathHead(of: &result, into: &pool) }
+        switch kind {
+        case .addTable: try addTable(&result, in: pool)
+        case .eraseTable: break
+        case .createObject, .eraseObject: result.object = try key(of: result.className, in: &pool)
+        case .addColumn: try addColumn(&result, in: pool)
+        case .eraseColumn: result.field = try name(in: pool)
+        case .update:
+            try value(of: &result, in: &pool)
+            if result.isIndexed {
+                result.priorSize = try reader.u32()
+            } else if try reader.bool() {
+                result.flags.insert(.isDefault)
+            }
+        case .addInteger:
+            result.type = .int
+            result.word0 = UInt64(bitPattern: try reader.i64())
+        case .arrayInsert, .arrayMove, .arrayErase: try arrayOperands(of: &result, in: &pool)
+        case .clear: result.detail = try collection()
+        case .setInsert, .setErase: try value(of: &result, in: &pool)
+        }
+        pool.instructions.append(result)
+    }
+
+    private mutating func addTable(_ result: inout Instruction, in pool: ChangesetPool) throws(ChangesetError) {
+        let offset = reader.offset
+        let code = try reader.u8()
+        guard let tableType = TableType(rawValue: code) else {
+            throw ChangesetError(.r14, at: offset, "AddTable: unknown table type \(code)")
+        }
+        result.detail = code
+        guard tableType != .embedded else { return }
+        result.field = try name(in: pool)
+        let typeOffset = reader.offset
+        result.type = try type()
+        guard result.type.isKeyType, result.type != .null else {
+            throw ChangesetError(.r15, at: typeOffset, "AddTable: \(result.type) cannot be a primary key")
+        }
+        if try reader.bool() { result.flags.insert(.nullable) }
+    }
+
+    private mutating func addColumn(_ result: inout Instruction, in pool: ChangesetPool) throws(ChangesetError) {
+        result.field = try name(in: pool)
+        let offset = reader.offset
+        result.type = try type()
+        if try reader.bool() { result.flags.insert(.nullable) }
+        result.detail = try collection()
+        if result.type == .link { result.word0 = UInt64(try name(in: pool).rawValue) }
+        if result.collection == .dictionary {
+            result.word1 = UInt64(bitPattern: Int64(try type().rawValue))
+        }
+        guard result.type.isColumnType else {
+            throw ChangesetError(.s3, at: offset, "AddColumn: \(result.type) cannot be the type of a column")
+        }
+        guard result.type != .null || result.isNullable else {
+            throw ChangesetError(.s8, at: offset, "AddColumn: a Mixed column that is not nullable")
+        }
+    }
+
+    private mutating func arrayOperands(
+        of result: inout Instruction, in pool: inout ChangesetPool
+    ) throws(ChangesetError) {
+        guard result.isIndexed else {
+            throw ChangesetError(.r16, at: reader.offset, "\(result.kind) without an index")
+        }
+        if result.kind == .arrayInsert { try value(of: &result, in: &pool) }
+        if result.kind == .arrayMove { result.destination = try reader.u32() }
+        result.priorSize = try reader.u32()
+    }
+
+    // MARK: name := u32(index)
+
+    private mutating func name(in pool: ChangesetPool) throws(ChangesetError) -> NameID {
+        let offset = reader.offset
+        let index = Int(try reader.u32())
+        guard index < pool.strings.count - start.strings else {
+            throw ChangesetError(.r6, at: offset, "string number \(index) is not defined")
+        }
+        return pool.strings[start.strings + index]
+    }
+
+    // MARK: type := i64; collection := u8
+
+    private mutating func type() throws(ChangesetError) -> PayloadType {
+        let offset = reader.offset
+        let code = try reader.i64()
+        guard let type = PayloadType(rawValue: Int8(truncatingIfNeeded: code)) else {
+            throw ChangesetError(.r7, at: offset, "unknown data type \(code)")
+        }
+        guard Int64(type.rawValue) == code else {
+            throw ChangesetError(.s5, at: offset, "data type \(code) exceeds a byte")
+        }
+        return type
+    }
+
+    private mutating func collection() throws(ChangesetError) -> UInt8 {
+        let offset = reader.offset
+        let code = try reader.u8()
+        guard code <= CollectionType.set.rawValue else {
+            throw ChangesetError(.r8, at: offset, "unknown collection type \(code)")
+        }
+        return code
+    }
+
+    // MARK: key := type key-body
+
+    private mutating func key(
+        of className: NameID, in pool: inout ChangesetPool
+    ) throws(ChangesetError) -> ObjectNumber {
+        let offset = reader.offset
+        var key = ObjectKey(className: className, type: try type())
+        switch key.type {
+        case .null: break
+        case .int: key.word0 = UInt64(bitPattern: try reader.i64())
+        case .string: key.word0 = UInt64(try name(in: pool).rawValue)
+        case .globalKey:
+            key.word0 = try reader.u64()
+            key.word1 = try reader.u64()
+        case .objectID:
+            key.word0 = try reader.littleEndian(8)
+            key.word1 = try reader.littleEndian(4)
+        case .uuid:
+            key.word0 = try reader.littleEndian(8)
+            key.word1 = try reader.littleEndian(8)
+        default: throw ChangesetError(.r10, at: offset, "\(key.type) cannot be an object key")
+        }
+        return pool.objects.number(of: key)
+    }
+
+    // MARK: value := type value-body
+
+    private mutating func value(
+        of result: inout Instruction, in pool: inout ChangesetPool
+    ) throws(ChangesetError) {
+        let offset = reader.offset
+        result.type = try type()
+        switch result.type {
+        case .null, .erased, .list, .dictionary, .set, .objectValue: break
+        case .globalKey: throw ChangesetError(.r11, at: offset, "a GlobalKey cannot be a value")
+        case .int: result.word0 = UInt64(bitPattern: try reader.i64())
+        case .bool: result.word0 = try reader.bool() ? 1 : 0
+        case .string: try content(of: &result, atMost: Self.stringBytesMax)
+        case .binary: try content(of: &result, atMost: .max)
+        case .timestamp: try timestamp(of: &result)
+        case .float:
+            result.word0 = try reader.littleEndian(4)
+            if Float(bitPattern: UInt32(result.word0)).isNaN { pool.holdsNaN = true }
+        case .double:
+            result.word0 = try reader.littleEndian(8)
+            if Double(bitPattern: result.word0).isNaN { pool.holdsNaN = true }
+        case .decimal: try decimal(of: &result)
+        case .link:
+            let target = try name(in: pool)
+            result.word0 = UInt64(try key(of: target, in: &pool).rawValue)
+        case .objectID:
+            result.word0 = try reader.littleEndian(8)
+            result.word1 = try reader.littleEndian(4)
+        case .uuid:
+            result.word0 = try reader.littleEndian(8)
+            result.word1 = try reader.littleEndian(8)
+        }
+    }
+
+    private mutating func content(of result: inout Instruction, atMost limit: UInt64) throws(ChangesetError) {
+        let range = try reader.counted(atMost: limit)
+        result.word0 = UInt64(start.bytes + range.lowerBound) << 32 | UInt64(range.count)
+        result.word1 = bufferOffset
+        bufferOffset += UInt64(range.count)
+    }
+
+    private mutating func timestamp(of result: inout Instruction) throws(ChangesetError) {
+        let offset = reader.offset
+        let seconds = try reader.i64()
+        let nanoseconds = try reader.i64()
+        guard nanoseconds <= 0x7FFF_FFFF else { throw ChangesetError(.r12, at: offset, "timestamp out of range") }
+        guard nanoseconds >= -0x8000_0000 else { throw ChangesetError(.s2, at: offset, "timestamp out of range") }
+        let sameSign = seconds == 0 || nanoseconds == 0 || (seconds < 0) == (nanoseconds < 0)
+        guard sameSign, nanoseconds.magnitude <= 999_999_999 else {
+            throw ChangesetError(.s1, at: offset, "timestamp of \(seconds) s and \(nanoseconds) ns")
+        }
+        result.word0 = UInt64(bitPattern: seconds)
+        result.word1 = UInt64(bitPattern: nanoseconds)
+    }
+
+    private mutating func decimal(of result: inout Instruction) throws(ChangesetError) {
+        let offset = reader.offset
+        let (low, high) = try reader.coefficient()
+        let exponent = try reader.i32()
+        let sign = try reader.i32()
+        if sign != 0 && sign != 1 { reader.isCanonical = false }
+        let biased = Int64(exponent) + Int64(Decimal128.exponentBias)
+        guard 0..<(1 << 14) ~= biased else {
+            throw ChangesetError(.s6, at: offset, "decimal exponent \(exponent) out of range")
+        }
+        result.word0 = low
+        result.word1 = high | UInt64(biased) << 49 | (sign != 0 ? 1 << 63 : 0)
+    }
+
+    // MARK: path := u32(n) element{n}
+
+    private mutating func pathHead(
+        of result: inout Instruction, into pool: inout ChangesetPool
+    ) throws(ChangesetError) {
+        result.object = try key(of: result.className, in: &pool)
+        result.field = try name(in: pool)
+        let count = try reader.u32()
+        guard count > 0 else { return }
+        // Each element takes a byte or more, so the elements of a pool are fewer than its bytes, whatever the count says.
+        result.pathStart = UInt32(pool.elements.count)
+        result.pathCount = count
+        for _ in 1..<count { pool.elements.append(try element(in: pool)) }
+        result.last = try element(in: pool)
+    }
+
+    private mutating func element(in pool: ChangesetPool) throws(ChangesetError) -> PathElement {
+        let offset = reader.offset
+        let code = try reader.i64()
+        if code < 0 {
+            if code != -1 { reader.isCanonical = false }
+            return PathElement(name: try name(in: pool))
+        }
+        guard code <= UInt32.max else { throw ChangesetError(.s4, at: offset, "list index \(code) out of range") }
+        return PathElement(index: UInt32(code))
+    }
+}

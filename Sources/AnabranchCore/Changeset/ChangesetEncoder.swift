@@ -1,0 +1,193 @@
+// The encoder: the mirror of `ChangesetDecoder.swift`, in the same order (`Spec/Changeset.md`, sections 10 and 12).
+
+extension ChangesetPool {
+    /// The changeset's bytes: all its strings in order, then its live instructions; nothing if none is left.
+    ///
+    /// A changeset that no merge has touched and whose bytes were canonical keeps them.
+    public func encoded(_ changeset: Int) -> [UInt8] {
+        var encoder = ChangesetEncoder()
+        return encoder.encode(changeset, of: self)
+    }
+
+    /// As `encoded`, but written from the instructions even where the decoded bytes could be kept.
+    public func encodedAnew(_ changeset: Int) -> [UInt8] {
+        var encoder = ChangesetEncoder()
+        return encoder.encodeAnew(changeset, of: self)
+    }
+}
+
+/// Encodes changesets one after another with storage that it uses again.
+public struct ChangesetEncoder {
+    private var writer = ByteWriter()
+    /// The index of a name in the string table of the changeset at hand; what other names have means nothing.
+    private var localIndices: [UInt32] = []
+
+    public init() {}
+
+    /// The bytes of one changeset of a pool.
+    public mutating func encode(_ changeset: Int, of pool: ChangesetPool) -> [UInt8] {
+        let header = pool.headers[changeset]
+        if header.isCanonical && !header.isDirty { return Array(pool.bytes[header.bytes]) }
+        return encodeAnew(changeset, of: pool)
+    }
+
+    mutating func encodeAnew(_ changeset: Int, of pool: ChangesetPool) -> [UInt8] {
+        let header = pool.headers[changeset]
+        if header.liveCount == 0 { return [] }
+        writer.reserve(header.bytes.count + header.bytes.count / 8 + 16)
+        intern(pool.stringTable(of: changeset), of: pool)
+        if pool.additions.isEmpty {
+            for index in header.instructions where !pool.instructions[index].isDiscarded {
+                instruction(pool.instructions[index], of: pool)
+            }
+        } else {
+            for index in pool.instructionIndices(of: changeset) { instruction(pool.instructions[index], of: pool) }
+        }
+        return writer.take()
+    }
+
+    // MARK: intern := u64(63) u32(index) string
+
+    private mutating func intern(_ strings: ArraySlice<NameID>, of pool: ChangesetPool) {
+        if localIndices.count < pool.names.count {
+            localIndices += repeatElement(0, count: pool.names.count - localIndices.count)
+        }
+        for (index, name) in strings.enumerated() {
+            localIndices[Int(name.rawValue)] = UInt32(truncatingIfNeeded: index)
+            writer.write(small: 63)
+            writer.write(UInt32(truncatingIfNeeded: index))
+            writer.write(counted: pool.bytes(of: name))
+        }
+    }
+
+    // MARK: instruction := u64(opcode) operands
+
+    private mutating func instruction(_ instruction: Instruction, of pool: ChangesetPool) {
+        writer.write(small: instruction.kind.rawValue)
+        name(instruction.className)
+        if instruction.kind.hasPath { pathHead(instruction, of: pool) }
+        switch instruction.kind {
+        case .addTable: addTable(instruction)
+        case .eraseTable: break
+        case .createObject, .eraseObject: key(pool.objects.keys[Int(instruction.object.rawValue)])
+        case .addColumn: addColumn(instruction)
+        case .eraseColumn: name(instruction.field)
+        case .update:
+            value(instruction, of: pool)
+            if instruction.isIndexed {
+                writer.write(instruction.priorSize)
+            } else {
+                writer.write(instruction.isDefault)
+            }
+        case .addInteger: writer.write(Int64(bitPattern: instruction.word0))
+        case .arrayInsert, .arrayMove, .arrayErase:
+            if instruction.kind == .arrayInsert { value(instruction, of: pool) }
+            if instruction.kind == .arrayMove { writer.write(instruction.destination) }
+            writer.write(instruction.priorSize)
+        case .clear: writer.write(small: instruction.detail)
+        case .setInsert, .setErase: value(instruction, of: pool)
+        }
+    }
+
+    private mutating func addTable(_ instruction: Instruction) {
+        writer.write(small: instruction.detail)
+        guard instruction.tableType != .embedded else { return }
+        name(instruction.field)
+        writer.write(instruction.type)
+        writer.write(instruction.isNullable)
+    }
+
+    private mutating func addColumn(_ instruction: Instruction) {
+        name(instruction.field)
+        writer.write(instruction.type)
+        writer.write(instruction.isNullable)
+        writer.write(small: instruction.detail)
+        if instruction.type == .link { name(instruction.target) }
+        if instruction.collection == .dictionary { writer.write(instruction.keyType) }
+    }
+
+    // MARK: name := u32(index)
+
+    @inline(__always)
+    private mutating func name(_ name: NameID) { writer.write(localIndices[Int(name.rawValue)]) }
+
+    // MARK: key := type key-body
+
+    private mutating func key(_ key: ObjectKey) {
+        writer.write(key.type)
+        switch key.type {
+        case .int: writer.write(Int64(bitPattern: key.word0))
+        case .string: name(NameID(UInt32(truncatingIfNeeded: key.word0)))
+        case .globalKey:
+            writer.write(key.word0)
+            writer.write(key.word1)
+        case .objectID: twelveBytes(key.word0, key.word1)
+        case .uuid: sixteenBytes(key.word0, key.word1)
+        default: break
+        }
+    }
+
+    // MARK: value := type value-body
+
+    private mutating func value(_ instruction: Instruction, of pool: ChangesetPool) {
+        let (word0, word1) = (instruction.word0, instruction.word1)
+        writer.write(instruction.type)
+        switch instruction.type {
+        case .null, .erased, .list, .dictionary, .set, .objectValue, .globalKey: break
+        case .int: writer.write(Int64(bitPattern: word0))
+        case .bool: writer.write(word0 != 0)
+        case .string, .binary:
+            let start = instruction.bytesOffset
+            writer.write(counted: pool.bytes[start..<start + instruction.bytesCount])
+        case .timestamp:
+            writer.write(Int64(bitPattern: word0))
+            writer.write(Int64(bitPattern: word1))
+        case .float: writer.write(littleEndian: word0, count: 4)
+        case .double: writer.write(littleEndian: word0, count: 8)
+        case .decimal:
+            let value = Decimal128(low: word0, high: word1)
+            let (low, high) = value.coefficient
+            writer.write(coefficientLow: low, high: high)
+            writer.write(Int64(value.exponent))
+            writer.write(value.isNegative)
+        case .link:
+            let key = pool.objects.keys[Int(instruction.linked.rawValue)]
+            name(key.className)
+            self.key(key)
+        case .objectID: twelveBytes(word0, word1)
+        case .uuid: sixteenBytes(word0, word1)
+        }
+    }
+
+    private mutating func twelveBytes(_ word0: UInt64, _ word1: UInt64) {
+        writer.write(littleEndian: word0, count: 8)
+        writer.write(littleEndian: word1, count: 4)
+    }
+
+    private mutating func sixteenBytes(_ word0: UInt64, _ word1: UInt64) {
+        writer.write(littleEndian: word0, count: 8)
+        writer.write(littleEndian: word1, count: 8)
+    }
+
+    // MARK: path := u32(n) element{n}
+
+    private mutating func pathHead(_ instruction: Instruction, of pool: ChangesetPool) {
+        key(pool.objects.keys[Int(instruction.object.rawValue)])
+        name(instruction.field)
+        writer.write(instruction.pathCount)
+        guard instruction.pathCount > 0 else { return }
+        let start = Int(instruction.pathStart)
+        for index in start..<start + Int(instruction.pathCount) - 1 { element(pool.elements[index]) }
+        element(instruction.last)
+    }
+
+    @inline(__always)
+    private mutating func element(_ element: PathElement) {
+        if element.isIndex {
+            writer.write(element.index)
+        } else {
+            writer.write(Int64(-1))
+            name(element.name)
+        }
+    }
+}

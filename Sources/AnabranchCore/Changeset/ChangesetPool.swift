@@ -1,0 +1,141 @@
+/// Decoded changesets that share one table of names and one of objects, so that comparing names and objects
+/// is comparing integers.
+///
+/// Everything that a merge or an integration looks at together is decoded into one pool: instructions and path elements
+/// of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
+/// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
+public struct ChangesetPool: Sendable {
+    struct Header: Sendable {
+        var version: UInt64
+        var tag: OriginTag
+        var bytes: Range<Int>
+        /// The changeset's own string table: the names of the pool by local index.
+        var strings: Range<Int>
+        var instructions: Range<Int>
+        /// How many instructions are not discarded, prepended ones included.
+        var liveCount: Int
+        /// The encoder would write exactly the bytes that were decoded.
+        var isCanonical: Bool
+        var isDirty = false
+    }
+
+    /// What a merge adds to a changeset (rule R8 only, hence rarely any).
+    struct Additions: Sendable {
+        /// Instructions to stand directly before one of the changeset, in this order.
+        var prepended: [Int: [Int]] = [:]
+        var strings: [NameID] = []
+    }
+
+    var bytes: [UInt8] = []
+    var names = InternedStrings()
+    var objects = ObjectTable()
+    var strings: [NameID] = []
+    var instructions: [Instruction] = []
+    var elements: [PathElement] = []
+    var headers: [Header] = []
+    var additions: [Int: Additions] = [:]
+    /// Some payload is a Float or Double NaN: it makes a changeset dirty by being merged at all.
+    var holdsNaN = false
+    var objectIndex = ObjectIndex()
+
+    public init() {}
+
+    /// The number of changesets.
+    public var count: Int { headers.count }
+
+    /// The version that the changeset produced where it comes from.
+    public func version(of changeset: Int) -> UInt64 { headers[changeset].version }
+
+    public func tag(of changeset: Int) -> OriginTag { headers[changeset].tag }
+
+    /// Whether a merge has changed the changeset since it was decoded (`Spec/Transform.md`, section 2.2).
+    public func isDirty(_ changeset: Int) -> Bool { headers[changeset].isDirty }
+
+    /// Whether no instruction is left: such a changeset encodes to zero bytes, whatever strings it has.
+    public func isEmpty(_ changeset: Int) -> Bool { headers[changeset].liveCount == 0 }
+
+    /// The changeset's live instructions in order.
+    public func instructions(of changeset: Int) -> [Instruction] {
+        instructionIndices(of: changeset).map { instructions[$0] }
+    }
+
+    /// Where the changeset's live instructions stand, in order.
+    func instructionIndices(of changeset: Int) -> [Int] {
+        var indices: [Int] = []
+        indices.reserveCapacity(headers[changeset].liveCount)
+        let prepended = additions.isEmpty ? [:] : additions[changeset]?.prepended ?? [:]
+        for index in headers[changeset].instructions {
+            if !prepended.isEmpty, let before = prepended[index] {
+                indices += before.filter { !instructions[$0].isDiscarded }
+            }
+            if !instructions[index].isDiscarded { indices.append(index) }
+        }
+        return indices
+    }
+
+    /// The names of the changeset's string table by local index, strings added by merges included.
+    func stringTable(of changeset: Int) -> ArraySlice<NameID> {
+        let own = strings[headers[changeset].strings]
+        guard !additions.isEmpty, let added = additions[changeset]?.strings else { return own }
+        return own + added
+    }
+
+    /// The bytes of a name.
+    public func bytes(of name: NameID) -> ArraySlice<UInt8> {
+        let place = names.places[Int(name.rawValue)]
+        return bytes[Int(place.offset)..<Int(place.offset) + Int(place.count)]
+    }
+
+    /// The path of a path instruction, below its field.
+    public func path(of instruction: Instruction) -> [PathElement] {
+        guard instruction.pathCount > 0 else { return [] }
+        let start = Int(instruction.pathStart)
+        return elements[start..<start + Int(instruction.pathCount) - 1] + [instruction.last]
+    }
+
+    // MARK: Values
+
+    /// The class and primary key of an object.
+    public func primaryKey(of object: ObjectNumber) -> (className: NameID, key: PrimaryKey) {
+        let key = objects.keys[Int(object.rawValue)]
+        let value: PrimaryKey =
+            switch key.type {
+            case .int: .int(Int64(bitPattern: key.word0))
+            case .string: .string(Array(bytes(of: NameID(UInt32(truncatingIfNeeded: key.word0)))))
+            case .globalKey: .globalKey(GlobalKey(high: key.word0, low: key.word1))
+            case .objectID: .objectID(ObjectID(low: key.word0, high: key.word1))
+            case .uuid: .uuid(UUIDBytes(low: key.word0, high: key.word1))
+            default: .null
+            }
+        return (key.className, value)
+    }
+
+    /// The payload of an Update, ArrayInsert, SetInsert or SetErase, and the amount of an AddInteger.
+    public func payload(of instruction: Instruction) -> Payload {
+        let (word0, word1) = (instruction.word0, instruction.word1)
+        let content = { bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount] }
+        switch instruction.type {
+        case .null, .globalKey: return .null
+        case .set: return .set
+        case .list: return .list
+        case .erased: return .erased
+        case .dictionary: return .dictionary
+        case .objectValue: return .objectValue
+        case .int: return .int(Int64(bitPattern: word0))
+        case .bool: return .bool(word0 != 0)
+        case .string: return .string(Array(content()))
+        case .binary: return .binary(Array(content()))
+        case .timestamp:
+            return .timestamp(
+                Timestamp(seconds: Int64(bitPattern: word0), nanoseconds: Int32(truncatingIfNeeded: word1)))
+        case .float: return .float(Float(bitPattern: UInt32(truncatingIfNeeded: word0)))
+        case .double: return .double(Double(bitPattern: word0))
+        case .decimal: return .decimal(Decimal128(low: word0, high: word1))
+        case .objectID: return .objectID(ObjectID(low: word0, high: word1))
+        case .uuid: return .uuid(UUIDBytes(low: word0, high: word1))
+        case .link:
+            let (className, key) = primaryKey(of: instruction.linked)
+            return .link(className: Array(bytes(of: className)), key: key)
+        }
+    }
+}

@@ -1,0 +1,111 @@
+/// The number of a name in the common table of a `ChangesetPool`: equal names have equal numbers.
+public struct NameID: Hashable, Sendable {
+    public let rawValue: UInt32
+
+    @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
+}
+
+/// The number of an object, that is of a class and a primary key, in the common table of a `ChangesetPool`.
+public struct ObjectNumber: Hashable, Sendable {
+    public let rawValue: UInt32
+
+    @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// Stands in instructions that name no object.
+    static let none = ObjectNumber(.max)
+}
+
+/// One element of a path: a list index, or the name of a dictionary key or of a field (`Spec/Changeset.md`, section 8).
+public struct PathElement: Hashable, Sendable {
+    /// An index as it is; a name as the complement of its number, hence negative.
+    private var raw: Int64
+
+    @inline(__always) init(index: UInt32) { raw = Int64(index) }
+    @inline(__always) init(name: NameID) { raw = ~Int64(name.rawValue) }
+
+    @inline(__always) public var isIndex: Bool { raw >= 0 }
+
+    /// The list index; meaningless for a name.
+    @inline(__always)
+    public var index: UInt32 {
+        get { UInt32(truncatingIfNeeded: raw) }
+        set { raw = Int64(newValue) }
+    }
+
+    /// The name; meaningless for an index.
+    @inline(__always) public var name: NameID { NameID(UInt32(truncatingIfNeeded: ~raw)) }
+}
+
+/// A decoded instruction: a value of fixed size in the contiguous storage of its `ChangesetPool`.
+///
+/// Names and objects are numbers of the pool's common tables. What merging can change stands here or in the pool's
+/// path elements; the bytes of strings and binaries stay where they arrived and are referenced. One cache line.
+public struct Instruction: Sendable {
+    public internal(set) var kind: InstructionKind
+    var flags: Flags = []
+    /// Of the payload; for AddColumn of the column, for AddTable of the primary key.
+    public internal(set) var type: PayloadType = .null
+    /// A `CollectionType` (AddColumn, Clear) or a `TableType` (AddTable).
+    var detail: UInt8 = 0
+    /// The changeset of the pool that the instruction belongs to.
+    var owner: UInt32
+    public internal(set) var className: NameID
+    /// For AddTable the name of the primary key field.
+    public internal(set) var field = NameID(0)
+    public internal(set) var object: ObjectNumber = .none
+    /// Where the path's elements but the last one stand among the pool's path elements.
+    var pathStart: UInt32 = 0
+    /// The number of path elements, the last one included.
+    var pathCount: UInt32 = 0
+    /// The size of the list before the instruction (array instructions and array Updates).
+    public internal(set) var priorSize: UInt32 = 0
+    /// The index of the element after an ArrayMove.
+    public internal(set) var destination: UInt32 = 0
+    /// The last path element; the index of a list instruction. Meaningless when the path is empty.
+    var last = PathElement(index: 0)
+    /// The payload, see `ChangesetPool.payload(of:)`.
+    var word0: UInt64 = 0
+    var word1: UInt64 = 0
+
+    struct Flags: OptionSet, Sendable {
+        let rawValue: UInt8
+        static let discarded = Flags(rawValue: 1)
+        static let isDefault = Flags(rawValue: 2)
+        static let nullable = Flags(rawValue: 4)
+    }
+
+    /// Discarded by a merge: it is never merged, applied or encoded again.
+    @inline(__always) public var isDiscarded: Bool { flags.contains(.discarded) }
+    /// Of an Update: the value was set as a default of a newly created object.
+    public var isDefault: Bool { flags.contains(.isDefault) }
+    /// Of an AddColumn, or of the primary key of an AddTable.
+    public var isNullable: Bool { flags.contains(.nullable) }
+    public var collection: CollectionType { CollectionType(rawValue: detail) ?? .single }
+    public var tableType: TableType { TableType(rawValue: detail) ?? .topLevel }
+
+    /// The path is not empty and ends in a list index.
+    @inline(__always) public var isIndexed: Bool { pathCount > 0 && last.isIndex }
+
+    /// The index of a list instruction.
+    @inline(__always)
+    var index: UInt32 {
+        get { last.index }
+        set { last.index = newValue }
+    }
+
+    /// An Update of a list element: it carries a prior size where others carry `isDefault`.
+    @inline(__always) var isArrayUpdate: Bool { kind == .update && isIndexed }
+
+    /// Of an AddColumn of type Link, the target class.
+    var target: NameID { NameID(UInt32(truncatingIfNeeded: word0)) }
+    /// Of an AddColumn of a dictionary, the type of its keys.
+    var keyType: PayloadType { PayloadType(rawValue: Int8(truncatingIfNeeded: word1)) ?? .string }
+    /// The linked object of a payload of type Link.
+    var linked: ObjectNumber { ObjectNumber(UInt32(truncatingIfNeeded: word0)) }
+    /// The offset of a String or Binary payload in the pool's bytes.
+    var bytesOffset: Int { Int(word0 >> 32) }
+    /// The length of a String or Binary payload in bytes.
+    var bytesCount: Int { Int(word0 & 0xFFFF_FFFF) }
+    /// The offset of a String or Binary payload in the string buffer of its changeset (rule R28).
+    var bufferOffset: UInt64 { word1 }
+}

@@ -1,0 +1,78 @@
+/// The fourteen instructions, by opcode (`Spec/Changeset.md`, section 10).
+public enum InstructionKind: UInt8, CaseIterable, Sendable {
+    case addTable = 0
+    case eraseTable
+    case createObject
+    case eraseObject
+    case update
+    case addInteger
+    case addColumn
+    case eraseColumn
+    case arrayInsert
+    case arrayMove
+    case arrayErase
+    case clear
+    case setInsert
+    case setErase
+
+    /// AddTable, EraseTable, AddColumn and EraseColumn: they name no object.
+    @inline(__always)
+    public var isSchema: Bool { 0b0000_0000_1100_0011 >> UInt16(rawValue) & 1 == 1 }
+
+    /// The instructions that address a place in an object: class, key, field and path.
+    @inline(__always)
+    public var hasPath: Bool { 0b0011_1111_0011_0000 >> UInt16(rawValue) & 1 == 1 }
+
+    /// The instructions that carry a payload.
+    @inline(__always)
+    public var hasPayload: Bool { 0b0011_0001_0001_0000 >> UInt16(rawValue) & 1 == 1 }
+}
+
+/// The type of a payload, of a column or of a primary key (`Spec/Changeset.md`, section 6.1).
+public enum PayloadType: Int8, CaseIterable, Sendable {
+    case set = -6
+    case list
+    case erased
+    case dictionary
+    case objectValue
+    case globalKey
+    /// As a value: null of any type. As the type of a column: Mixed.
+    case null
+    case int
+    case bool
+    case string
+    case binary
+    case timestamp
+    case float
+    case double
+    case decimal
+    case link
+    case objectID
+    case uuid
+
+    /// A type that an object key may have.
+    var isKeyType: Bool {
+        switch self {
+        case .null, .int, .string, .globalKey, .objectID, .uuid: true
+        default: false
+        }
+    }
+
+    /// A type that a column may be declared with; `null` declares a Mixed column.
+    var isColumnType: Bool { rawValue >= PayloadType.null.rawValue }
+}
+
+/// What a property holds: one value or a collection (`Spec/Changeset.md`, section 9).
+public enum CollectionType: UInt8, CaseIterable, Sendable {
+    case single = 0
+    case list
+    case dictionary
+    case set
+}
+
+/// The kind of a class (`Spec/Changeset.md`, section 9).
+public enum TableType: UInt8, CaseIterable, Sendable {
+    case topLevel = 0
+    case embedded
+    case topLevelAsymmetric
+}

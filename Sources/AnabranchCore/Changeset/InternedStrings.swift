@@ -1,0 +1,160 @@
+/// Mixes bytes and words into hash values that a peer cannot foresee: the seed is drawn once a process.
+///
+/// Only the tables of a pool use it; nothing that is stored depends on it.
+enum SeededHash {
+    private static let seed = UInt64.random(in: .min ... .max)
+
+    @inline(__always)
+    private static func fold(_ left: UInt64, _ right: UInt64) -> UInt64 {
+        let product = left.multipliedFullWidth(by: right)
+        return product.high ^ product.low
+    }
+
+    @inline(__always)
+    static func hash(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+        var state = seed ^ UInt64(truncatingIfNeeded: bytes.count)
+        var offset = 0
+        while offset + 8 <= bytes.count {
+            state = fold(state ^ bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), 0x9E37_79B9_7F4A_7C15)
+            offset += 8
+        }
+        var tail: UInt64 = 0
+        while offset < bytes.count {
+            tail = tail << 8 | UInt64(bytes[offset])
+            offset += 1
+        }
+        return fold(state ^ tail, 0xD6E8_FEB8_6659_FD93)
+    }
+
+    @inline(__always)
+    static func hash(_ first: UInt64, _ second: UInt64, _ third: UInt64) -> UInt64 {
+        fold(fold(first ^ seed, second ^ 0x9E37_79B9_7F4A_7C15), third ^ 0xD6E8_FEB8_6659_FD93)
+    }
+}
+
+/// Slots of an open-addressing hash table whose entries live in an array beside it.
+struct HashSlots: Sendable {
+    /// An entry's number plus one; 0 is free.
+    private var slots: [UInt32] = Array(repeating: 0, count: 16)
+    private var hashes: [UInt64] = []
+
+    var count: Int { hashes.count }
+
+    /// The entry that `isEqual` accepts among those of the hash; adds the next number if there is none.
+    @inline(__always)
+    mutating func find(_ hash: UInt64, isEqual: (Int) -> Bool) -> (entry: Int, isNew: Bool) {
+        let mask = slots.count &- 1
+        var slot = Int(truncatingIfNeeded: hash) & mask
+        while slots[slot] != 0 {
+            let entry = Int(slots[slot]) &- 1
+            if hashes[entry] == hash, isEqual(entry) { return (entry, false) }
+            slot = (slot &+ 1) & mask
+        }
+        slots[slot] = UInt32(truncatingIfNeeded: hashes.count &+ 1)
+        hashes.append(hash)
+        if hashes.count &* 2 > slots.count { rebuild(slotCount: slots.count * 4) }
+        return (hashes.count - 1, true)
+    }
+
+    /// Forgets the entries from `count` on.
+    mutating func truncate(to count: Int) {
+        guard count < hashes.count else { return }
+        hashes.removeLast(hashes.count - count)
+        rebuild(slotCount: slots.count)
+    }
+
+    private mutating func rebuild(slotCount: Int) {
+        slots = Array(repeating: 0, count: slotCount)
+        for (entry, hash) in hashes.enumerated() {
+            var slot = Int(truncatingIfNeeded: hash) & (slotCount - 1)
+            while slots[slot] != 0 { slot = (slot + 1) & (slotCount - 1) }
+            slots[slot] = UInt32(entry + 1)
+        }
+    }
+}
+
+/// The common table of the names of all changesets of a pool: classes, fields, path keys and string primary keys.
+struct InternedStrings: Sendable {
+    /// Where a name's bytes stand in the pool's bytes.
+    struct Place: Sendable {
+        var offset: UInt32
+        var count: UInt32
+    }
+
+    private(set) var places: [Place] = []
+    /// The changeset that defined the name last, plus one: finds duplicates within one changeset (rule R5).
+    private var definedIn: [UInt32] = []
+    private var slots = HashSlots()
+
+    var count: Int { places.count }
+
+    /// The number of a name; `isNew` is false if `changeset` has defined it before.
+    @inline(__always)
+    mutating func define(_ range: Range<Int>, in bytes: [UInt8], changeset: Int) -> (name: NameID, isNew: Bool) {
+        let places = self.places
+        let (entry, isNew) = bytes.withUnsafeBytes { pool in
+            let name = UnsafeRawBufferPointer(rebasing: pool[range])
+            return slots.find(SeededHash.hash(name)) { entry in
+                let place = places[entry]
+                guard Int(place.count) == name.count else { return false }
+                let other = UnsafeRawBufferPointer(rebasing: pool[Int(place.offset)..<Int(place.offset) + name.count])
+                return name.elementsEqual(other)
+            }
+        }
+        let stamp = UInt32(truncatingIfNeeded: changeset + 1)
+        if isNew {
+            self.places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
+            definedIn.append(stamp)
+        } else if definedIn[entry] == stamp {
+            return (NameID(UInt32(entry)), false)
+        }
+        definedIn[entry] = stamp
+        return (NameID(UInt32(entry)), true)
+    }
+
+    mutating func truncate(to count: Int) {
+        guard count < places.count else { return }
+        places.removeLast(places.count - count)
+        definedIn.removeLast(definedIn.count - count)
+        slots.truncate(to: count)
+    }
+}
+
+/// A class and a primary key, by number. A String key is the number of its name.
+struct ObjectKey: Equatable, Sendable {
+    var className: NameID
+    var type: PayloadType
+    var word0: UInt64 = 0
+    var word1: UInt64 = 0
+
+    @inline(__always)
+    var hash: UInt64 {
+        SeededHash.hash(UInt64(className.rawValue) << 8 | UInt64(UInt8(bitPattern: type.rawValue)), word0, word1)
+    }
+}
+
+/// The common table of the objects that the changesets of a pool name.
+struct ObjectTable: Sendable {
+    private(set) var keys: [ObjectKey] = []
+    private var slots = HashSlots()
+    /// Instructions on one object tend to follow each other.
+    private var latest = 0
+
+    var count: Int { keys.count }
+
+    @inline(__always)
+    mutating func number(of key: ObjectKey) -> ObjectNumber {
+        if latest < keys.count, keys[latest] == key { return ObjectNumber(UInt32(truncatingIfNeeded: latest)) }
+        let keys = self.keys
+        let (entry, isNew) = slots.find(key.hash) { keys[$0] == key }
+        if isNew { self.keys.append(key) }
+        latest = entry
+        return ObjectNumber(UInt32(truncatingIfNeeded: entry))
+    }
+
+    mutating func truncate(to count: Int) {
+        guard count < keys.count else { return }
+        keys.removeLast(keys.count - count)
+        slots.truncate(to: count)
+    }
+}

@@ -1,0 +1,38 @@
+/// A place between two entries of the server's log, as a client knows it (`Spec/History.md`, section 1).
+public struct DownloadCursor: Equatable, Hashable, Sendable {
+    /// The version of the log entry before the place; 0 is the beginning of the log.
+    public var serverVersion: UInt64
+    /// The client version of this client's last changeset before the place; 0 if there is none.
+    public var clientVersion: UInt64
+
+    public init(serverVersion: UInt64 = 0, clientVersion: UInt64 = 0) {
+        self.serverVersion = serverVersion
+        self.clientVersion = clientVersion
+    }
+
+    /// At the beginning of the server's log no change of the client can precede.
+    public var isConsistent: Bool { serverVersion != 0 || clientVersion == 0 }
+}
+
+/// A place between two entries of a client's log, as the server knows it (`Spec/History.md`, section 1).
+public struct UploadCursor: Equatable, Hashable, Sendable {
+    /// The version of the client's log entry before the place; 0 is the beginning.
+    public var clientVersion: UInt64
+    /// The last server version that the client had integrated before the place; 0 if none.
+    public var serverVersion: UInt64
+
+    public init(clientVersion: UInt64 = 0, serverVersion: UInt64 = 0) {
+        self.clientVersion = clientVersion
+        self.serverVersion = serverVersion
+    }
+
+    /// At the beginning of the client's log nothing of the server can have been integrated.
+    public var isConsistent: Bool { clientVersion != 0 || serverVersion == 0 }
+
+    /// Whether time runs in the same direction on both sides between the two cursors.
+    public func isMutuallyConsistent(with other: UploadCursor) -> Bool {
+        if clientVersion < other.clientVersion { return serverVersion <= other.serverVersion }
+        if clientVersion > other.clientVersion { return serverVersion >= other.serverVersion }
+        return serverVersion == other.serverVersion
+    }
+}

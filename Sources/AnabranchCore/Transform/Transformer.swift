@@ -1,0 +1,206 @@
+// The grid (`Spec/Transform.md`, section 2): rows are major instructions, columns are minor ones, and every pair of live
+// ones meets once. Any order that respects the order of rows and of columns gives the same result, which is what
+// `ConflictIndex.swift` uses to visit only the pairs that can have an effect.
+
+/// How a merge finds the pairs that meet.
+public enum MergeStrategy: Sendable {
+    /// Visits what can have an effect.
+    case indexed
+    /// Visits every pair: the reference that the other one is checked against.
+    case everyPair
+}
+
+extension ChangesetPool {
+    /// Rewrites two lists of changesets that start from the same state, so that each can come after the other.
+    ///
+    /// What the changesets become, which of them count as dirty, and what is an error follows `Spec/Transform.md`.
+    ///
+    /// - Parameters:
+    ///   - local: The major side in order. Its changesets are the outer loop of the merge.
+    ///   - incoming: The minor side. It is taken in the order of the changesets' versions, and in the order of the list
+    ///     where versions are equal.
+    /// - Throws: `TransformError`; both sides may then be partly changed, and the pool must be dropped.
+    public mutating func merge(
+        local: [Int], incoming: [Int], strategy: MergeStrategy = .indexed
+    ) throws(TransformError) {
+        let rows = liveInstructions(of: local)
+        let columns = liveInstructions(of: inVersionOrder(incoming))
+        guard !rows.isEmpty, !columns.isEmpty else { return }
+        let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, pool: self) : nil
+        if strategy == .everyPair || nan != nil {
+            var grid = Grid(columns: columns, nan: nan)
+            for row in rows { try grid.mergeRow(row, of: &self) }
+        } else {
+            try mergeIndexed(rows: rows, columns: columns)
+        }
+    }
+
+    private func inVersionOrder(_ changesets: [Int]) -> [Int] {
+        let isSorted = zip(changesets, changesets.dropFirst()).allSatisfy { headers[$0].version <= headers[$1].version }
+        guard !isSorted else { return changesets }
+        return changesets.enumerated().sorted {
+            (headers[$0.element].version, $0.offset) < (headers[$1.element].version, $1.offset)
+        }.map(\.element)
+    }
+
+    private func liveInstructions(of changesets: [Int]) -> [Int] {
+        var result: [Int] = []
+        result.reserveCapacity(changesets.reduce(0) { $0 + headers[$1].liveCount })
+        for changeset in changesets {
+            if !additions.isEmpty, additions[changeset] != nil {
+                result += instructionIndices(of: changeset)
+            } else {
+                for index in headers[changeset].instructions where !instructions[index].isDiscarded {
+                    result.append(index)
+                }
+            }
+        }
+        return result
+    }
+
+    /// Discards an instruction, or stores what a rule has made of it.
+    @inline(__always)
+    mutating func store(_ instruction: Instruction, at index: Int) {
+        let owner = Int(instruction.owner)
+        if instruction.isDiscarded { headers[owner].liveCount -= 1 }
+        headers[owner].isDirty = true
+        instructions[index] = instruction
+    }
+}
+
+/// Rows that meet a list of columns.
+struct Grid {
+    private(set) var columns: [Int]
+    private let nan: NaNMeetings?
+
+    init(columns: [Int], nan: NaNMeetings? = nil) {
+        self.columns = columns
+        self.nan = nan
+    }
+
+    /// Merges one major instruction with the live minor ones from a position on, until it is discarded.
+    mutating func mergeRow(_ row: Int, from start: Int = 0, of pool: inout ChangesetPool) throws(TransformError) {
+        var major = pool.instructions[row]
+        guard !major.isDiscarded else { return }
+        let original = major
+        var position = start
+        while position < columns.count, !major.isDiscarded {
+            let column = columns[position]
+            position += 1
+            if pool.instructions[column].isDiscarded { continue }
+            try position += mergeErasedTarget(&major, column, row: row, position: position, of: &pool)
+            if !major.isDiscarded, !pool.instructions[column].isDiscarded { try pool.mergeCell(&major, column) }
+            if let nan { nan.markDirty(major, pool.instructions[column], of: &pool) }
+        }
+        if major.isDiscarded || !major.isUnchanged(from: original) { pool.store(major, at: row) }
+    }
+
+    /// R8. A column that links to an erased class cannot stay: the side that erases the class erases the column before.
+    ///
+    /// - Returns: How far the columns behind the pair have moved.
+    private mutating func mergeErasedTarget(
+        _ major: inout Instruction, _ column: Int, row: Int, position: Int, of pool: inout ChangesetPool
+    ) throws(TransformError) -> Int {
+        var minor = pool.instructions[column]
+        if major.addsLink(toErased: minor) {
+            columns.insert(pool.prependEraseColumn(of: major, before: column), at: position - 1)
+            major.discard()
+            return 1
+        }
+        if minor.addsLink(toErased: major) {
+            // The new row meets what is behind the current column, and only that.
+            try mergeRow(pool.prependEraseColumn(of: minor, before: row), from: position, of: &pool)
+            minor.discard()
+            pool.store(minor, at: column)
+        }
+        return 0
+    }
+}
+
+extension Instruction {
+    /// An AddColumn of links to the class that the other instruction erases, but not a column of that class: N1 discards it.
+    @inline(__always)
+    func addsLink(toErased other: Instruction) -> Bool {
+        kind == .addColumn && other.kind == .eraseTable && type == .link && target == other.className
+            && className != other.className
+    }
+}
+
+extension ChangesetPool {
+    /// Adds to the changeset of an EraseTable the erasure of a column, directly before it.
+    fileprivate mutating func prependEraseColumn(of column: Instruction, before index: Int) -> Int {
+        let owner = Int(instructions[index].owner)
+        var erase = Instruction(kind: .eraseColumn, owner: UInt32(owner), className: column.className)
+        erase.field = column.field
+        let known = stringTable(of: owner)
+        var added = additions[owner] ?? Additions()
+        for name in [column.className, column.field] where !known.contains(name) && !added.strings.contains(name) {
+            added.strings.append(name)
+        }
+        added.prepended[index, default: []].append(instructions.count)
+        additions[owner] = added
+        headers[owner].liveCount += 1
+        headers[owner].isDirty = true
+        instructions.append(erase)
+        return instructions.count - 1
+    }
+}
+
+/// Which instructions the reference makes meet, as far as that shows: a Float or Double that is not a number differs from
+/// itself, so its changeset becomes dirty as soon as the instruction meets another (`Spec/Transform.md`, sections 2.2, 9).
+struct NaNMeetings {
+    /// EraseTable or EraseColumn on either side makes everything meet.
+    private var everythingMeets = false
+    /// The group of each object: objects that are linked are in one.
+    private var parents: [Int]
+
+    /// Nil if no instruction carries such a value.
+    init?(rows: [Int], columns: [Int], pool: ChangesetPool) {
+        parents = Array(0..<pool.objects.count)
+        var found = false
+        for index in rows + columns {
+            let instruction = pool.instructions[index]
+            found = found || instruction.holdsNaN
+            if instruction.kind == .eraseTable || instruction.kind == .eraseColumn { everythingMeets = true }
+            if instruction.type == .link, instruction.kind == .update || instruction.kind == .arrayInsert {
+                let (object, target) = (group(of: instruction.object), group(of: instruction.linked))
+                parents[object] = target
+            }
+        }
+        guard found else { return nil }
+    }
+
+    private mutating func group(of object: ObjectNumber) -> Int {
+        var member = Int(object.rawValue)
+        while parents[member] != member {
+            parents[member] = parents[parents[member]]
+            member = parents[member]
+        }
+        return member
+    }
+
+    /// Marks the changesets of a pair that has just been merged.
+    func markDirty(
+        _ major: Instruction, _ minor: Instruction, of pool: inout ChangesetPool
+    ) {
+        guard major.holdsNaN || minor.holdsNaN, meet(major, minor) else { return }
+        // After a nested rule that discarded the inner instruction, the reference does not compare.
+        let nestedDiscard =
+            major.length < minor.length ? minor.isDiscarded : minor.length < major.length && major.isDiscarded
+        guard !nestedDiscard else { return }
+        if major.holdsNaN, !major.isDiscarded { pool.headers[Int(major.owner)].isDirty = true }
+        if minor.holdsNaN, !minor.isDiscarded { pool.headers[Int(minor.owner)].isDirty = true }
+    }
+
+    private func meet(_ major: Instruction, _ minor: Instruction) -> Bool {
+        if everythingMeets || major.kind.isSchema { return true }
+        if minor.kind.isSchema { return false }
+        return root(of: major.object) == root(of: minor.object)
+    }
+
+    private func root(of object: ObjectNumber) -> Int {
+        var member = Int(object.rawValue)
+        while parents[member] != member { member = parents[member] }
+        return member
+    }
+}
