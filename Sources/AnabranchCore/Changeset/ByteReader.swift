@@ -16,12 +16,19 @@ struct ByteReader {
     /// Reads the shared form: the magnitude and whether the sign bit is set.
     @inline(__always)
     private mutating func magnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
-        if offset < bytes.count, bytes[offset] < 0x80 {
-            let byte = bytes[offset]
-            offset += 1
+        guard offset < bytes.count else { return try longMagnitude(bits: bits) }
+        let byte = bytes[offset]
+        if byte < 0x80 {
+            offset &+= 1
             return (UInt64(byte & 0x3F), byte & 0x40 != 0)
         }
-        return try longMagnitude(bits: bits)
+        // Two bytes are always within the limit of numbers of 31 bits and more.
+        guard bits > 14, offset &+ 1 < bytes.count, 1...0x7F ~= bytes[offset &+ 1] & 0xBF else {
+            return try longMagnitude(bits: bits)
+        }
+        let last = bytes[offset &+ 1]
+        offset &+= 2
+        return (UInt64(byte & 0x7F) | UInt64(last & 0x3F) << 7, last & 0x40 != 0)
     }
 
     private mutating func longMagnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {

@@ -18,6 +18,7 @@ extension ChangesetPool {
             throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
         }
         bytes.append(contentsOf: changeset)
+        reserveInstructions(for: changeset.count)
         do {
             let isCanonical = try changeset.withUnsafeBufferPointer { input throws(ChangesetError) in
                 var decoder = ItemDecoder(reader: ByteReader(input), owner: headers.count, start: before)
@@ -36,6 +37,16 @@ extension ChangesetPool {
         }
         return headers.count - 1
     }
+
+    /// Makes room at once for what a large changeset probably holds.
+    private mutating func reserveInstructions(for byteCount: Int) {
+        let probable = instructions.count + byteCount / Self.probableInstructionBytes
+        guard byteCount > Self.smallChangesetBytesMax, probable > instructions.capacity else { return }
+        instructions.reserveCapacity(max(probable, 2 * instructions.capacity))
+    }
+
+    private static let probableInstructionBytes = 9
+    private static let smallChangesetBytesMax = 4096
 
     /// The sizes of a pool's arrays, to go back to.
     struct Mark {
@@ -97,6 +108,7 @@ private struct ItemDecoder {
         }
         guard opcode <= 255 else { throw ChangesetError(.s5, at: offset, "opcode \(opcode) exceeds a byte") }
         hasInstruction = true
+        if kind == .eraseTable || kind == .eraseColumn { pool.holdsErasure = true }
         try instruction(kind, into: &pool)
     }
 
@@ -120,14 +132,14 @@ private struct ItemDecoder {
     private mutating func instruction(
         _ kind: InstructionKind, into pool: inout ChangesetPool
     ) throws(ChangesetError) {
-        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: pool))
+        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: &pool))
         if kind.hasPath { try pathHead(of: &result, into: &pool) }
         switch kind {
-        case .addTable: try addTable(&result, in: pool)
+        case .addTable: try addTable(&result, in: &pool)
         case .eraseTable: break
         case .createObject, .eraseObject: result.object = try key(of: result.className, in: &pool)
-        case .addColumn: try addColumn(&result, in: pool)
-        case .eraseColumn: result.field = try name(in: pool)
+        case .addColumn: try addColumn(&result, in: &pool)
+        case .eraseColumn: result.field = try name(in: &pool)
         case .update:
             try value(of: &result, in: &pool)
             if result.isIndexed {
@@ -145,7 +157,7 @@ private struct ItemDecoder {
         pool.instructions.append(result)
     }
 
-    private mutating func addTable(_ result: inout Instruction, in pool: ChangesetPool) throws(ChangesetError) {
+    private mutating func addTable(_ result: inout Instruction, in pool: inout ChangesetPool) throws(ChangesetError) {
         let offset = reader.offset
         let code = try reader.u8()
         guard let tableType = TableType(rawValue: code) else {
@@ -153,7 +165,7 @@ private struct ItemDecoder {
         }
         result.detail = code
         guard tableType != .embedded else { return }
-        result.field = try name(in: pool)
+        result.field = try name(in: &pool)
         let typeOffset = reader.offset
         result.type = try type()
         guard result.type.isKeyType, result.type != .null else {
@@ -162,13 +174,13 @@ private struct ItemDecoder {
         if try reader.bool() { result.flags.insert(.nullable) }
     }
 
-    private mutating func addColumn(_ result: inout Instruction, in pool: ChangesetPool) throws(ChangesetError) {
-        result.field = try name(in: pool)
+    private mutating func addColumn(_ result: inout Instruction, in pool: inout ChangesetPool) throws(ChangesetError) {
+        result.field = try name(in: &pool)
         let offset = reader.offset
         result.type = try type()
         if try reader.bool() { result.flags.insert(.nullable) }
         result.detail = try collection()
-        if result.type == .link { result.word0 = UInt64(try name(in: pool).rawValue) }
+        if result.type == .link { result.word0 = UInt64(try name(in: &pool).rawValue) }
         if result.collection == .dictionary {
             result.word1 = UInt64(bitPattern: Int64(try type().rawValue))
         }
@@ -193,7 +205,7 @@ private struct ItemDecoder {
 
     // MARK: name := u32(index)
 
-    private mutating func name(in pool: ChangesetPool) throws(ChangesetError) -> NameID {
+    private mutating func name(in pool: inout ChangesetPool) throws(ChangesetError) -> NameID {
         let offset = reader.offset
         let index = Int(try reader.u32())
         guard index < pool.strings.count - start.strings else {
@@ -235,7 +247,7 @@ private struct ItemDecoder {
         switch key.type {
         case .null: break
         case .int: key.word0 = UInt64(bitPattern: try reader.i64())
-        case .string: key.word0 = UInt64(try name(in: pool).rawValue)
+        case .string: key.word0 = UInt64(try name(in: &pool).rawValue)
         case .globalKey:
             key.word0 = try reader.u64()
             key.word1 = try reader.u64()
@@ -273,7 +285,7 @@ private struct ItemDecoder {
             if Double(bitPattern: result.word0).isNaN { pool.holdsNaN = true }
         case .decimal: try decimal(of: &result)
         case .link:
-            let target = try name(in: pool)
+            let target = try name(in: &pool)
             result.word0 = UInt64(try key(of: target, in: &pool).rawValue)
         case .objectID:
             result.word0 = try reader.littleEndian(8)
@@ -325,22 +337,22 @@ private struct ItemDecoder {
         of result: inout Instruction, into pool: inout ChangesetPool
     ) throws(ChangesetError) {
         result.object = try key(of: result.className, in: &pool)
-        result.field = try name(in: pool)
+        result.field = try name(in: &pool)
         let count = try reader.u32()
         guard count > 0 else { return }
         // Each element takes a byte or more, so the elements of a pool are fewer than its bytes, whatever the count says.
         result.pathStart = UInt32(pool.elements.count)
         result.pathCount = count
-        for _ in 1..<count { pool.elements.append(try element(in: pool)) }
-        result.last = try element(in: pool)
+        for _ in 1..<count { pool.elements.append(try element(in: &pool)) }
+        result.last = try element(in: &pool)
     }
 
-    private mutating func element(in pool: ChangesetPool) throws(ChangesetError) -> PathElement {
+    private mutating func element(in pool: inout ChangesetPool) throws(ChangesetError) -> PathElement {
         let offset = reader.offset
         let code = try reader.i64()
         if code < 0 {
             if code != -1 { reader.isCanonical = false }
-            return PathElement(name: try name(in: pool))
+            return PathElement(name: try name(in: &pool))
         }
         guard code <= UInt32.max else { throw ChangesetError(.s4, at: offset, "list index \(code) out of range") }
         return PathElement(index: UInt32(code))

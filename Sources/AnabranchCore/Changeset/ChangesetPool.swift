@@ -36,6 +36,8 @@ public struct ChangesetPool: Sendable {
     var additions: [Int: Additions] = [:]
     /// Some payload is a Float or Double NaN: it makes a changeset dirty by being merged at all.
     var holdsNaN = false
+    /// Some instruction erases a class or a column: such ones meet others than those on the same object.
+    var holdsErasure = false
     var objectIndex = ObjectIndex()
 
     public init() {}

@@ -40,20 +40,26 @@ struct HashSlots: Sendable {
 
     var count: Int { hashes.count }
 
-    /// The entry that `isEqual` accepts among those of the hash; adds the next number if there is none.
+    /// The entry that `isEqual` accepts among those of the hash, or the free slot where it belongs.
     @inline(__always)
-    mutating func find(_ hash: UInt64, isEqual: (Int) -> Bool) -> (entry: Int, isNew: Bool) {
+    func find(_ hash: UInt64, isEqual: (Int) -> Bool) -> (entry: Int?, slot: Int) {
         let mask = slots.count &- 1
         var slot = Int(truncatingIfNeeded: hash) & mask
         while slots[slot] != 0 {
             let entry = Int(slots[slot]) &- 1
-            if hashes[entry] == hash, isEqual(entry) { return (entry, false) }
+            if hashes[entry] == hash, isEqual(entry) { return (entry, slot) }
             slot = (slot &+ 1) & mask
         }
-        slots[slot] = UInt32(truncatingIfNeeded: hashes.count &+ 1)
+        return (nil, slot)
+    }
+
+    /// Gives the next number to an entry that `find` has not found.
+    @inline(__always)
+    mutating func insert(_ hash: UInt64, at slot: Int) -> Int {
         hashes.append(hash)
+        slots[slot] = UInt32(truncatingIfNeeded: hashes.count)
         if hashes.count &* 2 > slots.count { rebuild(slotCount: slots.count * 4) }
-        return (hashes.count - 1, true)
+        return hashes.count &- 1
     }
 
     /// Forgets the entries from `count` on.
@@ -91,25 +97,25 @@ struct InternedStrings: Sendable {
     /// The number of a name; `isNew` is false if `changeset` has defined it before.
     @inline(__always)
     mutating func define(_ range: Range<Int>, in bytes: [UInt8], changeset: Int) -> (name: NameID, isNew: Bool) {
-        let places = self.places
-        let (entry, isNew) = bytes.withUnsafeBytes { pool in
-            let name = UnsafeRawBufferPointer(rebasing: pool[range])
-            return slots.find(SeededHash.hash(name)) { entry in
-                let place = places[entry]
-                guard Int(place.count) == name.count else { return false }
-                let other = UnsafeRawBufferPointer(rebasing: pool[Int(place.offset)..<Int(place.offset) + name.count])
-                return name.elementsEqual(other)
-            }
-        }
         let stamp = UInt32(truncatingIfNeeded: changeset + 1)
-        if isNew {
-            self.places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
-            definedIn.append(stamp)
-        } else if definedIn[entry] == stamp {
-            return (NameID(UInt32(entry)), false)
+        let (hash, found) = bytes.withUnsafeBytes { pool in
+            let name = UnsafeRawBufferPointer(rebasing: pool[range])
+            let hash = SeededHash.hash(name)
+            let found = slots.find(hash) { entry in
+                let start = Int(places[entry].offset)
+                guard Int(places[entry].count) == name.count else { return false }
+                return name.elementsEqual(UnsafeRawBufferPointer(rebasing: pool[start..<start + name.count]))
+            }
+            return (hash, found)
         }
+        guard let entry = found.entry else {
+            places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
+            definedIn.append(stamp)
+            return (NameID(UInt32(truncatingIfNeeded: slots.insert(hash, at: found.slot))), true)
+        }
+        let isNew = definedIn[entry] != stamp
         definedIn[entry] = stamp
-        return (NameID(UInt32(entry)), true)
+        return (NameID(UInt32(truncatingIfNeeded: entry)), isNew)
     }
 
     mutating func truncate(to count: Int) {
@@ -145,11 +151,15 @@ struct ObjectTable: Sendable {
     @inline(__always)
     mutating func number(of key: ObjectKey) -> ObjectNumber {
         if latest < keys.count, keys[latest] == key { return ObjectNumber(UInt32(truncatingIfNeeded: latest)) }
-        let keys = self.keys
-        let (entry, isNew) = slots.find(key.hash) { keys[$0] == key }
-        if isNew { self.keys.append(key) }
-        latest = entry
-        return ObjectNumber(UInt32(truncatingIfNeeded: entry))
+        let hash = key.hash
+        let found = slots.find(hash) { keys[$0] == key }
+        if let entry = found.entry {
+            latest = entry
+        } else {
+            keys.append(key)
+            latest = slots.insert(hash, at: found.slot)
+        }
+        return ObjectNumber(UInt32(truncatingIfNeeded: latest))
     }
 
     mutating func truncate(to count: Int) {

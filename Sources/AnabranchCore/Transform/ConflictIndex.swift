@@ -8,6 +8,7 @@
 extension ChangesetPool {
     /// Merges rows with columns, visiting only pairs that can have an effect.
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
+        guard holdsErasure else { return try mergeObjects(rows[...], columns[...]) }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             var grid = Grid(columns: columns)
             for row in rows { try grid.mergeRow(row, of: &self) }
