@@ -1,0 +1,30 @@
+/// What a client shows when it opens a connection (`Spec/Protocol.md`, section 1.7).
+public struct Credentials: Sendable {
+    /// The app id of the URL; empty on the path `/realm-sync`, which has none.
+    public let app: String
+    /// The access token of the query; empty if there is none. It must not get into any log.
+    public let token: String
+}
+
+/// Whether a client may come in.
+public enum Admission: Sendable {
+    /// Welcome; its client files belong to `user`, or to nobody in particular.
+    case admitted(user: String?)
+    /// The token is expired, unknown or revoked. The client fetches another one and comes back at once.
+    case tokenRefused
+    /// A new token would not help: the user has to log in again.
+    case userRefused
+}
+
+/// Decides who may connect. Called once a connection, before the handshake is answered; it may take its time within
+/// the limit for handshakes.
+public protocol Authenticator: Sendable {
+    func admit(_ credentials: Credentials) async -> Admission
+}
+
+/// Everybody is welcome, whatever the token: for a server that only its own machine, or a trusted network, can reach.
+public struct OpenDoor: Authenticator {
+    public init() {}
+
+    public func admit(_ credentials: Credentials) async -> Admission { .admitted(user: nil) }
+}

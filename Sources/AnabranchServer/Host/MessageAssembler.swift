@@ -1,0 +1,101 @@
+import NIOCore
+import NIOWebSocket
+
+/// What a peer did that ends the WebSocket, and the close code that says so (`Spec/Protocol.md`, section 2.5).
+struct FramingViolation: Error, Equatable {
+    let code: WebSocketErrorCode
+    let reason: String
+
+    static func protocolError(_ reason: String) -> FramingViolation {
+        FramingViolation(code: .protocolError, reason: reason)
+    }
+
+    static func messageTooBig(_ bytesMax: Int) -> FramingViolation {
+        FramingViolation(code: .messageTooLarge, reason: "a message of more than \(bytesMax) bytes")
+    }
+
+    /// The decoder refuses what it can see in a frame's first bytes; everything else is refused here.
+    init(_ error: NIOWebSocketError) {
+        switch error {
+        case .invalidFrameLength: self.init(code: .messageTooLarge, reason: "frame length")
+        case .fragmentedControlFrame, .multiByteControlFrameLength: self = .protocolError("\(error)")
+        }
+    }
+
+    init(code: WebSocketErrorCode, reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+}
+
+/// Turns the frames of one client into messages, by the rules that RFC 6455 has for a server: every frame masked,
+/// no reserved bits, fragments in order. Memory is bounded by one message, however many fragments it comes in.
+struct MessageAssembler {
+    enum Event {
+        /// One whole binary message, unmasked.
+        case message(ByteBuffer)
+        case ping(ByteBuffer)
+        case close
+    }
+
+    private enum Kind { case binary, text }
+
+    let messageBytesMax: Int
+    private var unfinished: (kind: Kind, bytes: ByteBuffer)?
+
+    init(messageBytesMax: Int) {
+        self.messageBytesMax = messageBytesMax
+    }
+
+    /// Takes one frame; text messages and pongs are nobody's business and give nothing.
+    mutating func take(_ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+        guard frame.maskKey != nil else { throw .protocolError("unmasked frame") }
+        guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { throw .protocolError("reserved bits") }
+        switch frame.opcode {
+        case .binary: return try begin(.binary, frame)
+        case .text: return try begin(.text, frame)
+        case .continuation: return try append(frame)
+        case .ping: return .ping(frame.unmaskedData)
+        case .pong: return nil
+        case .connectionClose:
+            try checkClose(frame.unmaskedData)
+            return .close
+        default: throw .protocolError("reserved opcode")
+        }
+    }
+
+    /// A close frame is empty, or a code that may be sent (RFC 6455, section 7.4) and a reason in UTF-8.
+    private func checkClose(_ payload: ByteBuffer) throws(FramingViolation) {
+        var payload = payload
+        guard payload.readableBytes > 0 else { return }
+        guard let code = payload.readInteger(as: UInt16.self) else { throw .protocolError("half a close code") }
+        switch code {
+        case 1000...1003, 1007...1011, 3000...4999: break
+        default: throw .protocolError("close code \(code)")
+        }
+        guard String(validating: payload.readableBytesView, as: UTF8.self) != nil else {
+            throw FramingViolation(code: .dataInconsistentWithMessage, reason: "the reason is not UTF-8")
+        }
+    }
+
+    private mutating func begin(_ kind: Kind, _ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+        guard unfinished == nil else { throw .protocolError("a message begins inside another") }
+        guard frame.length <= messageBytesMax else { throw .messageTooBig(messageBytesMax) }
+        let bytes = frame.unmaskedData
+        if frame.fin { return kind == .binary ? .message(bytes) : nil }
+        unfinished = (kind, bytes)
+        return nil
+    }
+
+    private mutating func append(_ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+        guard let kind = unfinished?.kind, var bytes = unfinished?.bytes else {
+            throw .protocolError("continuation of nothing")
+        }
+        guard frame.length <= messageBytesMax - bytes.readableBytes else { throw .messageTooBig(messageBytesMax) }
+        unfinished = nil  // so that the bytes are not copied for the sake of a second owner
+        bytes.writeImmutableBuffer(frame.unmaskedData)
+        if frame.fin { return kind == .binary ? .message(bytes) : nil }
+        unfinished = (kind, bytes)
+        return nil
+    }
+}

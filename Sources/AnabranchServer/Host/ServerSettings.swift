@@ -1,0 +1,41 @@
+import AnabranchProtocol
+
+/// How a server listens and what it spends on its clients.
+public struct ServerSettings: Sendable {
+    /// The name or address to listen on.
+    public var host = "127.0.0.1"
+    /// The TCP port; 0 lets the system choose one.
+    public var port = 0
+
+    /// What one message, one session and one connection may ask for.
+    public var limits: Limits = {
+        var limits = Limits()
+        // A quarter of what clients were used to: what a slow reader has not read yet stays in memory.
+        limits.downloadBytesSoftMax = 4 << 20
+        return limits
+    }()
+
+    /// Connections at one time; more are closed as soon as they are accepted.
+    public var connectionsMax = 10_000
+    /// How long a client may take until its connection is a WebSocket, in seconds.
+    public var handshakeSecondsMax: Int64 = 20
+    /// How long a closed WebSocket waits for the client to close its side, in seconds.
+    public var lingerSecondsMax: Int64 = 10
+    /// How long a shutdown waits for clients to be told what was committed, in seconds.
+    public var shutdownSecondsMax: Int64 = 10
+    /// A connection is not read while its uploads that wait for integration occupy more than this, in bytes.
+    public var waitingBytesMax = 4 << 20
+    /// What each store thread keeps of bodies of DOWNLOADs that several readers may want, in bytes.
+    public var sharedBodiesBytesMax = 64 << 20
+
+    /// Threads that serve sockets.
+    public var eventLoopThreads: Int
+    /// Threads that merge and commit. Each synced file belongs to one of them.
+    public var storeThreads: Int
+
+    /// - Parameter cores: the processors to be used, at least 1.
+    public init(cores: Int) {
+        eventLoopThreads = max(1, cores)
+        storeThreads = max(1, cores)
+    }
+}

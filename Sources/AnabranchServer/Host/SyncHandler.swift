@@ -1,0 +1,244 @@
+import AnabranchProtocol
+import Logging
+import NIOCore
+import NIOWebSocket
+
+/// One WebSocket and the connection behind it: frames become messages, messages become calls of synced files, and what
+/// the connection has to say becomes frames.
+///
+///     open ─ shutdown ─▶ draining ─ everything committed ─▶ leaving ─ client leaves ─▶ closed
+///     open ─ error, close frame, last message ────────────▶ leaving
+///
+/// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a slow
+/// reader gets nothing more until it reads; and the socket is not read while too many calls wait to be done.
+final class SyncHandler: ChannelDuplexHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundIn = Never
+    typealias OutboundOut = WebSocketFrame
+
+    private enum Phase { case open, draining, leaving, closed }
+
+    private var connection: SyncConnection
+    private let settings: ServerSettings
+    private let table: ConnectionTable
+    private let stores: StoreThreads
+    private let logger: Logger
+    private let visitor: FrontDoor.Visitor
+
+    private var phase = Phase.open
+    private var assembler: MessageAssembler
+    private var context: ChannelHandlerContext?
+    private var isSpeaking = false
+
+    /// The cost of the calls that are not done yet.
+    private var waitingBytes = 0
+    private var isReadHeld = false
+
+    private let pulse: Pulse
+    private var lastMessage = NIODeadline.now()
+    private var silenceTimer: Scheduled<Void>?
+    private var lingerTimer: Scheduled<Void>?
+
+    init(
+        _ connection: consuming SyncConnection, _ visitor: FrontDoor.Visitor, pulse: Pulse, settings: ServerSettings,
+        table: ConnectionTable, stores: StoreThreads, logger: Logger
+    ) {
+        self.connection = connection
+        self.visitor = visitor
+        self.pulse = pulse
+        self.settings = settings
+        self.table = table
+        self.stores = stores
+        self.logger = logger
+        assembler = MessageAssembler(messageBytesMax: settings.limits.messageBytesMax)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        lastMessage = context.eventLoop.now
+        table.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop))
+        logger.info("connection opened", metadata: visitor.metadata(from: context.remoteAddress))
+        if let refusal = visitor.refusal { return leave(context, refusal, because: "refused") }
+        watchForSilence(context)
+        speak(context)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        phase = .closed
+        silenceTimer?.cancel()
+        lingerTimer?.cancel()
+        connection.end()
+        submitCalls()
+        table.disconnect(connection.ident)
+        logger.info("connection closed")
+        context.fireChannelInactive()
+    }
+
+    // MARK: Listening
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .open = phase else { return }
+        do {
+            switch try assembler.take(unwrapInboundIn(data)) {
+            case .message(let message):
+                lastMessage = context.eventLoop.now
+                connection.receive(Array(buffer: message))
+                submitCalls()
+                speak(context)
+            case .ping(let payload):
+                // A client that does not read gets no pile of pongs; RFC 6455 wants the newest answered only.
+                if context.channel.isWritable {
+                    context.writeAndFlush(
+                        wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
+                }
+            case .close:
+                leave(context, .normalClosure, because: "closed by the client")
+            case nil:
+                break
+            }
+        } catch {
+            violate(context, error)
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        isReadHeld = phase == .draining || phase == .open && waitingBytes > settings.waitingBytesMax
+        if !isReadHeld { context.read() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? NIOWebSocketError {
+            violate(context, FramingViolation(error))
+        } else if !(error is ByteToMessageDecoderError) {
+            // A decoder that has failed complains about all that still comes in; anything else is the end of the socket.
+            context.close(promise: nil)
+        }
+    }
+
+    private func violate(_ context: ChannelHandlerContext, _ violation: FramingViolation) {
+        leave(context, violation.code, because: violation.reason)
+    }
+
+    // MARK: Files
+
+    private func submitCalls() {
+        for call in connection.takeCalls() {
+            waitingBytes += call.cost
+            stores.submit(call)
+        }
+    }
+
+    /// News from the files; on the event loop.
+    func take(_ delivery: Delivery) {
+        waitingBytes -= delivery.doneBytes
+        guard let context, phase != .closed else { return }
+        for reply in delivery.replies { connection.take(reply) }
+        submitCalls()
+        speak(context)
+        if isReadHeld, phase != .draining, waitingBytes <= settings.waitingBytesMax / 2 {
+            isReadHeld = false
+            context.read()
+        }
+        leaveIfDrained(context)
+    }
+
+    // MARK: Speaking
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        speak(context)
+        context.fireChannelWritabilityChanged()
+    }
+
+    private func speak(_ context: ChannelHandlerContext) {
+        // Writing can change the writability, which calls this again.
+        guard !isSpeaking else { return }
+        isSpeaking = true
+        defer { isSpeaking = false }
+        while phase == .open || phase == .draining, context.channel.isWritable, let outbound = connection.next() {
+            switch outbound {
+            case .message(let message):
+                context.write(wrapOutboundOut(Self.frame(message)), promise: nil)
+            case .lastMessage(let message):
+                let patience = TimeAmount.milliseconds(settings.limits.softCloseMillisecondsMax)
+                leave(context, saying: Self.frame(message), patience: patience, because: "connection error")
+            case .close(let code):
+                leave(context, WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
+            case .drop:
+                context.close(promise: nil)
+                return
+            }
+        }
+        submitCalls()
+        context.flush()
+    }
+
+    /// Head and body go out as one frame without being joined first.
+    private static func frame(_ message: EncodedMessage) -> WebSocketFrame {
+        WebSocketFrame(
+            fin: true, opcode: .binary, maskKey: nil, data: ByteBuffer(bytes: message.body),
+            extensionData: ByteBuffer(bytes: message.head))
+    }
+
+    // MARK: Leaving
+
+    /// Takes in nothing more, waits until what was taken in is committed and told, and leaves.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is ChannelShouldQuiesceEvent, phase == .open {
+            phase = .draining
+            leaveIfDrained(context)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func leaveIfDrained(_ context: ChannelHandlerContext) {
+        guard phase == .draining, waitingBytes == 0 else { return }
+        // Old clients take any other code for a reason to stay away for an hour (`Spec/Protocol.md`, section 2.3).
+        leave(
+            context, visitor.handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway, because: "shutdown")
+    }
+
+    private func leave(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, because reason: String) {
+        var payload = ByteBuffer()
+        payload.write(webSocketErrorCode: code)
+        leave(
+            context, saying: WebSocketFrame(fin: true, opcode: .connectionClose, data: payload),
+            patience: .seconds(settings.lingerSecondsMax), because: reason)
+    }
+
+    /// Says the last word and shuts the sending side. What still comes in is read and thrown away until the client has
+    /// left: closing at once would reset the socket, and the client might never see what was said.
+    private func leave(
+        _ context: ChannelHandlerContext, saying frame: WebSocketFrame, patience: TimeAmount, because reason: String
+    ) {
+        guard phase == .open || phase == .draining else { return }
+        phase = .leaving
+        logger.debug("leaving", metadata: ["reason": "\(reason)"])
+        connection.end()
+        submitCalls()
+        silenceTimer?.cancel()
+        if isReadHeld { context.read() }
+        let said = context.eventLoop.makePromise(of: Void.self)
+        said.futureResult.assumeIsolated().whenSuccess { context.close(mode: .output, promise: nil) }
+        context.writeAndFlush(wrapOutboundOut(frame), promise: said)
+        lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+    }
+
+    // MARK: Silence
+
+    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under way.
+    private func watchForSilence(_ context: ChannelHandlerContext) {
+        let limit = TimeAmount.milliseconds(settings.limits.silenceMillisecondsMax)
+        silenceTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
+            if lastMessage + limit <= context.eventLoop.now {
+                guard pulse.takeBytes() >= Pulse.bytesMin else {
+                    logger.info("the client has fallen silent")
+                    return context.close(promise: nil)
+                }
+                lastMessage = context.eventLoop.now
+            }
+            watchForSilence(context)
+        }
+    }
+}

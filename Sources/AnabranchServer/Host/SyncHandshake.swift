@@ -1,0 +1,72 @@
+import AnabranchProtocol
+import NIOHTTP1
+
+/// A request for a WebSocket that speaks the sync protocol (`Spec/Protocol.md`, section 2).
+struct SyncHandshake: Sendable {
+    let credentials: Credentials
+    let negotiation: Negotiation
+
+    /// - Throws: what to answer instead of 101.
+    init(_ head: HTTPRequestHead) throws(HTTPRefusal) {
+        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let app = Self.app(of: parts[0]) else { throw .notFound }
+        guard head.method == .GET, head.version == .http1_1 else { throw .badRequest("a WebSocket begins with GET") }
+        guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }),
+            head.headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
+        else { throw .badRequest("this endpoint speaks WebSocket only") }
+        guard head.headers["sec-websocket-version"] == ["13"] else { throw .badRequest("WebSocket version") }
+        let keys = head.headers["sec-websocket-key"]
+        guard keys.count == 1, Self.isKey(keys[0]) else { throw .badRequest("WebSocket key") }
+        do {
+            negotiation = try Negotiation(offer: head.headers["sec-websocket-protocol"].joined(separator: ","))
+        } catch {
+            throw .badRequest("no known subprotocol")
+        }
+        credentials = Credentials(app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "")
+    }
+
+    /// The app id of `/api/client/v2.0/app/<id>/realm-sync`; empty for `/realm-sync`; nil for any other path.
+    private static func app(of path: Substring) -> String? {
+        if path == "/realm-sync" { return "" }
+        let prefix = "/api/client/v2.0/app/", suffix = "/realm-sync"
+        guard path.hasPrefix(prefix), path.hasSuffix(suffix), path.utf8.count > prefix.utf8.count + suffix.utf8.count
+        else { return nil }
+        let app = path.dropFirst(prefix.count).dropLast(suffix.count)
+        return app.contains("/") ? nil : String(app)
+    }
+
+    /// Clients put the token into the URL as it is, without percent-encoding.
+    private static func token(of query: Substring) -> String {
+        let name = "baas_at="
+        return query.split(separator: "&").first { $0.hasPrefix(name) }.map { String($0.dropFirst(name.count)) } ?? ""
+    }
+
+    /// 16 bytes in Base64.
+    private static func isKey(_ text: String) -> Bool {
+        let digits = text.utf8.dropLast(2)
+        return text.utf8.count == 24 && text.hasSuffix("==")
+            && digits.allSatisfy {
+                (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0)
+                    || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/")
+            }
+    }
+}
+
+/// An answer of the HTTP side that is not what the client had hoped for.
+struct HTTPRefusal: Error, Equatable, Sendable {
+    let status: HTTPResponseStatus
+    /// The error's name, as clients know it.
+    let code: String
+    let message: String
+
+    static let notFound = HTTPRefusal(status: .notFound, code: "NotFound", message: "no such endpoint")
+    static let unauthorized = HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "invalid session")
+    static let forbidden = HTTPRefusal(status: .forbidden, code: "Forbidden", message: "no entry")
+
+    static func badRequest(_ message: String) -> HTTPRefusal {
+        HTTPRefusal(status: .badRequest, code: "BadRequest", message: message)
+    }
+
+    /// The body that clients parse (`Spec/Protocol.md`, section 1.1). Both texts are ours and need no escapes.
+    var json: String { #"{"error":"\#(message)","error_code":"\#(code)","link":""}"# }
+}

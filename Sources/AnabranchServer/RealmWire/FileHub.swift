@@ -1,0 +1,187 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+
+/// A synced file and the sessions that use it.
+///
+///     open ──IDENT accepted──▶ running ──▶ gone, by `close`, by an error, or because the client file was bound anew
+///
+/// Belongs to one store thread. What it says goes into `replies`, which nobody sees before everything that they speak of
+/// is durable.
+final class FileHub {
+    /// The client file and the progress of a running session.
+    private struct Running {
+        let ident: UInt64
+        var progress: SessionProgress
+    }
+
+    private enum Session {
+        case open(user: String?)
+        case running(Running)
+    }
+
+    let file: SyncedFile
+    private(set) var replies: [FileReply] = []
+    private var sessions: [SessionKey: Session] = [:]
+    /// At most one running session a client file (`Spec/History.md`, invariant I-35).
+    private var runningSessions: [UInt64: SessionKey] = [:]
+    /// The sessions that wait for a new ident, with their users.
+    private var newcomers: [(session: SessionKey, user: String?)] = []
+
+    init(_ file: SyncedFile) {
+        self.file = file
+    }
+
+    /// Nobody uses the file any more, so nobody would notice that it was closed and opened again.
+    var isIdle: Bool { sessions.isEmpty && !file.hasQueuedUploads }
+
+    func takeReplies() -> [FileReply] {
+        defer { replies = [] }
+        return replies
+    }
+
+    // MARK: Calls
+
+    /// Does what the call asks for; uploads are only queued, idents are only noted.
+    func handle(_ call: FileCall, bodies: inout SharedBodies, limits: Limits) {
+        let key = call.session
+        do {
+            switch call.request {
+            case .open(let user, let needsFileIdent): open(key, user: user, needsFileIdent: needsFileIdent)
+            case .identify(let message): try identify(key, message)
+            case .integrate(let message): try integrate(key, message)
+            case .scan(let cursor): try scan(key, from: cursor, bodies: &bodies, limits: limits)
+            case .close: release(key)
+            }
+        } catch {
+            fail(key, ErrorMessage(error))
+        }
+    }
+
+    private func open(_ key: SessionKey, user: String?, needsFileIdent: Bool) {
+        sessions[key] = .open(user: user)
+        if needsFileIdent { newcomers.append((key, user)) }
+    }
+
+    /// IDENT: the checks of `Spec/History.md`, section 4; the history knows rows 1 to 10, here are 11 and 12.
+    private func identify(_ key: SessionKey, _ message: IdentMessage) throws(HistoryError) {
+        guard case .open(let user) = sessions[key] else { return }
+        let ident = message.file.ident
+        let progress = try file.identify(
+            IdentRequest(
+                file: ClientFileIdent(ident: ident, salt: message.file.salt), download: message.download,
+                latestVersion: message.latest.version, latestVersionSalt: message.latest.salt, user: user))
+        if let other = runningSessions[ident] {
+            guard other.connection != key.connection else {
+                return reply(key, .connectionFailed(ErrorMessage(.boundInOtherSession)))
+            }
+            release(other)
+            reply(other, .superseded)
+        }
+        runningSessions[ident] = key
+        sessions[key] = .running(Running(ident: ident, progress: progress))
+        reply(key, .accepted(progress.download, exposedVersion: file.version))
+    }
+
+    /// UPLOAD: the checks of `Spec/History.md`, section 5. What is new waits for the next commit.
+    private func integrate(_ key: SessionKey, _ message: UploadMessage) throws(HistoryError) {
+        guard case .running(var running) = sessions[key] else { return }
+        let rest = try running.progress.accept(Upload(message))
+        sessions[key] = .running(running)
+        if let rest { try file.enqueue(rest, from: running.ident) }
+    }
+
+    private func scan(
+        _ key: SessionKey, from cursor: DownloadCursor, bodies: inout SharedBodies, limits: Limits
+    ) throws(HistoryError) {
+        guard case .running(var running) = sessions[key] else { return }
+        let batch = try file.downloads(for: running.ident).batch(
+            after: cursor, byteBudget: limits.downloadBytesSoftMax)
+        running.progress.download = batch.cursor
+        sessions[key] = .running(running)
+        reply(
+            key,
+            .download(DownloadHeader(batch), bodies.body(of: batch, after: cursor, path: file.path, limits: limits)))
+    }
+
+    // MARK: Transactions
+
+    /// Allocates the idents that were asked for, all in one transaction, for the sessions that still want them.
+    func allocateIdents(at unixSeconds: UInt64) throws(HistoryError) {
+        let waiting = newcomers.filter { sessions[$0.session] != nil }
+        newcomers = []
+        guard !waiting.isEmpty else { return }
+        let idents = try file.allocateIdents(for: waiting.map(\.user), at: unixSeconds)
+        for (newcomer, file) in zip(waiting, idents) {
+            reply(newcomer.session, .allocated(FileIdent(ident: file.ident, salt: file.salt)))
+        }
+    }
+
+    /// The commit of the queued uploads is durable.
+    func settle(_ report: IntegrationReport) {
+        for outcome in report.outcomes {
+            if let refusal = outcome.refusal, let key = runningSessions[outcome.ident] {
+                fail(key, ErrorMessage(refusal))
+            }
+        }
+        guard report.madeVersions else { return }
+        for key in runningSessions.values { reply(key, .exposed(file.version)) }
+    }
+
+    /// The store could not do its work. All sessions resume later on a file that was opened anew, as after a crash:
+    /// whatever was not committed comes again.
+    func abandon(_ error: HistoryError) {
+        for key in sessions.keys { reply(key, .failed(ErrorMessage(error))) }
+        sessions = [:]
+        runningSessions = [:]
+        newcomers = []
+    }
+
+    // MARK: Ends
+
+    private func release(_ key: SessionKey) {
+        if case .running(let running) = sessions.removeValue(forKey: key) { runningSessions[running.ident] = nil }
+    }
+
+    private func fail(_ key: SessionKey, _ message: ErrorMessage) {
+        guard sessions[key] != nil else { return }
+        if message.code.isConnectionLevel { return reply(key, .connectionFailed(message)) }
+        release(key)
+        reply(key, .failed(message))
+    }
+
+    private func reply(_ key: SessionKey, _ news: FileReply.News) {
+        replies.append(FileReply(session: key, news: news))
+    }
+}
+
+// MARK: - Between the libraries
+
+extension ErrorMessage {
+    /// The one table from the history's errors to the wire's. Trouble of our own stays transient: what cannot be named
+    /// is 201, and never a client reset.
+    init(_ error: HistoryError) {
+        let code = ErrorCode(rawValue: error.wireCode) ?? .otherSessionError
+        self.init(code, error.isTransient ? "" : error.reason)
+    }
+}
+
+extension Upload {
+    fileprivate init(_ message: UploadMessage) {
+        self.init(
+            progress: message.progress, lockedVersion: message.lockedVersion,
+            changesets: message.entries.map { entry in
+                UploadedChangeset(
+                    cursor: entry.cursor, timestamp: entry.tag.timestamp, origin: entry.tag.ident,
+                    changeset: Array(entry.changeset))
+            })
+    }
+}
+
+extension DownloadHeader {
+    fileprivate init(_ batch: DownloadBatch) {
+        self.init(
+            cursor: batch.cursor, latest: SaltedVersion(version: batch.latestVersion, salt: batch.latestVersionSalt),
+            upload: batch.uploadCursor, downloadableBytes: batch.downloadableBytes)
+    }
+}

@@ -1,0 +1,101 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Logging
+
+/// The synced files of one store thread: opens them when a session needs them, lets go of them when none does, and
+/// commits what their clients uploaded, all files together.
+///
+/// To be used in turns: `handle` what has come in, tell the replies, `commit`, tell the replies.
+final class FileHubs {
+    private let store: any HistoryStore
+    private let limits: Limits
+    private let unixSeconds: @Sendable () -> UInt64
+    private let metrics: WireMetrics
+    private let logger: Logger
+    private var hubs: [VirtualPath: FileHub] = [:]
+    private var bodies: SharedBodies
+    /// The files that calls of this turn were about.
+    private var touched: Set<VirtualPath> = []
+
+    /// - Parameter unixSeconds: the clock, for when a client file was last seen.
+    init(
+        store: any HistoryStore, limits: Limits, sharedBodiesBytesMax: Int, metrics: WireMetrics, logger: Logger,
+        unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        self.store = store
+        self.limits = limits
+        self.unixSeconds = unixSeconds
+        self.metrics = metrics
+        self.logger = logger
+        bodies = SharedBodies(bytesMax: sharedBodiesBytesMax)
+    }
+
+    /// Everything but the integration of uploads, which waits for `commit`.
+    func handle(_ calls: [FileCall]) -> [FileReply] {
+        var replies: [FileReply] = []
+        for call in calls {
+            do {
+                guard let hub = try hub(for: call) else { continue }
+                touched.insert(call.path)
+                hub.handle(call, bodies: &bodies, limits: limits)
+            } catch {
+                log(error, path: call.path)
+                replies.append(FileReply(session: call.session, news: .failed(ErrorMessage(error))))
+            }
+        }
+        for hub in touchedHubs {
+            do {
+                try hub.allocateIdents(at: unixSeconds())
+            } catch {
+                abandon(hub, error)
+            }
+            replies += hub.takeReplies()
+        }
+        return replies
+    }
+
+    /// Integrates all queued uploads in one transaction.
+    func commit() -> [FileReply] {
+        defer { touched.removeAll(keepingCapacity: true) }
+        let hubs = touchedHubs
+        integrate(hubs.filter(\.file.hasQueuedUploads))
+        for hub in hubs where hub.isIdle { self.hubs[hub.file.path] = nil }
+        return hubs.flatMap { $0.takeReplies() }
+    }
+
+    private var touchedHubs: [FileHub] { touched.compactMap { hubs[$0] } }
+
+    /// Only BIND opens a file; a call for a session that a closed file had is late.
+    private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
+        if let hub = hubs[call.path] { return hub }
+        guard case .open = call.request else { return nil }
+        let hub = FileHub(try SyncedFile(path: call.path, store: store))
+        hubs[call.path] = hub
+        return hub
+    }
+
+    /// One transaction for all; if it fails, one for each, so that a file in trouble does not stop the others.
+    private func integrate(_ hubs: [FileHub]) {
+        guard !hubs.isEmpty else { return }
+        do {
+            let start = ContinuousClock.now
+            let reports = try SyncedFile.integrate(hubs.map(\.file), at: unixSeconds())
+            metrics.committed(reports, in: start.duration(to: .now))
+            for (hub, report) in zip(hubs, reports) { hub.settle(report) }
+        } catch {
+            if let only = hubs.first, hubs.count == 1 { return abandon(only, error) }
+            for hub in hubs { integrate([hub]) }
+        }
+    }
+
+    private func abandon(_ hub: FileHub, _ error: HistoryError) {
+        log(error, path: hub.file.path)
+        hub.abandon(error)
+        hubs[hub.file.path] = nil
+    }
+
+    private func log(_ error: HistoryError, path: VirtualPath) {
+        metrics.storeFailures.increment()
+        logger.error("the store failed", metadata: ["path": "\(path.abbreviated)", "error": "\(error)"])
+    }
+}
