@@ -1,0 +1,139 @@
+/// A store's own number for a synced file.
+public struct FileID: Hashable, Sendable {
+    public var number: Int64
+
+    public init(_ number: Int64) { self.number = number }
+}
+
+/// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are refused.
+/// So at most one party writes a file, also where stores are shared by machines.
+public struct Lease: Hashable, Comparable, Sendable {
+    public var number: UInt64
+
+    public init(_ number: UInt64) { self.number = number }
+
+    public static func < (left: Lease, right: Lease) -> Bool { left.number < right.number }
+}
+
+/// A synced file as `HistoryStore.open` hands it out.
+public struct OpenedFile: Equatable, Sendable {
+    public var id: FileID
+    public var lease: Lease
+    public var head: FileHead
+
+    public init(id: FileID, lease: Lease, head: FileHead) {
+        self.id = id
+        self.lease = lease
+        self.head = head
+    }
+}
+
+/// The end of a synced file's log, and its beginning (`Spec/History.md`, section 2.1).
+public struct FileHead: Equatable, Sendable {
+    /// The current version E: `baseVersion` plus the number of entries.
+    public var version: UInt64
+    /// The salt of version E; 0 for version 0.
+    public var versionSalt: UInt64
+    /// The cumulative size at version E, in bytes.
+    public var cumulativeSize: UInt64
+    /// The version B before the first entry; raised only by trimming.
+    public var baseVersion: UInt64
+    /// The salt of version B; 0 exactly while B is 0.
+    public var baseSalt: UInt64
+    /// The next client file ident: the number of rows, reserved ones included.
+    public var nextIdent: UInt64
+
+    public init(
+        version: UInt64 = 0, versionSalt: UInt64 = 0, cumulativeSize: UInt64 = 0, baseVersion: UInt64 = 0,
+        baseSalt: UInt64 = 0, nextIdent: UInt64 = 2
+    ) {
+        self.version = version
+        self.versionSalt = versionSalt
+        self.cumulativeSize = cumulativeSize
+        self.baseVersion = baseVersion
+        self.baseSalt = baseSalt
+        self.nextIdent = nextIdent
+    }
+}
+
+/// Where synced files are kept. Calls are synchronous and block until they are done; they may come from several threads
+/// at once, but those about one file come from one thread at a time.
+///
+/// Promises of every store, checked by one conformance suite:
+/// 1. A commit takes effect entirely or not at all, all commits of one call together, also across a crash.
+/// 2. When `commit` returns, what it wrote survives the end of the process (and, for a store on disk, of the machine).
+/// 3. When `commit` throws, nothing was changed, unless the error came so late that the store cannot know; whoever goes
+///    on then reads the head again first. Repeating the integration is harmless (`SyncedFile.integrate`).
+/// 4. A read sees one state between two commits, the newest one.
+/// 5. Only a commit with the newest lease and the log's current version is accepted; otherwise `leaseLost`.
+/// 6. Errors are `HistoryError`s with trouble of the store's own (`storeFailed`, `leaseLost`, `storeDamaged`), never a
+///    refusal of a client.
+public protocol HistoryStore: Sendable {
+    /// Opens a synced file, creating it with an empty log and the reserved client files if there is none, and takes the
+    /// lease of it away from whoever had it.
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
+
+    /// Runs `body` over the newest state of a file. The view must not be kept.
+    func read<Result: Sendable>(
+        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result
+
+    /// Applies commits of different files in one transaction.
+    func commit(_ commits: [Commit]) throws(HistoryError)
+}
+
+/// One state of a synced file, to be read within `HistoryStore.read`.
+public protocol FileView {
+    func head() throws(HistoryError) -> FileHead
+
+    /// The row of a client file, reserved rows included; nil if there is none.
+    func clientFile(_ ident: UInt64) throws(HistoryError) -> ClientFile?
+
+    /// The entry that produced `version`; nil outside the log.
+    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry?
+
+    /// The entries of `range` that were not received from `ident` and are not empty, in order, up to and including the one
+    /// with which their sizes together exceed `byteBudget`. Passing over the others costs next to nothing.
+    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry]
+
+    /// What was received from `ident` in `range`, in order.
+    func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt]
+
+    /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
+    func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt?
+
+    /// The versions in `range`, ascending and each once, of entries not received from `ident` that are posted under one of
+    /// `hashes`. The cost follows the entries found, not the length of the range.
+    func versions(
+        postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
+    ) throws(HistoryError) -> [UInt64]
+
+    /// The reciprocal changesets of a client file in `range`, in order.
+    func reciprocals(of ident: UInt64, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
+}
+
+/// The versions above `base` up to and including `last`: a piece of the log as cursors cut it.
+public struct VersionRange: Equatable, Sendable {
+    public var base: UInt64
+    public var last: UInt64
+
+    public init(after base: UInt64, through last: UInt64) {
+        self.base = base
+        self.last = last
+    }
+
+    public func contains(_ version: UInt64) -> Bool { base < version && version <= last }
+}
+
+/// Which changeset of a client a log entry holds.
+public struct Receipt: Equatable, Sendable {
+    /// The version of the log entry.
+    public var version: UInt64
+    /// The version that its changeset produced on the client.
+    public var clientVersion: UInt64
+
+    public init(version: UInt64, clientVersion: UInt64) {
+        self.version = version
+        self.clientVersion = clientVersion
+    }
+}

@@ -1,0 +1,202 @@
+import AnabranchCore
+import Synchronization
+
+/// A store without a disk: for tests, simulations and files that need not outlive the process.
+public final class InMemoryStore: HistoryStore {
+    private struct Directory {
+        var numbers: [VirtualPath: Int] = [:]
+        var files: [MemoryFile] = []
+    }
+
+    /// A box, so that files are locked one by one.
+    private final class MemoryFile: Sendable {
+        let content = Mutex(FileContent())
+    }
+
+    private let directory = Mutex(Directory())
+
+    public init() {}
+
+    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        let number = directory.withLock { directory in
+            if let number = directory.numbers[path] { return number }
+            directory.numbers[path] = directory.files.count
+            directory.files.append(MemoryFile())
+            return directory.files.count - 1
+        }
+        let id = FileID(Int64(number))
+        let (lease, head) = try file(id).content.withLock { content in
+            content.lease.number += 1
+            return (content.lease, content.newestHead)
+        }
+        return OpenedFile(id: id, lease: lease, head: head)
+    }
+
+    public func read<Result: Sendable>(
+        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
+    }
+
+    public func commit(_ commits: [Commit]) throws(HistoryError) {
+        let files = try commits.map { commit throws(HistoryError) in try file(commit.file) }
+        for (file, commit) in zip(files, commits) {
+            try file.content.withLock { content throws(HistoryError) in try content.check(commit) }
+        }
+        for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
+    }
+
+    private func file(_ id: FileID) throws(HistoryError) -> MemoryFile {
+        let file = directory.withLock { directory in
+            directory.files.indices.contains(Int(id.number)) ? directory.files[Int(id.number)] : nil
+        }
+        guard let file else { throw HistoryError(.storeFailed, "there is no file \(id.number)") }
+        return file
+    }
+}
+
+/// One synced file in memory.
+private struct FileContent: FileView, Sendable {
+    var lease = Lease(0)
+    private var entries: [LogEntry] = []
+    private var touches = TouchIndex()
+    /// By ident, as the next two.
+    private var clientFiles = ClientFile.reserved
+    private var receipts: [[Receipt]] = [[], []]
+    private var reciprocals: [[ReciprocalChangeset]] = [[], []]
+
+    var newestHead: FileHead {
+        FileHead(
+            version: UInt64(entries.count), versionSalt: entries.last?.salt ?? 0,
+            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: UInt64(clientFiles.count))
+    }
+
+    // MARK: Writing
+
+    func check(_ commit: Commit) throws(HistoryError) {
+        guard commit.lease == lease, commit.head.version == UInt64(entries.count) else {
+            throw HistoryError(.leaseLost, "the file has another writer")
+        }
+    }
+
+    mutating func apply(_ commit: Commit) {
+        for file in commit.clientFiles { store(file) }
+        var changes = commit.reciprocals[...]
+        while let ident = changes.first?.ident {
+            let ofOneFile = changes.prefix { $0.ident == ident }
+            reciprocals[Int(ident)].merge(ofOneFile.map(\.reciprocal))
+            changes = changes[ofOneFile.endIndex...]
+        }
+        for entry in commit.entries where entry.origin > 0 {
+            receipts[Int(entry.origin)].append(Receipt(version: entry.version, clientVersion: entry.clientVersion))
+        }
+        for posting in commit.postings { touches.insert(posting) }
+        entries += commit.entries
+    }
+
+    private mutating func store(_ file: ClientFile) {
+        let index = Int(file.ident)
+        if index == clientFiles.count {
+            clientFiles.append(file)
+            receipts.append([])
+            reciprocals.append([])
+        } else {
+            clientFiles[index] = file
+            let stale = reciprocals[index].count(upTo: file.isExpired ? .max : file.uploadCursor.serverVersion)
+            reciprocals[index].removeFirst(stale)
+        }
+    }
+
+    // MARK: Reading
+
+    func head() -> FileHead { newestHead }
+
+    func clientFile(_ ident: UInt64) -> ClientFile? {
+        ident < UInt64(clientFiles.count) ? clientFiles[Int(ident)] : nil
+    }
+
+    func entry(_ version: UInt64) -> LogEntry? {
+        version > 0 && version <= UInt64(entries.count) ? entries[Int(version) - 1] : nil
+    }
+
+    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) -> [LogEntry] {
+        var found: [LogEntry] = []
+        var bytes = 0
+        var index = Int(min(range.base, UInt64(entries.count)))
+        let end = Int(min(range.last, UInt64(entries.count)))
+        while index < end, bytes <= byteBudget {
+            if entries[index].origin != ident, !entries[index].changeset.isEmpty {
+                found.append(entries[index])
+                bytes += entries[index].changeset.count
+            }
+            index += 1
+        }
+        return found
+    }
+
+    func receipts(from ident: UInt64, in range: VersionRange) -> [Receipt] {
+        guard ident < UInt64(receipts.count) else { return [] }
+        let own = receipts[Int(ident)]
+        let start = own.count(upTo: range.base)
+        return Array(own[start..<max(start, own.count(upTo: range.last))])
+    }
+
+    func lastReceipt(from ident: UInt64, upTo version: UInt64) -> Receipt? {
+        guard ident < UInt64(receipts.count) else { return nil }
+        let own = receipts[Int(ident)]
+        let count = own.count(upTo: version)
+        return count > 0 ? own[count - 1] : nil
+    }
+
+    func versions(postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64) -> [UInt64] {
+        var versions: [UInt64] = []
+        touches.collect(hashes, in: range, notFrom: ident, into: &versions)
+        return versions.sortedWithoutDuplicates()
+    }
+
+    func reciprocals(of ident: UInt64, in range: VersionRange) -> [ReciprocalChangeset] {
+        guard ident < UInt64(reciprocals.count) else { return [] }
+        let all = reciprocals[Int(ident)]
+        let start = all.count(upTo: range.base)
+        return Array(all[start..<max(start, all.count(upTo: range.last))])
+    }
+}
+
+/// Something of which a sorted array holds at most one for each server version.
+private protocol Versioned {
+    var version: UInt64 { get }
+}
+
+extension Receipt: Versioned {}
+extension ReciprocalChangeset: Versioned {}
+
+extension Array where Element: Versioned {
+    /// How many elements have a version of at most `version`.
+    fileprivate func count(upTo version: UInt64) -> Int {
+        var low = 0, high = count
+        while low < high {
+            let middle = low + (high - low) / 2
+            if self[middle].version <= version { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Puts sorted elements in their places, instead of those that had their versions.
+    fileprivate mutating func merge(_ newer: [Element]) {
+        guard let first = newer.first else { return }
+        let start = first.version > 0 ? count(upTo: first.version - 1) : 0
+        let older = self[start...]
+        var merged: [Element] = []
+        var next = older.startIndex
+        for element in newer {
+            while next < older.endIndex, older[next].version < element.version {
+                merged.append(older[next])
+                next += 1
+            }
+            if next < older.endIndex, older[next].version == element.version { next += 1 }
+            merged.append(element)
+        }
+        merged += older[next...]
+        replaceSubrange(start..., with: merged)
+    }
+}

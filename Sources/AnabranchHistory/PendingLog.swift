@@ -1,0 +1,67 @@
+/// A log as it will be: what the store has, continued by what a commit in the making adds.
+struct PendingLog {
+    let view: any FileView
+    let head: FileHead
+    private(set) var entries: [LogEntry] = []
+    private(set) var postings: [Posting] = []
+    private var touches = TouchIndex()
+
+    init(continuing view: any FileView, head: FileHead) {
+        self.view = view
+        self.head = head
+    }
+
+    var version: UInt64 { entries.last?.version ?? head.version }
+
+    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry {
+        if version > head.version, version - head.version <= entries.count {
+            return entries[Int(version - head.version) - 1]
+        }
+        guard let entry = try view.entry(version) else {
+            throw HistoryError(.storeDamaged, "log entry \(version) is missing")
+        }
+        return entry
+    }
+
+    /// The versions above `base`, in no order, that are posted under one of `hashes` and not by `ident`.
+    func versions(
+        postedUnder hashes: [UInt64], after base: UInt64, notFrom ident: UInt64
+    ) throws(HistoryError) -> [UInt64] {
+        var versions: [UInt64] = []
+        if base < head.version {
+            let range = VersionRange(after: base, through: head.version)
+            versions = try view.versions(postedUnder: hashes, in: range, notFrom: ident)
+        }
+        if !postings.isEmpty {
+            touches.collect(hashes, in: VersionRange(after: base, through: version), notFrom: ident, into: &versions)
+        }
+        return versions
+    }
+
+    /// The versions above `base` of all entries that are not empty and not from `ident`.
+    func versions(after base: UInt64, notFrom ident: UInt64) throws(HistoryError) -> [UInt64] {
+        let range = VersionRange(after: base, through: head.version)
+        let stored = try view.entries(in: range, notFrom: ident, byteBudget: .max)
+        let added = entries.filter { $0.version > base && $0.origin != ident && !$0.changeset.isEmpty }
+        return (stored + added).map(\.version)
+    }
+
+    /// Appends the entries that one client's changesets became, giving them their versions.
+    mutating func append(_ changesets: [MergedChangeset], from ident: UInt64, versionSalt: UInt64) {
+        var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
+        var version = version
+        for merged in changesets {
+            version += 1
+            cumulativeSize += UInt64(merged.changeset.count)
+            entries.append(
+                LogEntry(
+                    version: version, salt: versionSalt, origin: ident, clientVersion: merged.clientVersion,
+                    timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
+            for hash in merged.posted {
+                let posting = Posting(hash: hash, version: version, origin: ident)
+                touches.insert(posting)
+                postings.append(posting)
+            }
+        }
+    }
+}

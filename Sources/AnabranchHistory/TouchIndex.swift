@@ -1,0 +1,57 @@
+/// Finds the log entries that can meet an upload, in memory: for each hash the versions posted under it, newest first,
+/// as chains through one array.
+struct TouchIndex {
+    private struct Node {
+        var version: UInt64
+        var origin: UInt64
+        /// The next older node of the same hash, and the next older one with another origin than this one; −1: none.
+        /// The latter lets a reader pass over a run of its own entries in one step.
+        var older: Int
+        var olderOfOthers: Int
+    }
+
+    private var nodes: [Node] = []
+    private var newest: [UInt64: Int] = [:]
+
+    /// Versions have to arrive in ascending order.
+    mutating func insert(_ posting: Posting) {
+        let older = newest.updateValue(nodes.count, forKey: posting.hash) ?? -1
+        var olderOfOthers = older
+        if older >= 0, nodes[older].origin == posting.origin { olderOfOthers = nodes[older].olderOfOthers }
+        nodes.append(
+            Node(version: posting.version, origin: posting.origin, older: older, olderOfOthers: olderOfOthers))
+    }
+
+    /// Appends the versions in `range` that are posted under one of `hashes` and not by `ident`, in no order, perhaps
+    /// several times.
+    func collect(
+        _ hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64, into versions: inout [UInt64]
+    ) {
+        for hash in hashes {
+            var next = newest[hash] ?? -1
+            while next >= 0, nodes[next].version > range.base {
+                if nodes[next].origin == ident {
+                    next = nodes[next].olderOfOthers
+                } else {
+                    if nodes[next].version <= range.last { versions.append(nodes[next].version) }
+                    next = nodes[next].older
+                }
+            }
+        }
+    }
+}
+
+extension [UInt64] {
+    /// The numbers in ascending order, each once.
+    func sortedWithoutDuplicates() -> [UInt64] {
+        guard count > 1 else { return self }
+        var result = sorted()
+        var kept = 1
+        for index in 1..<result.count where result[index] != result[kept - 1] {
+            result[kept] = result[index]
+            kept += 1
+        }
+        result.removeLast(result.count - kept)
+        return result
+    }
+}

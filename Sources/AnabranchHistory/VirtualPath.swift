@@ -1,0 +1,23 @@
+/// The name of a synced file: whatever bytes the client sent (a partition value, for instance). Stores use it as a key
+/// and never as the name of a file on disk.
+public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
+    public let bytes: [UInt8]
+
+    public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
+
+    public init(_ text: String) { self.init(text.utf8) }
+
+    /// The path as one printable word: visible ASCII as it is, every other byte and `%` as `%xx`.
+    public var description: String {
+        let digits = Array("0123456789abcdef")
+        var text = ""
+        for byte in bytes {
+            if byte > 0x20, byte < 0x7f, byte != UInt8(ascii: "%") {
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                text += ["%", digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return text
+    }
+}

@@ -1,0 +1,203 @@
+import AnabranchCore
+import AnabranchHistory
+import GRDB
+
+/// The check of one synced file. It keeps going after damage, so that a single bad record is reported once and the rest is
+/// still looked at.
+final class FileVerification {
+    private let file: SQLiteFile
+    private let head: FileHead
+    private let start: Checksum
+    private let chain: Checksum?
+    private var result: VerifiedFile
+    private var clientFiles: [UInt64: ClientFile] = [:]
+    /// The newest client version in the log so far, by origin.
+    private var received: [UInt64: UInt64] = [:]
+    private var postingCount = 0
+
+    init(_ file: SQLiteFile) throws {
+        self.file = file
+        head = try file.head()
+        let identity = try file.rows("SELECT path, chain FROM synced_file WHERE id = ?", [file.id.number]) { row in
+            (path: VirtualPath(try row.bytes(0)), chain: Checksum(bytes: try row.bytes(1)))
+        }
+        let path = identity.first?.path ?? VirtualPath("")
+        start = Checksum(startOf: path)
+        chain = identity.first?.chain
+        result = VerifiedFile(path: path)
+    }
+
+    func run() throws -> VerifiedFile {
+        try checkClientFiles()
+        try checkLog()
+        try checkReciprocals()
+        return result
+    }
+
+    private func expect(
+        _ holds: Bool, _ kind: StoreDamage.Kind, _ place: @autoclosure () -> String,
+        _ finding: @autoclosure () -> String
+    ) {
+        if !holds { result.damages.append(StoreDamage(kind: kind, place: place(), finding: finding())) }
+    }
+
+    /// Reads rows one after the other; a row that cannot be read is damage, and the next one follows.
+    private func forEach(
+        _ sql: String, named place: String, _ body: (Row) throws -> Void
+    ) throws {
+        let cursor = try Row.fetchCursor(file.db, sql: sql, arguments: [file.id.number])
+        var count = 0
+        while let row = try cursor.next() {
+            count += 1
+            do {
+                try body(row)
+            } catch let error as HistoryError {
+                expect(false, .value, "\(place) number \(count)", error.reason)
+            }
+        }
+    }
+
+    // MARK: Client files
+
+    private func checkClientFiles() throws {
+        let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? ORDER BY ident"
+        var next: UInt64 = 0
+        try forEach(sql, named: "client file") { row in
+            let clientFile = try SQLiteFile.clientFile(row)
+            let place = "client file \(clientFile.ident)"
+            expect(clientFile.ident == next, .continuity, place, "client file \(next) is missing")
+            next = clientFile.ident + 1
+            let checksum = Checksum(bytes: try row.bytes(7))
+            expect(
+                checksum == start.covering(clientFile), .checksum, place, "the row is not what was written")
+            check(clientFile, place)
+            clientFiles[clientFile.ident] = clientFile
+            if clientFile.ident > 1 { result.clientFileCount += 1 }
+        }
+        expect(next == head.nextIdent, .continuity, "client files", "there are \(next), not \(head.nextIdent)")
+    }
+
+    private func check(_ clientFile: ClientFile, _ place: String) {
+        let cursor = clientFile.uploadCursor
+        let isReserved = clientFile.ident < 2
+        expect(
+            isReserved ? clientFile.salt == 0 : Self.isSalt(clientFile.salt), .value, place,
+            "the salt is \(clientFile.salt)")
+        expect(cursor.isConsistent, .cursor, place, "client version 0 with base \(cursor.serverVersion)")
+        expect(
+            cursor.serverVersion <= head.version, .cursor, place, "base \(cursor.serverVersion) is beyond the log")
+        expect(
+            clientFile.lockedVersion <= head.version, .cursor, place,
+            "locked version \(clientFile.lockedVersion) is beyond the log")
+        expect(
+            isReserved || clientFile.isExpired || cursor.serverVersion >= head.baseVersion, .cursor, place,
+            "base \(cursor.serverVersion) is below the log, but the file has not expired")
+    }
+
+    private static func isSalt(_ number: UInt64) -> Bool { number > 0 && number <= UInt64(Int64.max) }
+
+    // MARK: Log
+
+    private func checkLog() throws {
+        expect((head.baseSalt == 0) == (head.baseVersion == 0), .value, "log", "the base salt is \(head.baseSalt)")
+        let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? ORDER BY version"
+        var previous = LogEntry(
+            version: head.baseVersion, salt: head.baseSalt, origin: 0, clientVersion: 0, timestamp: 0,
+            cumulativeSize: 0, changeset: [])
+        var link: Checksum? = start
+        try forEach(sql, named: "log entry") { row in
+            let entry = try SQLiteFile.entry(row)
+            let place = "log entry \(entry.version)"
+            let stored = Checksum(bytes: try row.bytes(7))
+            expect(
+                entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
+            expect(
+                stored != nil && stored == link?.following(entry), .checksum, place,
+                "the entry, or the one before it, is not what was written")
+            expect(
+                entry.cumulativeSize == previous.cumulativeSize &+ UInt64(entry.changeset.count), .size, place,
+                "the cumulative size is \(entry.cumulativeSize)")
+            try check(entry, place)
+            link = stored
+            previous = entry
+            result.entryCount += 1
+            result.logBytes += UInt64(entry.changeset.count)
+        }
+        expect(
+            head.version == previous.version, .continuity, "log", "it ends at \(previous.version), not \(head.version)")
+        expect(head.versionSalt == previous.salt, .value, "log", "the salt of the newest version is another one")
+        expect(head.cumulativeSize == previous.cumulativeSize, .size, "log", "it has \(head.cumulativeSize) bytes")
+        expect(link == chain, .checksum, "log", "the last checksum is another one")
+        let postings = try Int.fetchOne(
+            file.db, sql: "SELECT COUNT(*) FROM touch WHERE file = ?", arguments: [file.id.number])
+        expect(postings == postingCount, .touchIndex, "touch index", "\(postings ?? 0) postings, not \(postingCount)")
+    }
+
+    private func check(_ entry: LogEntry, _ place: String) throws {
+        expect(Self.isSalt(entry.salt), .value, place, "the salt is \(entry.salt)")
+        expect(
+            (entry.origin == 0) == (entry.clientVersion == 0), .cursor, place,
+            "client version \(entry.clientVersion) of origin \(entry.origin)")
+        if entry.origin > 0 {
+            let clientFile = clientFiles[entry.origin]
+            expect(
+                entry.origin > 1 && clientFile != nil, .cursor, place, "there is no client file \(entry.origin)")
+            expect(
+                entry.clientVersion > received[entry.origin] ?? 0
+                    && entry.clientVersion <= clientFile?.uploadCursor.clientVersion ?? .max, .cursor, place,
+                "client version \(entry.clientVersion) is out of order")
+            received[entry.origin] = entry.clientVersion
+        }
+        var pool = ChangesetPool()
+        do {
+            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
+            let index = try pool.decode(entry.changeset, version: entry.version, tag: tag)
+            expect(
+                pool.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
+            try checkPostings(pool.touches(of: index).posted, of: entry, place)
+        } catch let error as ChangesetError {
+            expect(false, .changeset, place, error.description)
+        }
+    }
+
+    private func checkPostings(_ hashes: [UInt64], of entry: LogEntry, _ place: String) throws {
+        postingCount += hashes.count
+        for hash in hashes {
+            let origins = try file.rows(
+                "SELECT origin FROM touch WHERE file = ? AND hash = ? AND version = ?",
+                [file.id.number, Int64(bitPattern: hash), Int64(clamping: entry.version)]
+            ) { try $0.number(0) }
+            expect(origins == [entry.origin], .touchIndex, place, "it is not posted under \(hash)")
+        }
+    }
+
+    // MARK: Reciprocal history
+
+    private func checkReciprocals() throws {
+        let sql = """
+            SELECT r.ident, r.version, r.changeset, r.checksum, e.origin, length(e.changeset)
+            FROM reciprocal r LEFT JOIN log_entry e ON e.file = r.file AND e.version = r.version
+            WHERE r.file = ? ORDER BY r.ident, r.version
+            """
+        try forEach(sql, named: "reciprocal changeset") { row in
+            let ident = try row.number(0), version = try row.number(1)
+            let place = "reciprocal changeset of client file \(ident), version \(version)"
+            let change = ReciprocalChange(
+                ident: ident, reciprocal: ReciprocalChangeset(version: version, changeset: try row.bytes(2)))
+            result.reciprocalCount += 1
+            expect(
+                Checksum(bytes: try row.bytes(3)) == start.covering(change), .checksum, place,
+                "it is not what was written")
+            guard let clientFile = clientFiles[ident], !clientFile.isExpired else {
+                return expect(false, .reciprocal, place, "the client file is missing or has expired")
+            }
+            expect(
+                version > clientFile.uploadCursor.serverVersion && version <= head.version, .reciprocal, place,
+                "it is not above base \(clientFile.uploadCursor.serverVersion) in the log")
+            guard !row.hasNull(atIndex: 4) else { return }
+            let origin = try row.number(4), size = try row.number(5)
+            expect(origin != ident, .reciprocal, place, "the log entry came from that client")
+            expect(size > 0, .reciprocal, place, "the log entry is empty")
+        }
+    }
+}

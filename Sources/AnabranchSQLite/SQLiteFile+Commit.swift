@@ -1,0 +1,121 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+
+extension SQLiteFile {
+    static func find(_ path: VirtualPath, in db: Database) throws -> (FileID, FileHead)? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT id, version, version_salt, cumulative_size, base_version, base_salt, next_ident
+                FROM synced_file WHERE path = ?
+                """, arguments: [Data(path.bytes)])
+        guard let row else { return nil }
+        return (FileID(Int64(bitPattern: try row.number(0))), try head(row))
+    }
+
+    /// Makes an empty file with the reserved rows.
+    static func create(_ path: VirtualPath, in db: Database) throws -> (FileID, FileHead) {
+        let start = Checksum(startOf: path), head = FileHead()
+        try db.execute(
+            sql: """
+                INSERT INTO synced_file
+                (path, version, version_salt, cumulative_size, base_version, base_salt, next_ident, chain)
+                VALUES (?, 0, 0, 0, 0, 0, ?, ?)
+                """, arguments: [Data(path.bytes), Int64(head.nextIdent), Data(start.bytes)])
+        let file = SQLiteFile(id: FileID(db.lastInsertedRowID), db: db)
+        for clientFile in ClientFile.reserved { try file.store(clientFile, start: start) }
+        return (file.id, head)
+    }
+
+    /// Writes everything a commit holds; the caller has a transaction.
+    func apply(_ commit: Commit) throws {
+        let (path, chain) = try pathAndChain()
+        let start = Checksum(startOf: path)
+        for clientFile in commit.clientFiles {
+            try store(clientFile, start: start)
+            try dropReciprocals(of: clientFile)
+        }
+        for change in commit.reciprocals { try store(change, start: start) }
+        let newChain = try append(commit.entries, chain: chain)
+        for posting in commit.postings { try store(posting) }
+        try store(commit.newHead, chain: newChain)
+    }
+
+    private func pathAndChain() throws -> (VirtualPath, Checksum) {
+        let sql = "SELECT path, chain FROM synced_file WHERE id = ?"
+        let found = try rows(sql, [id.number]) { row in
+            (VirtualPath(try row.bytes(0)), Checksum(bytes: try row.bytes(1)))
+        }
+        guard let (path, chain) = found.first, let chain else {
+            throw HistoryError(.storeDamaged, "file \(id.number) has no checksum")
+        }
+        return (path, chain)
+    }
+
+    private func execute(_ sql: String, _ arguments: StatementArguments) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+
+    private func append(_ entries: [LogEntry], chain: Checksum) throws -> Checksum {
+        var chain = chain
+        for entry in entries {
+            chain = chain.following(entry)
+            try execute(
+                "INSERT INTO log_entry (file, \(SQLiteFile.entryColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    id.number, stored(entry.version), stored(entry.salt), stored(entry.origin),
+                    stored(entry.clientVersion), stored(entry.timestamp), stored(entry.cumulativeSize),
+                    Data(entry.changeset), Data(chain.bytes),
+                ])
+        }
+        return chain
+    }
+
+    private func store(_ file: ClientFile, start: Checksum) throws {
+        try execute(
+            "INSERT OR REPLACE INTO client_file (file, \(SQLiteFile.clientColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                id.number, stored(file.ident), stored(file.salt), stored(file.uploadCursor.clientVersion),
+                stored(file.uploadCursor.serverVersion), stored(file.lockedVersion), stored(file.lastSeen), file.user,
+                Data(start.covering(file).bytes),
+            ])
+    }
+
+    private func dropReciprocals(of file: ClientFile) throws {
+        try execute(
+            "DELETE FROM reciprocal WHERE file = ? AND ident = ? AND version <= ?",
+            [
+                id.number, stored(file.ident),
+                file.isExpired ? Int64.max : Int64(clamping: file.uploadCursor.serverVersion),
+            ])
+    }
+
+    private func store(_ change: ReciprocalChange, start: Checksum) throws {
+        try execute(
+            "INSERT OR REPLACE INTO reciprocal (file, ident, version, checksum, changeset) VALUES (?, ?, ?, ?, ?)",
+            [
+                id.number, stored(change.ident), stored(change.reciprocal.version), Data(start.covering(change).bytes),
+                Data(change.reciprocal.changeset),
+            ])
+    }
+
+    private func store(_ posting: Posting) throws {
+        try execute(
+            "INSERT INTO touch (file, hash, version, origin) VALUES (?, ?, ?, ?)",
+            [id.number, stored(posting.hash), stored(posting.version), stored(posting.origin)])
+    }
+
+    private func store(_ head: FileHead, chain: Checksum) throws {
+        try execute(
+            """
+            UPDATE synced_file SET version = ?, version_salt = ?, cumulative_size = ?, next_ident = ?, chain = ? WHERE id = ?
+            """,
+            [
+                stored(head.version), stored(head.versionSalt), stored(head.cumulativeSize), stored(head.nextIdent),
+                Data(chain.bytes), id.number,
+            ])
+    }
+
+    private func stored(_ number: UInt64) -> Int64 { Int64(bitPattern: number) }
+}

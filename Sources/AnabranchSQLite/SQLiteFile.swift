@@ -1,0 +1,184 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// One synced file in the database, within one transaction.
+struct SQLiteFile: FileView {
+    let id: FileID
+    let db: Database
+
+    private static let headColumns = """
+        id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, path, chain
+        """
+    static let entryColumns = """
+        version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum
+        """
+    static let clientColumns = """
+        ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum
+        """
+
+    /// Runs a query and turns each row into a value.
+    func rows<Value>(
+        _ sql: String, _ arguments: StatementArguments, _ value: (Row) throws -> Value
+    ) throws -> [Value] {
+        var values: [Value] = []
+        let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
+        while let row = try cursor.next() { values.append(try value(row)) }
+        return values
+    }
+
+    // MARK: Reading
+
+    func head() throws(HistoryError) -> FileHead {
+        try translatingErrors {
+            let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file WHERE id = ?"
+            guard let head = try rows(sql, [id.number], SQLiteFile.head).first else {
+                throw HistoryError(.storeDamaged, "there is no file \(id.number)")
+            }
+            return head
+        }
+    }
+
+    func clientFile(_ ident: UInt64) throws(HistoryError) -> ClientFile? {
+        try translatingErrors {
+            let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND ident = ?"
+            return try rows(sql, [id.number, Int64(clamping: ident)], SQLiteFile.clientFile).first
+        }
+    }
+
+    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry? {
+        try translatingErrors {
+            let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? AND version = ?"
+            return try rows(sql, [id.number, Int64(clamping: version)], SQLiteFile.entry).first
+        }
+    }
+
+    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry] {
+        try translatingErrors {
+            let sql = """
+                SELECT \(SQLiteFile.entryColumns) FROM log_entry
+                WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
+                ORDER BY version
+                """
+            var entries: [LogEntry] = []
+            var bytes = 0
+            let cursor = try Row.fetchCursor(
+                db.cachedStatement(sql: sql), arguments: arguments(range) + [Int64(clamping: ident)])
+            while bytes <= byteBudget, let row = try cursor.next() {
+                let entry = try SQLiteFile.entry(row)
+                bytes += entry.changeset.count
+                entries.append(entry)
+            }
+            return entries
+        }
+    }
+
+    func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt] {
+        try translatingErrors {
+            let sql = """
+                SELECT version, client_version FROM log_entry
+                WHERE file = ? AND version > ? AND version <= ? AND origin = ? ORDER BY version
+                """
+            return try rows(sql, arguments(range) + [Int64(clamping: ident)], SQLiteFile.receipt)
+        }
+    }
+
+    func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt? {
+        try translatingErrors {
+            let sql = """
+                SELECT version, client_version FROM log_entry
+                WHERE file = ? AND origin = ? AND version <= ? ORDER BY version DESC LIMIT 1
+                """
+            let arguments: StatementArguments = [id.number, Int64(clamping: ident), Int64(clamping: version)]
+            return try rows(sql, arguments, SQLiteFile.receipt).first
+        }
+    }
+
+    func versions(
+        postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
+    ) throws(HistoryError) -> [UInt64] {
+        try translatingErrors {
+            let sql = """
+                SELECT version FROM touch WHERE file = ? AND version > ? AND version <= ? AND hash = ? AND origin <> ?
+                """
+            var versions: Set<UInt64> = []
+            for hash in hashes {
+                let arguments = arguments(range) + [Int64(bitPattern: hash), Int64(clamping: ident)]
+                versions.formUnion(try rows(sql, arguments) { try $0.number(0) })
+            }
+            return versions.sorted()
+        }
+    }
+
+    func reciprocals(of ident: UInt64, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
+        try translatingErrors {
+            let sql = """
+                SELECT version, changeset FROM reciprocal
+                WHERE file = ? AND version > ? AND version <= ? AND ident = ? ORDER BY version
+                """
+            return try rows(sql, arguments(range) + [Int64(clamping: ident)]) { row in
+                ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
+            }
+        }
+    }
+
+    private func arguments(_ range: VersionRange) -> StatementArguments {
+        [id.number, Int64(clamping: range.base), Int64(clamping: range.last)]
+    }
+
+    // MARK: Rows
+
+    static func head(_ row: Row) throws -> FileHead {
+        FileHead(
+            version: try row.number(1), versionSalt: try row.number(2), cumulativeSize: try row.number(3),
+            baseVersion: try row.number(4), baseSalt: try row.number(5), nextIdent: try row.number(6))
+    }
+
+    static func entry(_ row: Row) throws -> LogEntry {
+        LogEntry(
+            version: try row.number(0), salt: try row.number(1), origin: try row.number(2),
+            clientVersion: try row.number(3), timestamp: try row.number(4), cumulativeSize: try row.number(5),
+            changeset: try row.bytes(6))
+    }
+
+    static func clientFile(_ row: Row) throws -> ClientFile {
+        ClientFile(
+            ident: try row.number(0), salt: try row.number(1),
+            uploadCursor: UploadCursor(clientVersion: try row.number(2), serverVersion: try row.number(3)),
+            lockedVersion: try row.number(4), lastSeen: try row.number(5), user: try row.text(6))
+    }
+
+    private static func receipt(_ row: Row) throws -> Receipt {
+        Receipt(version: try row.number(0), clientVersion: try row.number(1))
+    }
+}
+
+/// Columns as values; a column of another type is damage.
+extension Row {
+    func number(_ index: Int) throws -> UInt64 {
+        let value: DatabaseValue = self[index]
+        guard case .int64(let number) = value.storage else { throw damaged(index) }
+        return UInt64(bitPattern: number)
+    }
+
+    func bytes(_ index: Int) throws -> [UInt8] {
+        try withUnsafeData(atIndex: index) { data in
+            guard let data else { throw damaged(index) }
+            return Array(data)
+        }
+    }
+
+    func text(_ index: Int) throws -> String? {
+        let value: DatabaseValue = self[index]
+        switch value.storage {
+        case .null: return nil
+        case .string(let text): return text
+        default: throw damaged(index)
+        }
+    }
+
+    private func damaged(_ index: Int) -> HistoryError {
+        HistoryError(.storeDamaged, "column \(Array(columnNames)[index]) has another type")
+    }
+}

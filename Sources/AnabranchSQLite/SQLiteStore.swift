@@ -1,0 +1,129 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+import Synchronization
+
+/// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the disk
+/// with each commit (`Spec/Durability.md`). Readers do not wait for writers.
+public final class SQLiteStore: HistoryStore {
+    private let directory: DataDirectory
+    let pool: DatabasePool
+    private let leases = Mutex<[FileID: Lease]>([:])
+    private let waiting = Mutex<[CommitRequest]>([])
+
+    /// Opens the store in a directory, which is created if need be, and brings it to the current format.
+    /// - Throws: `storeUnusable` if another process uses the directory or a newer program has written it.
+    public init(directory path: String) throws(HistoryError) {
+        directory = try DataDirectory(path)
+        let databasePath = directory.databasePath
+        pool = try translatingErrors {
+            var configuration = Configuration()
+            configuration.label = "anabranch"
+            configuration.maximumReaderCount = 16
+            let pool = try DatabasePool(path: databasePath, configuration: configuration)
+            try pool.writeWithoutTransaction { db in
+                try Schema.check(db)
+                try db.execute(
+                    sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
+            }
+            try Schema.migrator.migrate(pool)
+            return pool
+        }
+    }
+
+    /// Ends all access and gives the directory free; files opened before cannot be used any more.
+    public func close() throws(HistoryError) {
+        try translatingErrors { try pool.close() }
+        directory.release()
+    }
+
+    // MARK: HistoryStore
+
+    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        let (id, head) = try translatingErrors {
+            if let found = try pool.read({ db in try SQLiteFile.find(path, in: db) }) { return found }
+            return try pool.write { db in try SQLiteFile.find(path, in: db) ?? SQLiteFile.create(path, in: db) }
+        }
+        let lease = leases.withLock { leases in
+            let lease = Lease((leases[id]?.number ?? 0) + 1)
+            leases[id] = lease
+            return lease
+        }
+        return OpenedFile(id: id, lease: lease, head: head)
+    }
+
+    public func read<Result: Sendable>(
+        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try translatingErrors { try pool.read { db in try body(SQLiteFile(id: file, db: db)) } }
+    }
+
+    /// Whoever gets hold of the database commits for all who wait: one flush to the disk serves them together.
+    public func commit(_ commits: [Commit]) throws(HistoryError) {
+        let request = CommitRequest(commits)
+        waiting.withLock { $0.append(request) }
+        pool.writeWithoutTransaction { db in
+            let requests = waiting.withLock { waiting in
+                defer { waiting.removeAll() }
+                return waiting
+            }
+            guard !requests.isEmpty else { return }
+            if requests.count == 1 || !apply(requests, in: db) {
+                for request in requests { _ = apply([request], in: db) }
+            }
+        }
+        try request.outcome.withLock { $0 }.get()
+    }
+
+    // MARK: Committing
+
+    /// Applies requests in one transaction; on failure nothing of it stays.
+    private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
+        let outcome: Result<Void, HistoryError>
+        do throws(HistoryError) {
+            try translatingErrors {
+                try db.inTransaction(.immediate) {
+                    for request in requests {
+                        for commit in request.commits { try apply(commit, in: db) }
+                    }
+                    return .commit
+                }
+            }
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        for request in requests { request.outcome.withLock { $0 = outcome } }
+        return (try? outcome.get()) != nil
+    }
+
+    private func apply(_ commit: Commit, in db: Database) throws {
+        let file = SQLiteFile(id: commit.file, db: db)
+        guard leases.withLock({ $0[commit.file] }) == commit.lease, try file.head().version == commit.head.version
+        else {
+            throw HistoryError(.leaseLost, "the file has another writer")
+        }
+        try file.apply(commit)
+    }
+}
+
+/// The commits of one caller, and what became of them.
+private final class CommitRequest: Sendable {
+    let commits: [Commit]
+    let outcome = Mutex<Result<Void, HistoryError>>(.failure(HistoryError(.storeFailed, "the store is closed")))
+
+    init(_ commits: [Commit]) { self.commits = commits }
+}
+
+/// Gives whatever goes wrong in the database the form that the contract asks for.
+func translatingErrors<Result>(_ body: () throws -> Result) throws(HistoryError) -> Result {
+    do {
+        return try body()
+    } catch let error as HistoryError {
+        throw error
+    } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+        throw HistoryError(.storeDamaged, error.description)
+    } catch {
+        throw HistoryError(.storeFailed, "\(error)")
+    }
+}

@@ -1,0 +1,89 @@
+import AnabranchHistory
+import GRDB
+
+/// The tables of the store and their versions. Numbers are stored as 64 bits: those above 2^63−1 (hashes, and whatever
+/// clients claim as a time) as negative ones.
+enum Schema {
+    /// "Anab": marks our databases among all SQLite files.
+    private static let applicationID = 0x416e_6162
+    /// Raised with each migration, so that an older program refuses a newer store instead of misreading it.
+    private static let formatVersion = 1
+
+    /// Refuses a database that is somebody else's or made by a newer program.
+    static func check(_ db: Database) throws {
+        let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+        let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
+        guard isNew || application == applicationID else {
+            throw HistoryError(.storeUnusable, "the database is not a store of Anabranch")
+        }
+        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard version <= formatVersion else {
+            throw HistoryError(
+                .storeUnusable, "the store has format \(version); this program reads up to \(formatVersion)")
+        }
+    }
+
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1: log, client files, reciprocal history, touch index") { db in
+            try db.execute(sql: firstFormat)
+            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+            try db.execute(sql: "PRAGMA user_version = 1")
+        }
+        return migrator
+    }
+
+    private static let firstFormat = """
+        CREATE TABLE synced_file (
+            id INTEGER PRIMARY KEY,
+            path BLOB NOT NULL UNIQUE,
+            version INTEGER NOT NULL,
+            version_salt INTEGER NOT NULL,
+            cumulative_size INTEGER NOT NULL,
+            base_version INTEGER NOT NULL,
+            base_salt INTEGER NOT NULL,
+            next_ident INTEGER NOT NULL,
+            chain BLOB NOT NULL
+        );
+        CREATE TABLE client_file (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            salt INTEGER NOT NULL,
+            client_version INTEGER NOT NULL,
+            reciprocal_base INTEGER NOT NULL,
+            locked_version INTEGER NOT NULL,
+            last_seen INTEGER NOT NULL,
+            user TEXT,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, ident)
+        ) WITHOUT ROWID;
+        CREATE TABLE log_entry (
+            file INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            salt INTEGER NOT NULL,
+            origin INTEGER NOT NULL,
+            client_version INTEGER NOT NULL,
+            timestamp INTEGER NOT NULL,
+            cumulative_size INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            changeset BLOB NOT NULL,
+            PRIMARY KEY (file, version)
+        );
+        CREATE INDEX receipt ON log_entry (file, origin, version, client_version);
+        CREATE TABLE reciprocal (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            changeset BLOB NOT NULL,
+            PRIMARY KEY (file, ident, version)
+        ) WITHOUT ROWID;
+        CREATE TABLE touch (
+            file INTEGER NOT NULL,
+            hash INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            origin INTEGER NOT NULL,
+            PRIMARY KEY (file, hash, version)
+        ) WITHOUT ROWID;
+        """
+}

@@ -1,0 +1,95 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// Something in a store that contradicts what the store promises.
+public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
+    public enum Kind: String, Sendable {
+        /// The structure of the database itself.
+        case database
+        /// A record is not what was written.
+        case checksum
+        /// Versions or idents are missing.
+        case continuity
+        /// Sizes do not add up.
+        case size
+        /// A number lies outside of what it can be.
+        case value
+        /// Cursors of a client file contradict the log or each other.
+        case cursor
+        /// A reciprocal changeset stands where none can be.
+        case reciprocal
+        /// A changeset cannot be decoded.
+        case changeset
+        /// The touch index and the log disagree.
+        case touchIndex
+    }
+
+    public var kind: Kind
+    /// Where: a record of the file.
+    public var place: String
+    public var finding: String
+
+    public var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
+}
+
+/// What was checked of one synced file.
+public struct VerifiedFile: Equatable, Sendable {
+    public var path: VirtualPath
+    public var entryCount = 0
+    /// Changesets of the log, in bytes.
+    public var logBytes: UInt64 = 0
+    /// Without the reserved rows.
+    public var clientFileCount = 0
+    public var reciprocalCount = 0
+    public var damages: [StoreDamage] = []
+
+    init(path: VirtualPath) { self.path = path }
+}
+
+/// Reads all of a store and checks it: the checksum chain of each log and the invariants of `Spec/History.md`,
+/// section 13, that concern what is stored.
+public struct StoreVerification {
+    private let directory: DataDirectory
+    private let pool: DatabasePool
+
+    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
+    public init(directory path: String) throws(HistoryError) {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw HistoryError(.storeUnusable, "\(path): no such directory")
+        }
+        directory = try DataDirectory(path)
+        let databasePath = directory.databasePath
+        guard FileManager.default.fileExists(atPath: databasePath) else {
+            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
+        }
+        pool = try translatingErrors {
+            var configuration = Configuration()
+            configuration.readonly = true
+            let pool = try DatabasePool(path: databasePath, configuration: configuration)
+            try pool.read(Schema.check)
+            return pool
+        }
+    }
+
+    /// What SQLite itself finds wrong with the database.
+    public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
+        try translatingErrors {
+            try pool.read { db in
+                try String.fetchAll(db, sql: "PRAGMA integrity_check")
+                    .filter { $0 != "ok" }
+                    .map { StoreDamage(kind: .database, place: "database", finding: $0) }
+            }
+        }
+    }
+
+    /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
+    public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
+        try translatingErrors {
+            let ids = try pool.read { db in try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path") }
+            for id in ids {
+                report(try pool.read { db in try FileVerification(SQLiteFile(id: FileID(id), db: db)).run() })
+            }
+        }
+    }
+}
