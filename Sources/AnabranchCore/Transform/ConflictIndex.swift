@@ -10,9 +10,7 @@ extension ChangesetPool {
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
         guard holdsErasure else { return try mergeObjects(rows[...], columns[...]) }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
-            var grid = Grid(columns: columns)
-            for row in rows { try grid.mergeRow(row, of: &self) }
-            return
+            return try mergeGrid(rows, columns)
         }
         for (rows, columns) in blocks(rows, columns, isWide: { $0 == .eraseTable || $0 == .eraseColumn }) {
             if rows.isWide || columns.isWide {
@@ -63,7 +61,7 @@ extension ChangesetPool {
 
     // MARK: By object
 
-    private mutating func mergeObjects(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
+    mutating func mergeObjects(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
         var index = ObjectIndex()
         swap(&index, &objectIndex)
         index.collect(rows: rows, columns: columns, of: self)
@@ -86,7 +84,8 @@ extension ChangesetPool {
         }
     }
 
-    private struct Declaration: Hashable {
+    /// What an AddTable or AddColumn declares.
+    struct Declaration: Hashable {
         var className: NameID
         var field: NameID?
 

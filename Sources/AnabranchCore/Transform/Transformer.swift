@@ -27,12 +27,19 @@ extension ChangesetPool {
         let columns = liveInstructions(of: inVersionOrder(incoming))
         guard !rows.isEmpty, !columns.isEmpty else { return }
         let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, pool: self) : nil
-        if strategy == .everyPair || nan != nil {
-            var grid = Grid(columns: columns, nan: nan)
-            for row in rows { try grid.mergeRow(row, of: &self) }
+        if strategy == .everyPair {
+            try mergeGrid(rows, columns, nan)
+        } else if let nan {
+            try mergeIndexed(rows: rows, columns: columns, nan: nan)
         } else {
             try mergeIndexed(rows: rows, columns: columns)
         }
+    }
+
+    /// Merges every row with every column.
+    mutating func mergeGrid(_ rows: [Int], _ columns: [Int], _ nan: NaNMeetings? = nil) throws(TransformError) {
+        var grid = Grid(columns: columns, nan: nan)
+        for row in rows { try grid.mergeRow(row, of: &self) }
     }
 
     private func inVersionOrder(_ changesets: [Int]) -> [Int] {
@@ -143,64 +150,5 @@ extension ChangesetPool {
         headers[owner].isDirty = true
         instructions.append(erase)
         return instructions.count - 1
-    }
-}
-
-/// Which instructions the reference makes meet, as far as that shows: a Float or Double that is not a number differs from
-/// itself, so its changeset becomes dirty as soon as the instruction meets another (`Spec/Transform.md`, sections 2.2, 9).
-struct NaNMeetings {
-    /// EraseTable or EraseColumn on either side makes everything meet.
-    private var everythingMeets = false
-    /// The group of each object: objects that are linked are in one.
-    private var parents: [Int]
-
-    /// Nil if no instruction carries such a value.
-    init?(rows: [Int], columns: [Int], pool: ChangesetPool) {
-        parents = Array(0..<pool.objects.count)
-        var found = false
-        for index in rows + columns {
-            let instruction = pool.instructions[index]
-            found = found || instruction.holdsNaN
-            if instruction.kind == .eraseTable || instruction.kind == .eraseColumn { everythingMeets = true }
-            if instruction.type == .link, instruction.kind == .update || instruction.kind == .arrayInsert {
-                let (object, target) = (group(of: instruction.object), group(of: instruction.linked))
-                parents[object] = target
-            }
-        }
-        guard found else { return nil }
-    }
-
-    private mutating func group(of object: ObjectNumber) -> Int {
-        var member = Int(object.rawValue)
-        while parents[member] != member {
-            parents[member] = parents[parents[member]]
-            member = parents[member]
-        }
-        return member
-    }
-
-    /// Marks the changesets of a pair that has just been merged.
-    func markDirty(
-        _ major: Instruction, _ minor: Instruction, of pool: inout ChangesetPool
-    ) {
-        guard major.holdsNaN || minor.holdsNaN, meet(major, minor) else { return }
-        // After a nested rule that discarded the inner instruction, the reference does not compare.
-        let nestedDiscard =
-            major.length < minor.length ? minor.isDiscarded : minor.length < major.length && major.isDiscarded
-        guard !nestedDiscard else { return }
-        if major.holdsNaN, !major.isDiscarded { pool.headers[Int(major.owner)].isDirty = true }
-        if minor.holdsNaN, !minor.isDiscarded { pool.headers[Int(minor.owner)].isDirty = true }
-    }
-
-    private func meet(_ major: Instruction, _ minor: Instruction) -> Bool {
-        if everythingMeets || major.kind.isSchema { return true }
-        if minor.kind.isSchema { return false }
-        return root(of: major.object) == root(of: minor.object)
-    }
-
-    private func root(of object: ObjectNumber) -> Int {
-        var member = Int(object.rawValue)
-        while parents[member] != member { member = parents[member] }
-        return member
     }
 }
