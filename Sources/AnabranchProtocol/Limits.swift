@@ -1,0 +1,69 @@
+/// Everything a peer can ask for has a bound, and the bound stands here (`Spec/Protocol.md`, sections 12 and 13).
+///
+/// The defaults suit every released client; a host may configure them. A size is compared with its limit before
+/// memory is reserved for it.
+public struct Limits: Equatable, Sendable {
+    /// Longest WebSocket message in bytes. The host ends the connection with close code 1009 beyond it, upon which
+    /// clients reset their files: never below the 16 MiB that a client packs into one UPLOAD, plus its head.
+    public var messageBytesMax = 32 << 20
+
+    /// Longest partition value of a BIND in bytes.
+    public var partitionBytesMax = 64 << 10
+
+    /// Longest token of a BIND in bytes. Clients have sent none since 11.8; it is skipped.
+    public var tokenBytesMax = 8 << 10
+
+    /// Largest uncompressed size in bytes that a compressed UPLOAD may announce; at most 4 GiB − 1 count.
+    public var inflatedBytesMax = 64 << 20
+
+    /// A body of up to this many bytes is sent as it is; a longer one is deflated if that makes it smaller.
+    public var compressionThresholdBytes = 1024
+
+    /// The effort of zlib, 1 (fast) … 9 (small).
+    public var compressionLevel = 1
+
+    /// A DOWNLOAD ends after the entry that takes its changesets beyond this many bytes. The host obeys it when it
+    /// scans the log.
+    public var downloadBytesSoftMax = 16 << 20
+
+    /// Sessions on one connection. Further ones are refused with 201, and as many again are remembered until the
+    /// client unbinds them; a client that binds even more loses the connection with 100.
+    public var sessionsPerConnectionMax = 1000
+
+    /// DOWNLOADs of one connection that are being made, or wait to be sent, at the same time.
+    public var downloadsUnderWayMax = 4
+
+    /// A connection without a message for so long is dead; clients send PING every 60 s. Kept by the host.
+    public var silenceMillisecondsMax: Int64 = 180_000
+
+    /// How long the host waits for the client to leave after a connection-level error.
+    public var softCloseMillisecondsMax: Int64 = 600_000
+
+    /// The delay asked of a client that could not integrate a DOWNLOAD for a reason that a reset does not cure.
+    public var integrationFailureBackOff = BackOff(firstSeconds: 300, maxSeconds: 3600, multiplier: 2)
+
+    /// Bytes of the text in a client's JSON_ERROR that are kept for the log.
+    public var clientErrorTextBytesMax = 1024
+
+    public init() {}
+
+    /// Deflate cannot shrink further than this, so a larger announcement is a lie.
+    static let inflationRatioMax = 1032
+
+    /// Characters of the longest number in a message. As the number of fields is fixed, this also bounds the head.
+    static let numberBytesMax = 20
+}
+
+/// When a client shall come back after an error: first after `firstSeconds`, later each time `multiplier` times as
+/// late, at most after `maxSeconds`. The client subtracts a random part of up to a quarter.
+public struct BackOff: Equatable, Sendable {
+    public var firstSeconds: Int
+    public var maxSeconds: Int
+    public var multiplier: Int
+
+    public init(firstSeconds: Int, maxSeconds: Int, multiplier: Int) {
+        self.firstSeconds = firstSeconds
+        self.maxSeconds = maxSeconds
+        self.multiplier = multiplier
+    }
+}

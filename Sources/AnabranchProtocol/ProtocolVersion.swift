@@ -1,0 +1,107 @@
+/// A version of the wire protocol, and what follows from it (`Spec/Protocol.md`, section 6).
+public struct ProtocolVersion: Comparable, Hashable, Sendable {
+    /// The versions this library speaks.
+    public static let supported = 2...14
+
+    public let number: Int
+
+    public init(_ number: Int) { self.number = number }
+
+    public var isSupported: Bool { Self.supported.contains(number) }
+
+    /// JSON_ERROR is known.
+    public var hasErrorMessages: Bool { number >= 4 }
+
+    /// Error 231 is known.
+    public var hasCompensatingWrites: Bool { number >= 5 }
+
+    /// JSON_ERROR tells the client what to do by its `action`; before, the client decides by the code.
+    public var hasErrorActions: Bool { number >= 7 }
+
+    /// LOG_MESSAGE is known. Older clients close the connection when they receive it.
+    public var hasLogMessages: Bool { number >= 10 }
+
+    public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
+}
+
+/// The outcome of comparing what a client offers in `Sec-WebSocket-Protocol` with what the server speaks
+/// (`Spec/Protocol.md`, section 2.2).
+///
+/// A client that speaks flexible sync, or no common version, is let in all the same: it understands the error message
+/// that `ServerConnection` then has for it, whereas an HTTP status would say nothing to its user.
+public struct Negotiation: Equatable, Sendable {
+    /// The element of the client's list to be echoed byte for byte.
+    public let element: String
+
+    /// The version to be spoken; not a supported one if that is why the client is refused.
+    public let version: ProtocolVersion
+
+    /// Why the client cannot be served: 114 for flexible sync, 105 if there is no common version; else `nil`.
+    public let refusal: ErrorMessage?
+
+    /// Whether the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP
+    /// status (section 2.4).
+    public let usesOldCloseStyle: Bool
+
+    private static let partitionSync = "com.mongodb.realm-sync"
+    private static let flexibleSync = "com.mongodb.realm-query-sync"
+
+    /// The highest version of partition-based sync that both sides know; else the one best suited to a refusal.
+    ///
+    /// - Parameter offer: the value of the header; several headers are joined by commas.
+    /// - Throws: `NegotiationError` if no element belongs to the protocol, to be answered with status 400.
+    public init(offer: String) throws(NegotiationError) {
+        let offers = offer.split(separator: ",").compactMap(Offer.init)
+        guard let highest = offers.max(by: { $0.version < $1.version }) else { throw NegotiationError() }
+        let common = offers.filter(\.version.isSupported)
+        let served = common.filter { !$0.isFlexible }
+        let chosen = (served.isEmpty ? common : served).max { $0.version < $1.version } ?? highest
+        element = String(chosen.element)
+        version = chosen.version
+        if chosen.isFlexible {
+            refusal = ErrorMessage(.switchToPartitionSync)
+        } else if common.isEmpty {
+            let spoken = ProtocolVersion.supported
+            refusal = ErrorMessage(
+                .wrongProtocolVersion, "the server speaks \(spoken.lowerBound) to \(spoken.upperBound)")
+        } else {
+            refusal = nil
+        }
+        usesOldCloseStyle = highest.version.number < 8
+    }
+
+    private struct Offer {
+        let element: Substring
+        let version: ProtocolVersion
+        let isFlexible: Bool
+
+        /// `<prefix>#<version>` as new clients write it, or `<prefix>/<version>`; anything else is not for us.
+        init?(_ text: Substring) {
+            element = text.trimmed
+            guard let separator = element.lastIndex(where: { $0 == "#" || $0 == "/" }) else { return nil }
+            switch element[..<separator] {
+            case Negotiation.partitionSync: isFlexible = false
+            case Negotiation.flexibleSync: isFlexible = true
+            default: return nil
+            }
+            let digits = element[element.index(after: separator)...].utf8
+            guard digits.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(Substring(digits)) else {
+                return nil
+            }
+            version = ProtocolVersion(number)
+        }
+    }
+}
+
+/// None of the subprotocols that a client offers is a version of Realm sync.
+public struct NegotiationError: Error, Equatable, Sendable {}
+
+extension Substring {
+    /// Without the spaces and tabs that HTTP allows around an element of a list.
+    fileprivate var trimmed: Substring {
+        var rest = utf8
+        while let first = rest.first, first == 0x20 || first == 0x09 { rest.removeFirst() }
+        while let last = rest.last, last == 0x20 || last == 0x09 { rest.removeLast() }
+        return Substring(rest)
+    }
+}

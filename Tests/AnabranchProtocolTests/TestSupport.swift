@@ -1,0 +1,150 @@
+import AnabranchCore
+import Testing
+
+@testable import AnabranchProtocol
+
+func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+/// Random numbers that a seed repeats (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// The entries of an UPLOAD as a client writes them.
+func uploadBody(_ entries: [(client: UInt64, server: UInt64, timestamp: UInt64, origin: UInt64, [UInt8])]) -> [UInt8] {
+    entries.reduce(into: []) { body, entry in
+        let (client, server, timestamp, origin, changeset) = entry
+        body += bytes("\(client) \(server) \(timestamp) \(origin) \(changeset.count) ") + changeset
+    }
+}
+
+/// An UPLOAD of session 1 with a body that is already compressed.
+func compressedUpload(_ body: [UInt8], inflatingTo size: Int) -> [UInt8] {
+    bytes("upload 1 1 \(size) \(body.count) 9 0 0\n") + body
+}
+
+/// The code of the violation that a message is, or `nil` if it is well formed.
+func violation(_ message: [UInt8], limits: Limits = Limits()) -> ErrorCode? {
+    do throws(ProtocolViolation) {
+        _ = try MessageDecoder(limits: limits).decode(message)
+        return nil
+    } catch {
+        return error.code
+    }
+}
+
+/// A connection, with the answers of a server that has all it is asked for.
+final class Conversation {
+    private var connection: ServerConnection
+    /// The latest session of each ident.
+    private(set) var handles: [UInt64: SessionHandle] = [:]
+
+    init(_ offer: String = "com.mongodb.realm-sync#14", limits: Limits = Limits()) throws {
+        connection = ServerConnection(try Negotiation(offer: offer), limits: limits)
+    }
+
+    var hasFailed: Bool { connection.hasFailed }
+    var sessionCount: Int { connection.sessionCount }
+
+    @discardableResult
+    func receive(_ message: String) -> Request? { receive(bytes(message)) }
+
+    @discardableResult
+    func receive(_ message: [UInt8]) -> Request? {
+        let request = connection.receive(message)
+        if case .open(let handle, _, _) = request { handles[handle.ident] = handle }
+        return request
+    }
+
+    /// Everything that is to be sent or scanned now.
+    func outputs() -> [Output] {
+        var outputs: [Output] = []
+        while let output = connection.next() { outputs.append(output) }
+        return outputs
+    }
+
+    /// One output at a time, as text.
+    func next() -> String? { connection.next().map(describe) }
+
+    func said() -> [String] { outputs().map(describe) }
+
+    private func describe(_ output: Output) -> String {
+        switch output {
+        case .message(let message): text(message.bytes)
+        case .lastMessage(let message): "last: " + text(message.bytes)
+        case .close(let code): "close \(code)"
+        case .scan(let handle, let cursor): "scan \(handle.ident) \(cursor.serverVersion) \(cursor.clientVersion)"
+        }
+    }
+
+    func handle(_ session: UInt64) throws -> SessionHandle { try #require(handles[session]) }
+
+    func allocate(_ session: UInt64 = 1, _ ident: UInt64 = 2) throws { allocate(try handle(session), ident) }
+
+    func allocate(_ handle: SessionHandle, _ ident: UInt64) {
+        connection.fileIdentAllocated(handle, FileIdent(ident: ident, salt: 77))
+    }
+
+    func accept(_ session: UInt64 = 1, at version: UInt64 = 0, exposed: UInt64 = 0) throws {
+        connection.identAccepted(
+            try handle(session), cursor: DownloadCursor(serverVersion: version), exposedVersion: exposed)
+    }
+
+    func expose(_ version: UInt64, to session: UInt64 = 1) throws {
+        connection.versionExposed(try handle(session), version)
+    }
+
+    /// An empty DOWNLOAD up to a version, which is the latest unless another is given.
+    func download(_ session: UInt64 = 1, to version: UInt64, latest: UInt64? = nil) throws {
+        let latest = latest ?? version
+        let header = DownloadHeader(
+            cursor: DownloadCursor(serverVersion: version),
+            latest: SaltedVersion(version: latest, salt: latest == 0 ? 0 : 5),
+            upload: UploadCursor(), downloadableBytes: 0)
+        connection.downloadReady(try handle(session), header, .empty)
+    }
+
+    func fail(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
+
+    func warn(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }
+
+    func failConnection(_ error: ErrorMessage) { connection.failConnection(error) }
+
+    func log(_ message: LogMessage) { connection.log(message) }
+
+    /// Brings a session to where it has got its first DOWNLOAD.
+    func run(_ session: UInt64 = 1) throws {
+        receive("bind \(session) 2 0 0 0\n\"\"")
+        receive("ident \(session) 2 77 0 0 0 0\n")
+        try accept(session)
+        #expect(said() == ["scan \(session) 0 0"])
+        try download(session, to: 0)
+        #expect(said() == ["download \(session) 0 0 0 0 0 0 0 0 0 0\n"])
+    }
+}
+
+extension Request {
+    /// The code with which the connection failed.
+    var violation: ErrorCode? {
+        if case .connectionFailed(let violation) = self { violation.code } else { nil }
+    }
+}
+
+/// The code of a JSON_ERROR.
+func errorCode(_ message: String?) -> Int? {
+    guard let words = message?.split(separator: "\n").first?.split(separator: " "),
+        let start = words.firstIndex(of: "json_error"), start + 1 < words.count
+    else { return nil }
+    return Int(words[start + 1])
+}
