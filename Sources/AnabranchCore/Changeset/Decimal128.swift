@@ -38,7 +38,7 @@ public struct Decimal128: Hashable, Sendable {
     }
 
     /// Coefficient without trailing zeros and its exponent; 0 and 0 for everything that counts as zero.
-    private var normalised: (coefficient: UInt128, exponent: Int) {
+    var normalised: (coefficient: UInt128, exponent: Int) {
         // The form whose bits 62 and 61 are set always has too many digits.
         guard high >> 61 & 3 != 3 else { return (0, 0) }
         var value = UInt128(coefficient.high) << 64 | UInt128(low)
