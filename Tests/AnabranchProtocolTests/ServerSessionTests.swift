@@ -234,6 +234,15 @@ import Testing
         #expect(conversation.said() == [])
     }
 
+    @Test func aVersionExposedDuringTheCheckIsNotForgotten() throws {
+        let conversation = try conversation(in: .checking)
+        try conversation.expose(5)
+        try conversation.accept(at: 3, exposed: 4)
+        #expect(conversation.said() == ["scan 1 3 0"])
+        try conversation.download(to: 4)
+        #expect(conversation.said() == ["download 1 4 0 4 5 0 0 0 0 0 0\n", "scan 1 4 0"])
+    }
+
     @Test func aNewVersionIsDownloadedOnce() throws {
         let conversation = try conversation(in: .running)
         try conversation.expose(2)
