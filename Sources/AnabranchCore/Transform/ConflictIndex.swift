@@ -12,12 +12,8 @@ extension ChangesetPool {
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             return try mergeGrid(rows, columns)
         }
-        for (rows, columns) in blocks(rows, columns, isWide: { $0 == .eraseTable || $0 == .eraseColumn }) {
-            if rows.isWide || columns.isWide {
-                try mergePairs(rows.indices, columns.indices)
-            } else {
-                try mergeObjects(rows.indices, columns.indices)
-            }
+        try mergeBlocks(rows[...], columns[...], isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
         }
     }
 
@@ -34,28 +30,43 @@ extension ChangesetPool {
 
     // MARK: Stretches between wide instructions
 
+    /// The blocks of the grid between wide rows and columns, in an order that respects that of rows and of columns.
+    ///
+    /// `mergeNarrow` merges a block in which nothing is wide. Where most is wide, all pairs are visited.
+    mutating func mergeBlocks(
+        _ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>, isWide: (Instruction) -> Bool,
+        mergeNarrow: (inout ChangesetPool, ArraySlice<Int>, ArraySlice<Int>) throws(TransformError) -> Void
+    ) throws(TransformError) {
+        let (rowStretches, columnStretches) = (stretches(rows, isWide), stretches(columns, isWide))
+        guard rowStretches.count &* columnStretches.count <= rows.count &+ columns.count else {
+            return try mergePairs(rows, columns)
+        }
+        for rows in rowStretches {
+            for columns in columnStretches {
+                if rows.isWide || columns.isWide {
+                    try mergePairs(rows.indices, columns.indices)
+                } else {
+                    try mergeNarrow(&self, rows.indices, columns.indices)
+                }
+            }
+        }
+    }
+
     private struct Stretch {
         var indices: ArraySlice<Int>
         var isWide: Bool
     }
 
-    /// The blocks of the grid between wide rows and columns, in an order that respects that of rows and of columns.
-    private func blocks(
-        _ rows: [Int], _ columns: [Int], isWide: (InstructionKind) -> Bool
-    ) -> [(rows: Stretch, columns: Stretch)] {
-        let columnStretches = stretches(columns, isWide)
-        return stretches(rows, isWide).flatMap { rows in columnStretches.map { (rows, $0) } }
-    }
-
-    private func stretches(_ indices: [Int], _ isWide: (InstructionKind) -> Bool) -> [Stretch] {
+    /// Cuts a side into runs of wide and of other instructions.
+    private func stretches(_ indices: ArraySlice<Int>, _ isWide: (Instruction) -> Bool) -> [Stretch] {
         var result: [Stretch] = []
-        var start = 0
-        for (position, index) in indices.enumerated() where isWide(instructions[index].kind) {
-            if start < position { result.append(Stretch(indices: indices[start..<position], isWide: false)) }
-            result.append(Stretch(indices: indices[position...position], isWide: true))
-            start = position + 1
+        var start = indices.startIndex
+        while start < indices.endIndex {
+            let wide = isWide(instructions[indices[start]])
+            let end = indices[start...].firstIndex { isWide(instructions[$0]) != wide } ?? indices.endIndex
+            result.append(Stretch(indices: indices[start..<end], isWide: wide))
+            start = end
         }
-        if start < indices.count { result.append(Stretch(indices: indices[start...], isWide: false)) }
         return result
     }
 
@@ -98,21 +109,18 @@ extension ChangesetPool {
     // MARK: By field
 
     /// Up to this many pairs are cheaper to visit than to avoid.
-    private static let smallGroupPairsMax = 64
+    static let smallGroupPairsMax = 64
 
     /// Merges the instructions on one object.
     private mutating func mergeObject(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        if rows.count.multipliedReportingOverflow(by: columns.count).partialValue <= Self.smallGroupPairsMax {
-            return try mergePairs(rows[...], columns[...])
-        }
-        for (rows, columns) in blocks(rows, columns, isWide: { $0 == .eraseObject }) {
-            if rows.isWide || columns.isWide {
-                try mergePairs(rows.indices, columns.indices)
-            } else {
-                try mergeFields(rows.indices, columns.indices)
-            }
+        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
+        try mergeBlocks(rows[...], columns[...], isWide: { $0.kind == .eraseObject }) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergeFields(rows, columns)
         }
     }
+
+    /// Counts fit: there are fewer than 2^32 instructions on each side.
+    func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool { rows.count &* columns.count <= Self.smallGroupPairsMax }
 
     private mutating func mergeFields(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
         // CreateObject meets only EraseObject.
@@ -121,29 +129,42 @@ extension ChangesetPool {
         }
         let rowFields = Dictionary(grouping: rows.filter { instructions[$0].kind.hasPath }) { instructions[$0].field }
         for (field, rows) in rowFields {
-            if let columns = columnFields[field] { try mergeField(rows, columns) }
+            if let columns = columnFields[field] { try mergePlace(rows, columns, depth: 0) }
         }
-    }
-
-    /// Merges the instructions on one field of one object: a value, or a list, set or dictionary and all inside it.
-    private mutating func mergeField(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        try mergePairs(rows[...], columns[...])
     }
 
     // MARK: Pairs
 
     /// Merges each row with each column.
+    ///
+    /// Rows pass over discarded columns at little cost, so that a run of values for one place costs its length and not
+    /// its square.
     mutating func mergePairs(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
+        var columns = columns
+        var discarded = 0
         for row in rows {
-            var major = instructions[row]
-            if major.isDiscarded { continue }
-            let original = major
-            for column in columns where !instructions[column].isDiscarded {
-                try mergeCell(&major, column)
-                if major.isDiscarded { break }
+            if discarded > columns.count / 2 {
+                columns = columns.filter { !instructions[$0].isDiscarded }[...]
+                discarded = 0
             }
-            if major.isDiscarded || !major.isUnchanged(from: original) { store(major, at: row) }
+            discarded += try mergeRow(row, columns)
         }
+    }
+
+    /// - Returns: How many columns were discarded.
+    @inline(__always)
+    private mutating func mergeRow(_ row: Int, _ columns: ArraySlice<Int>) throws(TransformError) -> Int {
+        var major = instructions[row]
+        if major.isDiscarded { return 0 }
+        let original = major
+        var discarded = 0
+        for column in columns where !instructions[column].isDiscarded {
+            try mergeCell(&major, column)
+            if instructions[column].isDiscarded { discarded += 1 }
+            if major.isDiscarded { break }
+        }
+        if major.isDiscarded || !major.isUnchanged(from: original) { store(major, at: row) }
+        return discarded
     }
 
     /// Merges a row, held by the caller, with one live column.

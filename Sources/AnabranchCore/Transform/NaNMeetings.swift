@@ -75,17 +75,19 @@ extension ChangesetPool {
         try mergeGrid(
             rows.filter { nan.affects(instructions[$0]) }, columns.filter { nan.affects(instructions[$0]) }, nan)
         try mergeSchema(rows, columns, nan)
-        let isLeft = { (index: Int) in
-            !nan.affects(self.instructions[index]) && !self.instructions[index].kind.isSchema
-        }
-        try mergeObjects(rows.filter(isLeft)[...], columns.filter(isLeft)[...])
+        try mergeObjects(unaffected(rows, nan)[...], unaffected(columns, nan)[...])
+    }
+
+    private func unaffected(_ indices: [Int], _ nan: NaNMeetings) -> [Int] {
+        indices.filter { !nan.affects(instructions[$0]) && !instructions[$0].kind.isSchema }
     }
 
     private mutating func mergeSchema(
         _ rows: [Int], _ columns: [Int], _ nan: NaNMeetings
     ) throws(TransformError) {
         let carriers = columns.enumerated().filter { instructions[$0.element].holdsNaN }
-        let declarations = Dictionary(grouping: columns.enumerated().filter { instructions[$0.element].kind.isSchema }) {
+        let declarations = Dictionary(grouping: columns.enumerated().filter { instructions[$0.element].kind.isSchema })
+        {
             Declaration(instructions[$0.element])
         }
         for row in rows where instructions[row].kind.isSchema {

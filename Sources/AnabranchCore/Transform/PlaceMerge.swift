@@ -1,0 +1,168 @@
+// Below the field: which instructions on one place of an object have to meet (`Spec/Transform.md`, sections 4, 6 and 7).
+//
+// A *place* is a field, or what a path from it leads to. Instructions that name the place itself set, change or clear it
+// (`value` instructions, which also meet everything inside) or put something into it and take it out (set instructions).
+// All others go on to a name or an index inside. Names are independent of each other. Indices are so only while the list
+// keeps its elements where they are; otherwise all of the list's instructions are one unit, see `ListMerge.swift`.
+
+extension ChangesetPool {
+    /// Deeper places are not told apart, so that no path can exhaust the stack.
+    private static let indexedDepthMax: UInt32 = 100
+
+    /// Merges the instructions on one place: paths whose first `depth` elements are equal.
+    mutating func mergePlace(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
+        if isSmall(rows, columns) || depth > Self.indexedDepthMax {
+            return try mergePairs(rows[...], columns[...])
+        }
+        let setsPlace = { (instruction: Instruction) in
+            instruction.pathCount == depth && !instruction.kind.isSetChange
+        }
+        if allSatisfy(rows, columns, setsPlace) { return try mergeValues(rows, columns) }
+        try mergeBlocks(rows[...], columns[...], isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
+            try pool.mergeContents(Array(rows), Array(columns), depth: depth)
+        }
+    }
+
+    private func allSatisfy(_ rows: [Int], _ columns: [Int], _ predicate: (Instruction) -> Bool) -> Bool {
+        rows.allSatisfy { predicate(instructions[$0]) } && columns.allSatisfy { predicate(instructions[$0]) }
+    }
+
+    // MARK: Values
+
+    /// Updates, increments and Clears of one place. Increments do not meet each other.
+    private mutating func mergeValues(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+        let others = columns.filter { instructions[$0].kind != .addInteger }
+        var start = 0
+        while start < rows.count {
+            let isIncrement = instructions[rows[start]].kind == .addInteger
+            let end = rows[start...].firstIndex { (instructions[$0].kind == .addInteger) != isIncrement } ?? rows.count
+            try mergePairs(rows[start..<end], isIncrement ? others[...] : columns[...])
+            start = end
+        }
+    }
+
+    // MARK: Contents
+
+    /// Instructions that change the elements of a set, or that go on to something inside the place.
+    private mutating func mergeContents(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
+        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
+        let (setRows, innerRows) = split(rows) { $0.pathCount == depth }
+        let (setColumns, innerColumns) = split(columns) { $0.pathCount == depth }
+        try mergeSet(setRows, setColumns)
+        guard !innerRows.isEmpty, !innerColumns.isEmpty else { return }
+        if elementsStay(innerRows, innerColumns, depth) {
+            try mergeElements(innerRows, innerColumns, depth: depth)
+        } else {
+            try mergePairs(innerRows[...], innerColumns[...])
+        }
+    }
+
+    /// Whether all instructions go on by name, or all by the index of an element that nothing shifts.
+    private func elementsStay(_ rows: [Int], _ columns: [Int], _ depth: UInt32) -> Bool {
+        let byName = allSatisfy(rows, columns) { !element(depth, of: $0).isIndex }
+        return byName
+            || allSatisfy(rows, columns) {
+                element(depth, of: $0).isIndex && !($0.pathCount == depth + 1 && $0.kind.shiftsElements)
+            }
+    }
+
+    private func split(
+        _ indices: [Int], _ isFirst: (Instruction) -> Bool
+    ) -> (first: [Int], second: [Int]) {
+        var result: (first: [Int], second: [Int]) = ([], [])
+        for index in indices {
+            if isFirst(instructions[index]) { result.first.append(index) } else { result.second.append(index) }
+        }
+        return result
+    }
+
+    /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
+    private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
+        let columnElements = Dictionary(grouping: columns) { element(depth, of: instructions[$0]) }
+        let rowElements = Dictionary(grouping: rows) { element(depth, of: instructions[$0]) }
+        for (element, rows) in rowElements {
+            if let columns = columnElements[element] { try mergePlace(rows, columns, depth: depth + 1) }
+        }
+    }
+
+    // MARK: Sets
+
+    /// SetInsert and SetErase meet those of an equal value; what "equal" means depends on the pair (rules R26 to R28).
+    private mutating func mergeSet(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
+        var insertions: [SetValue: [Int]] = [:]
+        var changes: [SetValue: [Int]] = [:]
+        var rawErasures: [SetValue: [Int]] = [:]
+        for (position, column) in columns.enumerated() {
+            let instruction = instructions[column]
+            changes[value(of: instruction), default: []].append(position)
+            if instruction.kind == .setInsert {
+                insertions[value(of: instruction), default: []].append(position)
+            } else {
+                rawErasures[rawValue(of: instruction), default: []].append(position)
+            }
+        }
+        for row in rows {
+            let instruction = instructions[row]
+            var met: [Int]
+            if instruction.kind == .setInsert {
+                met = changes[value(of: instruction)] ?? []
+            } else {
+                met = insertions[value(of: instruction)] ?? []
+                if let erasures = rawErasures[rawValue(of: instruction)] { met = (met + erasures).sorted() }
+            }
+            try mergePairs([row], met.map { columns[$0] }[...])
+        }
+    }
+
+    /// A value by which those of equal instructions are found: equal ones have equal keys, not the other way round.
+    private struct SetValue: Hashable {
+        var type: PayloadType
+        var word0: UInt64 = 0
+        var word1: UInt64 = 0
+    }
+
+    private func value(of instruction: Instruction) -> SetValue {
+        let (word0, word1) = (instruction.word0, instruction.word1)
+        switch instruction.type {
+        case .null, .erased, .list, .dictionary, .set, .objectValue, .globalKey: return SetValue(type: instruction.type)
+        case .int, .bool, .link: return SetValue(type: instruction.type, word0: word0)
+        case .timestamp, .objectID, .uuid: return SetValue(type: instruction.type, word0: word0, word1: word1)
+        case .string, .binary:
+            let start = instruction.bytesOffset
+            let hash = bytes.withUnsafeBytes {
+                SeededHash.hash(UnsafeRawBufferPointer(rebasing: $0[start..<start + instruction.bytesCount]))
+            }
+            return SetValue(type: instruction.type, word0: hash)
+        case .float:
+            let number = Float(bitPattern: UInt32(truncatingIfNeeded: word0))
+            return SetValue(type: .float, word0: number == 0 ? 0 : word0)
+        case .double: return SetValue(type: .double, word0: Double(bitPattern: word0) == 0 ? 0 : word0)
+        case .decimal:
+            let number = Decimal128(low: word0, high: word1)
+            if number.isNaN { return SetValue(type: .decimal, word0: word0, word1: word1) }
+            if number.isInfinite { return SetValue(type: .decimal, word0: 1, word1: .max) }
+            let (coefficient, exponent) = number.normalised
+            return SetValue(
+                type: .decimal, word0: UInt64(truncatingIfNeeded: coefficient),
+                word1: UInt64(bitPattern: Int64(exponent)))
+        }
+    }
+
+    private func rawValue(of instruction: Instruction) -> SetValue {
+        switch instruction.type {
+        case .string, .binary:
+            SetValue(
+                type: instruction.type, word0: UInt64(instruction.bytesCount), word1: instruction.bufferOffset)
+        case .link: SetValue(type: .link)
+        default: value(of: instruction)
+        }
+    }
+}
+
+extension InstructionKind {
+    var isSetChange: Bool { self == .setInsert || self == .setErase }
+
+    /// Elements of the list change their indices.
+    var shiftsElements: Bool { self == .arrayInsert || self == .arrayErase || self == .arrayMove }
+}
