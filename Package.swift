@@ -1,6 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// The project's own scripts set it: warnings are errors there, and never for those who depend on the package.
+let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
+
 let package = Package(
     name: "anabranch",
     products: [
@@ -66,3 +69,7 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+for target in package.targets where isStrict && target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+}

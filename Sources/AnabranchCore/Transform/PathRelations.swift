@@ -101,25 +101,16 @@ extension ChangesetPool {
         case .string, .binary:
             return first.bytesCount == second.bytesCount && first.bufferOffset == second.bufferOffset
         case .link:
+            guard first.linkedIndices == second.linkedIndices else { return false }
             let (left, right) = (objects.keys[Int(first.linked.rawValue)], objects.keys[Int(second.linked.rawValue)])
-            guard left.type == right.type,
-                localIndex(of: left.className, in: first) == localIndex(of: right.className, in: second)
-            else { return false }
-            guard left.type == .string else { return left.word0 == right.word0 && left.word1 == right.word1 }
-            return localIndex(of: NameID(UInt32(truncatingIfNeeded: left.word0)), in: first)
-                == localIndex(of: NameID(UInt32(truncatingIfNeeded: right.word0)), in: second)
+            return left.type == right.type
+                && (left.type == .string || (left.word0 == right.word0 && left.word1 == right.word1))
         default: return equalByValue(first, second)
         }
     }
 
     private func content(of instruction: Instruction) -> ArraySlice<UInt8> {
         bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount]
-    }
-
-    private func localIndex(of name: NameID, in instruction: Instruction) -> Int? {
-        stringTable(of: Int(instruction.owner)).firstIndex(of: name).map {
-            $0 - headers[Int(instruction.owner)].strings.lowerBound
-        }
     }
 }
 

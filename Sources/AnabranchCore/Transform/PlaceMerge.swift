@@ -154,7 +154,7 @@ extension ChangesetPool {
         case .string, .binary:
             SetValue(
                 type: instruction.type, word0: UInt64(instruction.bytesCount), word1: instruction.bufferOffset)
-        case .link: SetValue(type: .link)
+        case .link: SetValue(type: .link, word0: instruction.linkedIndices)
         default: value(of: instruction)
         }
     }

@@ -1,0 +1,19 @@
+import ArgumentParser
+
+@main
+struct Anabranch: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "anabranch",
+        abstract: "A sync server for Realm clients, and the tools around its changesets.",
+        discussion: """
+            EXAMPLES
+              anabranch serve --data ./data --listen 127.0.0.1:9090
+              anabranch verify --data ./data
+              anabranch changeset print upload.bin
+              anabranch vectors Tests/Vectors/*.jsonl.zst
+            """,
+        subcommands: [
+            ServeCommand.self, VerifyCommand.self, ChangesetCommand.self, VectorsCommand.self, MergeCommand.self,
+            BenchCommand.self,
+        ])
+}

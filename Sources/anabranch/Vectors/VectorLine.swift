@@ -1,0 +1,44 @@
+/// A line of a vector file: a scenario of several replicas around a server, or a single merge.
+enum VectorLine: Decodable {
+    case scenario(Scenario)
+    case merge(MergeCase)
+
+    private enum Key: CodingKey {
+        case merges
+    }
+
+    init(from decoder: any Decoder) throws {
+        if try decoder.container(keyedBy: Key.self).contains(.merges) {
+            self = .scenario(try Scenario(from: decoder))
+        } else {
+            self = .merge(try MergeCase(from: decoder))
+        }
+    }
+}
+
+/// What random transactions of several replicas did, as the reference recorded it.
+struct Scenario: Decodable {
+    struct Upload: Decodable {
+        var client: UInt64
+        var client_version: UInt64
+        var base: UInt64
+        var timestamp: UInt64
+        var hex: String
+    }
+
+    struct LogEntry: Decodable {
+        var version: UInt64
+        var origin: UInt64
+        var client_version: UInt64
+        var timestamp: UInt64
+        var hex: String
+    }
+
+    var seed: UInt64?
+    /// The reference itself refused something; its log ends there.
+    var failure: String?
+    /// In the order in which the server integrated them.
+    var uploads: [Upload]
+    var merges: [MergeCase]
+    var server_log: [LogEntry]
+}
