@@ -79,6 +79,17 @@ struct ByteReader {
     @inline(__always) mutating func u8() throws(ChangesetError) -> UInt8 { UInt8(try unsigned(bits: 8)) }
     @inline(__always) mutating func u32() throws(ChangesetError) -> UInt32 { UInt32(try unsigned(bits: 32)) }
     @inline(__always) mutating func u64() throws(ChangesetError) -> UInt64 { try unsigned(bits: 64) }
+
+    /// Reads an opcode as the reference does, which takes the sign bit for a number below 2^64: whether it is one that
+    /// can be told only of the result.
+    @inline(__always)
+    mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
+        let start = offset
+        let (magnitude, isNegative) = try magnitude(bits: 64)
+        if isNegative, magnitude == 0 { throw negativeUnsigned(magnitude, at: start) }
+        return (isNegative ? ~magnitude : magnitude, isNegative)
+    }
+
     @inline(__always) mutating func i32() throws(ChangesetError) -> Int32 { Int32(try signed(bits: 31)) }
     @inline(__always) mutating func i64() throws(ChangesetError) -> Int64 { try signed(bits: 63) }
 

@@ -18,6 +18,7 @@ extension ChangesetPool {
             throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
         }
         bytes.append(contentsOf: changeset)
+        names.beginChangeset()
         reserveInstructions(for: changeset.count)
         do {
             let isCanonical = try changeset.withUnsafeBufferPointer { input throws(ChangesetError) in
@@ -48,7 +49,7 @@ extension ChangesetPool {
     private static let probableInstructionBytes = 9
     private static let smallChangesetBytesMax = 4096
 
-    /// The sizes of a pool's arrays, to go back to.
+    /// The sizes of a pool's arrays and what it knows of their contents, to go back to.
     struct Mark {
         var bytes: Int
         var names: Int
@@ -56,6 +57,8 @@ extension ChangesetPool {
         var strings: Int
         var instructions: Int
         var elements: Int
+        var holdsNaN: Bool
+        var holdsErasure: Bool
 
         init(of pool: ChangesetPool) {
             bytes = pool.bytes.count
@@ -64,6 +67,8 @@ extension ChangesetPool {
             strings = pool.strings.count
             instructions = pool.instructions.count
             elements = pool.elements.count
+            holdsNaN = pool.holdsNaN
+            holdsErasure = pool.holdsErasure
         }
     }
 
@@ -74,6 +79,8 @@ extension ChangesetPool {
         strings.removeLast(strings.count - mark.strings)
         instructions.removeLast(instructions.count - mark.instructions)
         elements.removeLast(elements.count - mark.elements)
+        holdsNaN = mark.holdsNaN
+        holdsErasure = mark.holdsErasure
     }
 }
 
@@ -87,6 +94,8 @@ private struct ItemDecoder {
     /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
     private var bufferOffset: UInt64 = 0
     private var hasInstruction = false
+    /// The index, in the changeset's string table, of the name that was read last.
+    private var latestName: UInt64 = 0
     private var isStringsFirst = true
 
     init(reader: ByteReader, owner: Int, start: ChangesetPool.Mark) {
@@ -101,11 +110,12 @@ private struct ItemDecoder {
 
     mutating func item(into pool: inout ChangesetPool) throws(ChangesetError) {
         let offset = reader.offset
-        let opcode = try reader.u64()
-        if opcode == Self.internOpcode { return try intern(into: &pool, at: offset) }
+        let (opcode, hasSign) = try reader.opcode()
+        if opcode == Self.internOpcode, !hasSign { return try intern(into: &pool, at: offset) }
         guard let kind = InstructionKind(rawValue: UInt8(truncatingIfNeeded: opcode)) else {
             throw ChangesetError(.r13, at: offset, "unknown instruction \(opcode)")
         }
+        guard !hasSign else { throw ChangesetError(.s7, at: offset, "opcode with a sign") }
         guard opcode <= 255 else { throw ChangesetError(.s5, at: offset, "opcode \(opcode) exceeds a byte") }
         hasInstruction = true
         if kind == .eraseTable || kind == .eraseColumn { pool.holdsErasure = true }
@@ -121,7 +131,7 @@ private struct ItemDecoder {
         let range = try reader.counted(atMost: Self.stringBytesMax)
         bufferOffset += UInt64(range.count)
         let place = start.bytes + range.lowerBound..<start.bytes + range.upperBound
-        let (name, isNew) = pool.names.define(place, in: pool.bytes, changeset: owner)
+        let (name, isNew) = pool.names.define(place, in: pool.bytes)
         guard isNew else { throw ChangesetError(.r5, at: offset, "a string is defined twice") }
         pool.strings.append(name)
         if hasInstruction { isStringsFirst = false }
@@ -211,6 +221,7 @@ private struct ItemDecoder {
         guard index < pool.strings.count - start.strings else {
             throw ChangesetError(.r6, at: offset, "string number \(index) is not defined")
         }
+        latestName = UInt64(index)
         return pool.strings[start.strings + index]
     }
 
@@ -286,7 +297,9 @@ private struct ItemDecoder {
         case .decimal: try decimal(of: &result)
         case .link:
             let target = try name(in: &pool)
+            let targetIndex = latestName
             result.word0 = UInt64(try key(of: target, in: &pool).rawValue)
+            result.word1 = targetIndex << 32 | latestName
         case .objectID:
             result.word0 = try reader.littleEndian(8)
             result.word1 = try reader.littleEndian(4)

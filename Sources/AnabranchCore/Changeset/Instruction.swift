@@ -108,4 +108,7 @@ public struct Instruction: Sendable {
     var bytesCount: Int { Int(word0 & 0xFFFF_FFFF) }
     /// The offset of a String or Binary payload in the string buffer of its changeset (rule R28).
     var bufferOffset: UInt64 { word1 }
+    /// Of a payload of type Link: the indices of the class and of a String key in the changeset's own string table, in one
+    /// number (rule R28).
+    var linkedIndices: UInt64 { word1 }
 }

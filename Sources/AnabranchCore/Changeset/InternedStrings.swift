@@ -1,8 +1,11 @@
-/// Mixes bytes and words into hash values that a peer cannot foresee: the seed is drawn once a process.
+/// Mixes bytes and words into hash values that a peer cannot foresee: the secrets are drawn once a process.
 ///
-/// Only the tables of a pool use it; nothing that is stored depends on it.
+/// Only the tables of a pool use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a secret
+/// before it is multiplied: with a known factor on the other side it could make the product 0 and all values equal.
 enum SeededHash {
-    private static let seed = UInt64.random(in: .min ... .max)
+    private static let secrets = (random(), random(), random())
+
+    private static func random() -> UInt64 { .random(in: .min ... .max) }
 
     @inline(__always)
     private static func fold(_ left: UInt64, _ right: UInt64) -> UInt64 {
@@ -12,10 +15,11 @@ enum SeededHash {
 
     @inline(__always)
     static func hash(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
-        var state = seed ^ UInt64(truncatingIfNeeded: bytes.count)
+        let secrets = secrets
+        var state = secrets.0 ^ UInt64(truncatingIfNeeded: bytes.count)
         var offset = 0
         while offset + 8 <= bytes.count {
-            state = fold(state ^ bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), 0x9E37_79B9_7F4A_7C15)
+            state = fold(state ^ bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), secrets.1)
             offset += 8
         }
         var tail: UInt64 = 0
@@ -23,12 +27,13 @@ enum SeededHash {
             tail = tail << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        return fold(state ^ tail, 0xD6E8_FEB8_6659_FD93)
+        return fold(state ^ tail, secrets.2)
     }
 
     @inline(__always)
     static func hash(_ first: UInt64, _ second: UInt64, _ third: UInt64) -> UInt64 {
-        fold(fold(first ^ seed, second ^ 0x9E37_79B9_7F4A_7C15), third ^ 0xD6E8_FEB8_6659_FD93)
+        let secrets = secrets
+        return fold(fold(first ^ secrets.0, second ^ secrets.1), third ^ secrets.2)
     }
 }
 
@@ -88,16 +93,19 @@ struct InternedStrings: Sendable {
     }
 
     private(set) var places: [Place] = []
-    /// The changeset that defined the name last, plus one: finds duplicates within one changeset (rule R5).
+    /// The decoding in which the name was defined last: finds duplicates within one changeset (rule R5).
     private var definedIn: [UInt32] = []
+    /// The decoding at hand. Failed ones count, since what they leave in `definedIn` must mean nothing to the next one.
+    private var decoding: UInt32 = 0
     private var slots = HashSlots()
 
     var count: Int { places.count }
 
-    /// The number of a name; `isNew` is false if `changeset` has defined it before.
+    mutating func beginChangeset() { decoding &+= 1 }
+
+    /// The number of a name; `isNew` is false if the changeset at hand has defined it before.
     @inline(__always)
-    mutating func define(_ range: Range<Int>, in bytes: [UInt8], changeset: Int) -> (name: NameID, isNew: Bool) {
-        let stamp = UInt32(truncatingIfNeeded: changeset + 1)
+    mutating func define(_ range: Range<Int>, in bytes: [UInt8]) -> (name: NameID, isNew: Bool) {
         let (hash, found) = bytes.withUnsafeBytes { pool in
             let name = UnsafeRawBufferPointer(rebasing: pool[range])
             let hash = SeededHash.hash(name)
@@ -110,11 +118,11 @@ struct InternedStrings: Sendable {
         }
         guard let entry = found.entry else {
             places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
-            definedIn.append(stamp)
+            definedIn.append(decoding)
             return (NameID(UInt32(truncatingIfNeeded: slots.insert(hash, at: found.slot))), true)
         }
-        let isNew = definedIn[entry] != stamp
-        definedIn[entry] = stamp
+        let isNew = definedIn[entry] != decoding
+        definedIn[entry] = decoding
         return (NameID(UInt32(truncatingIfNeeded: entry)), isNew)
     }
 
