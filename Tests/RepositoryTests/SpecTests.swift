@@ -1,0 +1,54 @@
+import Testing
+
+/// `Spec/` is what code refers to, so what code refers to has to be there.
+@Suite struct SpecTests {
+    /// As in "`Spec/History.md`, section 6", "`Spec/Transform.md`, sections 4, 6 and 7", "`Spec/State.md`, B5 to B9" and
+    /// "`Spec/State.md`, part A".
+    @Test func referencesToChaptersLeadSomewhere() throws {
+        let reference =
+            /Spec\/(\w+\.md)(?:`?, (?:sections? |part )?((?:[A-E]?[0-9.]+(?:, | and | to )?|[A-E]\b)+))?/
+        let number = /[A-E]?[0-9]+(?:\.[0-9]+)?|[A-E]/
+        let missing = try Repository.files(in: "Sources", "Tests").places { line in
+            guard line.contains("Spec/") else { return nil }
+            for match in line.matches(of: reference) {
+                let chapter = String(match.output.1)
+                guard let sections = try? SpecTests.sections(of: chapter) else { return "there is no Spec/\(chapter)" }
+                for section in (match.output.2 ?? "").matches(of: number).map({ String($0.output) })
+                where !sections.contains(section) {
+                    return "Spec/\(chapter) has no section \(section)"
+                }
+            }
+            return nil
+        }
+        #expect(missing.isEmpty, "\(missing.listed)")
+    }
+
+    @Test func linksLeadSomewhere() throws {
+        let link = /\]\(([^)#:]+)(?:#[^)]*)?\)/
+        for file in try Repository.files(in: "Spec", suffix: ".md") + [TextFile("README.md")] {
+            let folder = file.path.dropLast(file.name.count)
+            let broken = file.places { line in
+                line.matches(of: link).map { String($0.output.1) }
+                    .first { !Repository.exists("\(folder)\($0)") }
+                    .map { "there is no \($0)" }
+            }
+            #expect(broken.isEmpty, "\(broken.listed)")
+        }
+    }
+
+    @Test func theIndexNamesEveryChapter() throws {
+        let index = try TextFile("Spec/README.md").text
+        let unnamed = try Repository.files(in: "Spec", suffix: ".md").map(\.name)
+            .filter { $0 != "README.md" && !index.contains("](\($0))") }
+        #expect(unnamed.isEmpty, "not in Spec/README.md: \(unnamed.listed)")
+    }
+
+    /// The numbers of a chapter's headings: "## 5. Sessions", "### 5.1 Framing", "# Part A. Data", "## A1. Classes".
+    private static func sections(of chapter: String) throws -> Set<String> {
+        let heading = #/^#+ (?:Part )?([A-E]?[0-9]*(?:\.[0-9]+)?)\.?\s/#
+        return Set(
+            try TextFile("Spec/\(chapter)").lines.compactMap { line in
+                line.firstMatch(of: heading).map { String($0.output.1) }
+            })
+    }
+}

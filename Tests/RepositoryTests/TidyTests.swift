@@ -1,0 +1,59 @@
+import Testing
+
+/// What a reader may take for granted in every file.
+@Suite struct TidyTests {
+    private static let linesMax = 700
+
+    @Test func noFileIsLong() throws {
+        let long = try Repository.files(in: "Sources", "Tests").filter { $0.lines.count > TidyTests.linesMax }
+        #expect(
+            long.isEmpty, "more than \(TidyTests.linesMax) lines, so more than one reason: \(long.map(\.path).listed)")
+    }
+
+    @Test func nothingPromisesLaterWork() throws {
+        let promise =
+            /\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K]|(?:not |un)implemente[d]|place[h]older|for[ ]now|simplifie[d])\b/
+            .ignoresCase()
+        let files =
+            try Repository.files(in: "Sources", "Tests") + Repository.files(in: "scripts", suffix: "")
+            + [TextFile("README.md")]
+        let places = files.places { line in line.firstMatch(of: promise).map { "promises later work: \($0.output)" } }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    /// Nothing that a peer sent may end the process.
+    @Test func nothingTrapsOnWhatAPeerSent() throws {
+        let trap = /\btry!|\bas!|\bfatalError\(|[\w\])]!(?!=)/
+        let files = try Repository.files(
+            in: "Sources/AnabranchCore", "Sources/AnabranchProtocol", "Sources/AnabranchHistory")
+        let places = files.places { line in
+            guard line.contains("!") || line.contains("fatalError") else { return nil }
+            return line.withoutLiteralsAndComment.firstMatch(of: trap).map { "may trap: \($0.output)" }
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    @Test func noTestSleeps() throws {
+        let sleep = /slee[p]\(/
+        let places = try Repository.files(in: "Tests").places { line in
+            line.contains(sleep) ? "wait for what happens, not for a time" : nil
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    @Test func noPathOfOneMachineIsTracked() throws {
+        let machine = /\/(?:wor[k]|far[m]|roo[t]|hom[e]|User[s])\/|\/op[t]\/swift|\/tm[p]\/[a-z]/
+        let data = [".jsonl", ".zst", ".gz", ".bin"]
+        let files = try Repository.trackedPaths()
+            .filter { path in Repository.exists(path) && !data.contains { path.hasSuffix($0) } }
+            .map { try TextFile($0) }
+        let places = files.places { line in line.firstMatch(of: machine).map { "a path of one machine: \($0.output)" } }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    @Test func nothingBuiltIsTracked() throws {
+        let built = /(?:^|\/)(?:\.build|Package\.resolved|node_modules)(?:\/|$)|\.o$/
+        let paths = try Repository.trackedPaths().filter { $0.contains(built) }
+        #expect(paths.isEmpty, "made by a build, must not be tracked: \(paths.listed)")
+    }
+}
