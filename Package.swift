@@ -60,10 +60,11 @@ let package = Package(
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchServer", "AnabranchSQLite",
+                "AnabranchServer", "AnabranchSQLite", "CZlib",
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
-            ]),
+            ],
+            exclude: ["Models", "Transcripts"]),
         .testTarget(name: "CommandTests", dependencies: ["anabranch"]),
         .testTarget(name: "RepositoryTests"),
     ],

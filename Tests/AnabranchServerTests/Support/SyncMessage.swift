@@ -1,0 +1,117 @@
+import CZlib
+
+/// A sync message taken apart: the words of its head, and its body.
+struct SyncMessage: Equatable, CustomStringConvertible {
+    var words: [String]
+    var body: [UInt8]
+
+    init(words: [String], body: [UInt8] = []) {
+        self.words = words
+        self.body = body
+    }
+
+    init(_ bytes: [UInt8]) {
+        let end = bytes.firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
+        words = String(decoding: bytes[..<end], as: UTF8.self).split(separator: " ", omittingEmptySubsequences: false)
+            .map(String.init)
+        body = Array(bytes[min(end + 1, bytes.endIndex)...])
+    }
+
+    var bytes: [UInt8] { Array(words.joined(separator: " ").utf8) + [UInt8(ascii: "\n")] + body }
+
+    var kind: String { words[0] }
+
+    var numbers: [UInt64] { words.dropFirst().map { UInt64($0) ?? 0 } }
+
+    var description: String { "\(words.joined(separator: " ")) (\(body.count) bytes)" }
+}
+
+/// A DOWNLOAD as a client reads it.
+struct ReceivedDownload: Equatable, CustomStringConvertible {
+    struct Entry: Equatable {
+        var serverVersion, clientVersion, timestamp, origin, originalSize: UInt64
+        var changeset: [UInt8]
+    }
+
+    var serverVersion, clientVersion, latest, latestSalt, uploadClientVersion, uploadServerVersion: UInt64
+    var downloadableBytes: UInt64
+    var entries: [Entry]
+
+    /// - Returns: nil if the message is not a well-formed DOWNLOAD.
+    init?(_ message: SyncMessage) {
+        let fields = message.numbers
+        guard message.kind == "download", fields.count == 11 else { return nil }
+        (serverVersion, clientVersion, latest, latestSalt) = (fields[1], fields[2], fields[3], fields[4])
+        (uploadClientVersion, uploadServerVersion, downloadableBytes) = (fields[5], fields[6], fields[7])
+        let isCompressed = fields[8] == 1
+        guard let body = isCompressed ? inflated(message.body, to: Int(fields[9])) : message.body,
+            body.count == fields[9], isCompressed ? message.body.count == fields[10] : fields[10] == 0,
+            let entries = ReceivedDownload.entries(of: body)
+        else { return nil }
+        self.entries = entries
+    }
+
+    private static func entries(of body: [UInt8]) -> [Entry]? {
+        var entries: [Entry] = []
+        var rest = body[...]
+        while !rest.isEmpty {
+            var fields: [UInt64] = []
+            for _ in 0..<6 {
+                guard let space = rest.firstIndex(of: 0x20),
+                    let field = UInt64(String(decoding: rest[..<space], as: UTF8.self))
+                else { return nil }
+                fields.append(field)
+                rest = rest[(space + 1)...]
+            }
+            guard fields[5] <= rest.count else { return nil }
+            entries.append(
+                Entry(
+                    serverVersion: fields[0], clientVersion: fields[1], timestamp: fields[2], origin: fields[3],
+                    originalSize: fields[4], changeset: Array(rest.prefix(Int(fields[5])))))
+            rest = rest.dropFirst(Int(fields[5]))
+        }
+        return entries
+    }
+
+    var description: String {
+        "download to \(serverVersion) \(clientVersion), latest \(latest), upload \(uploadClientVersion) "
+            + "\(uploadServerVersion), \(downloadableBytes) to come, entries "
+            + entries.map { "\($0.serverVersion):\($0.clientVersion):\($0.origin):\($0.changeset.count)" }
+            .joined(separator: " ")
+    }
+}
+
+/// What a zlib stream holds; nil if it is not a whole one of exactly this many bytes.
+func inflated(_ bytes: [UInt8], to count: Int) -> [UInt8]? {
+    var size = uLongf(count)
+    var sourceSize = uLong(bytes.count)
+    let result = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+        let status = uncompress2(buffer.baseAddress, &size, bytes, &sourceSize)
+        filled = status == Z_OK ? Int(size) : 0
+    }
+    return result.count == count && sourceSize == bytes.count ? result : nil
+}
+
+/// What a gzip file holds.
+func gunzipped(_ bytes: [UInt8]) -> [UInt8]? {
+    var stream = z_stream()
+    guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else { return nil }
+    defer { inflateEnd(&stream) }
+    var input = bytes
+    var result: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 1 << 16)
+    return input.withUnsafeMutableBufferPointer { input in
+        stream.next_in = input.baseAddress
+        stream.avail_in = uInt(input.count)
+        while true {
+            let status = chunk.withUnsafeMutableBufferPointer { chunk in
+                stream.next_out = chunk.baseAddress
+                stream.avail_out = uInt(chunk.count)
+                return inflate(&stream, Z_NO_FLUSH)
+            }
+            result += chunk.prefix(chunk.count - Int(stream.avail_out))
+            if status == Z_STREAM_END { return result }
+            guard status == Z_OK else { return nil }
+        }
+    }
+}

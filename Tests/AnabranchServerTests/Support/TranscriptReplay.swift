@@ -1,0 +1,399 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import NIOHTTP1
+
+@testable import AnabranchServer
+
+/// Plays the clients of a transcript to a server, and compares what it answers with what the recorded server did.
+///
+/// The recorded server took its time: uploads waited, and DOWNLOADs were made when their session's turn came. So
+/// uploads are held back here, and are integrated in the recorded order when a recorded DOWNLOAD shows that they were;
+/// a DOWNLOAD is made when the recorded one was sent. Salts are random and are translated.
+final class TranscriptReplay {
+    private let transcript: Transcript
+    private let rig = WireRig()
+    /// The server was restarted with an empty directory before this connection.
+    private let restartsBefore: Int?
+    private var connections: [Int: Replayed] = [:]
+    private var files: [VirtualPath: ReplayedFile] = [:]
+    private(set) var differences: [String] = []
+    private(set) var comparedCount = 0
+    /// Recorded ERRORs in whose place JSON_ERROR was sent.
+    private(set) var replacedErrors: [String] = []
+
+    private final class Replayed {
+        let connection: RigConnection
+        var paths: [UInt64: VirtualPath] = [:]
+        var clientIdents: [UInt64: UInt64] = [:]
+        /// Sessions that the client has ended, though the recorded server did not know yet when it sent its next message.
+        var unbound: Set<UInt64> = []
+        /// Sent before the recorded server sent the same.
+        var early: [SyncMessage] = []
+        /// DOWNLOADs to be made, by session.
+        var scans: [UInt64: FileCall] = [:]
+
+        init(_ connection: RigConnection) {
+            self.connection = connection
+        }
+    }
+
+    /// A synced file and the calls that wait for their turn.
+    private struct ReplayedFile {
+        struct Held {
+            var session: SessionKey
+            let ident: UInt64
+            /// Nil for the end of the session, which has to wait for its uploads.
+            let upload: UploadMessage?
+        }
+
+        /// Whose changesets the versions were.
+        let order: [RecordedHistory.Step]
+        var version = 0
+        var held: [Held] = []
+        /// Our salts, of versions and of client files.
+        var salts: [UInt64: UInt64] = [:]
+        var fileSalts: [UInt64: UInt64] = [:]
+        /// The newest client version that was uploaded, integrated or not.
+        var uploaded: [UInt64: UInt64] = [:]
+    }
+
+    init(_ transcript: Transcript, restartsBefore: Int? = nil) {
+        self.transcript = transcript
+        self.restartsBefore = restartsBefore
+        for (partition, order) in RecordedHistory.orders(in: transcript) {
+            files[VirtualPath(Array("/".utf8) + partition)] = ReplayedFile(order: order)
+        }
+    }
+
+    func run() {
+        for line in transcript.lines {
+            switch (line.kind, line.isFromClient) {
+            case ("http", true): open(line)
+            case ("http", false): compareHandshake(line)
+            case ("binary", true): receive(line)
+            case ("binary", false): expect(line)
+            case ("eof", true), ("close", true): close(line)
+            default: break
+            }
+        }
+    }
+
+    private func differ(_ line: Transcript.Line, _ text: String) {
+        differences.append("line \(line.number): \(text)")
+    }
+
+    // MARK: Handshakes
+
+    private func open(_ line: Transcript.Line) {
+        if line.connection == restartsBefore {
+            rig.restart(over: InMemoryStore())
+        }
+        let words = line.httpHead[0].split(separator: " ")
+        var head = HTTPRequestHead(version: .http1_1, method: .GET, uri: String(words[1]))
+        for header in line.httpHead.dropFirst() {
+            let parts = header.split(separator: ":", maxSplits: 1)
+            head.headers.add(name: String(parts[0]), value: parts[1].drop { $0 == " " }.description)
+        }
+        do {
+            let handshake = try SyncHandshake(head)
+            connections[line.connection] = Replayed(rig.connect(handshake.negotiation))
+            elements[line.connection] = handshake.negotiation.element
+        } catch {
+            differ(line, "handshake refused: \(error)")
+        }
+    }
+
+    private var elements: [Int: String] = [:]
+
+    private func compareHandshake(_ line: Transcript.Line) {
+        let name = "Sec-WebSocket-Protocol: "
+        let recorded = line.httpHead.first { $0.hasPrefix(name) }?.dropFirst(name.count)
+        if recorded.map(String.init) != elements[line.connection] { differ(line, "subprotocol") }
+    }
+
+    private func close(_ line: Transcript.Line) {
+        guard let replayed = connections.removeValue(forKey: line.connection) else { return }
+        replayed.connection.wire.end()
+        submit(replayed)
+        rig.disconnect(replayed.connection)
+    }
+
+    // MARK: Clients
+
+    private func receive(_ line: Transcript.Line) {
+        guard let replayed = connections[line.connection] else { return differ(line, "no connection") }
+        var message = line.message
+        let session = message.numbers.first ?? 0
+        switch message.kind {
+        case "bind":
+            let size = Int(message.numbers[1])
+            replayed.paths[session] = VirtualPath(Array("/".utf8) + message.body.prefix(size))
+            replayed.unbound.remove(session)
+        case "ident":
+            let ident = message.numbers[1], latest = message.numbers[5]
+            replayed.clientIdents[session] = ident
+            if let path = replayed.paths[session], let file = files[path] {
+                if let salt = file.fileSalts[ident] { message.words[3] = "\(salt)" }
+                if let salt = file.salts[latest] { message.words[7] = "\(salt)" }
+            }
+        case "unbind":
+            replayed.unbound.insert(session)
+        case "upload":
+            if let path = replayed.paths[session], let ident = replayed.clientIdents[session],
+                let newest = files[path]?.uploaded[ident]
+            {
+                message = withoutChangesets(upTo: newest, message)
+            }
+        default: break
+        }
+        replayed.connection.wire.receive(message.bytes)
+        submit(replayed)
+    }
+
+    /// An UPLOAD without what an earlier session of the file has brought: the recorded server knew it even if it had not
+    /// integrated it, whereas our files hear of it in its turn.
+    private func withoutChangesets(upTo newest: UInt64, _ message: SyncMessage) -> SyncMessage {
+        guard case .upload(let upload) = try? MessageDecoder().decode(message.bytes),
+            upload.entries.contains(where: { $0.cursor.clientVersion <= newest })
+        else { return message }
+        var body: [UInt8] = []
+        for entry in upload.entries where entry.cursor.clientVersion > newest {
+            let numbers = [
+                entry.cursor.clientVersion, entry.cursor.serverVersion, entry.tag.timestamp, entry.tag.ident,
+                UInt64(entry.changeset.count),
+            ]
+            body += numbers.flatMap { Array("\($0) ".utf8) } + entry.changeset
+        }
+        let words = message.words
+        return SyncMessage(words: [words[0], words[1], "0", "\(body.count)", "0"] + words[5...], body: body)
+    }
+
+    /// Passes on what a connection asks of its files, at once or in its turn.
+    private func submit(_ replayed: Replayed) {
+        for call in replayed.connection.wire.takeCalls() {
+            let session = call.session.session.ident
+            let ident = replayed.clientIdents[session] ?? 0
+            let isWaiting = files[call.path]?.held.contains { $0.session == call.session } ?? false
+            switch call.request {
+            case .scan:
+                replayed.scans[session] = call
+            case .integrate(let upload):
+                if let newest = upload.entries.map(\.cursor.clientVersion).max() {
+                    files[call.path]?.uploaded[ident] = newest
+                }
+                files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: upload))
+            case .close where isWaiting:
+                files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: nil))
+            case .identify:
+                inherit(call.path, ident, call.session)
+                rig.handle([call])
+            default:
+                rig.handle([call])
+            }
+        }
+    }
+
+    // MARK: Integration
+
+    /// What an earlier session of the client file has left waiting now waits for the new one; the earlier one ends.
+    private func inherit(_ path: VirtualPath, _ ident: UInt64, _ session: SessionKey) {
+        for (index, held) in (files[path]?.held ?? []).enumerated().reversed() where held.ident == ident {
+            if held.upload == nil {
+                release(path, index)
+            } else {
+                files[path]?.held[index].session = session
+            }
+        }
+    }
+
+    /// Integrates, in the recorded order, until the log of `path` has this version.
+    private func integrate(_ path: VirtualPath, through version: UInt64) {
+        while let file = files[path], file.version < Int(version), file.version < file.order.count {
+            let next = file.order[file.version].ident
+            guard let index = file.held.firstIndex(where: { $0.ident == next && $0.upload != nil }) else { return }
+            release(path, index)
+        }
+    }
+
+    /// Acknowledgements without changesets, which make no version, up to this progress.
+    private func acknowledge(_ path: VirtualPath, _ ident: UInt64, through clientVersion: UInt64) {
+        while let held = files[path]?.held, let index = held.firstIndex(where: { $0.ident == ident }),
+            let upload = held[index].upload, upload.entries.count == 0, upload.progress.clientVersion <= clientVersion
+        {
+            release(path, index)
+        }
+    }
+
+    private func release(_ path: VirtualPath, _ index: Int) {
+        guard var file = files[path] else { return }
+        let held = file.held.remove(at: index)
+        file.version += held.upload?.entries.count ?? 0
+        // The end of a session comes right behind the last of its uploads.
+        let next = file.held.firstIndex { $0.session == held.session }
+        let isEnd = next.map { file.held[$0].upload == nil } ?? false
+        files[path] = file
+        rig.submit([FileCall(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)])
+        if held.upload != nil, isEnd, let next { release(path, next) }
+    }
+
+    // MARK: Server
+
+    private func expect(_ line: Transcript.Line) {
+        let recorded = line.message
+        guard recorded.kind != "log_message" else { return }
+        // What was sent to a client that had left meanwhile is no answer to anything.
+        guard let replayed = connections[line.connection] else { return }
+        comparedCount += 1
+        let session = session(of: recorded)
+        if let download = ReceivedDownload(recorded), let path = replayed.paths[session] {
+            integrate(path, through: download.latest)
+            acknowledge(path, replayed.clientIdents[session] ?? 0, through: download.uploadClientVersion)
+        }
+        let kind = recorded.kind == "error" ? "json_error" : recorded.kind
+        guard let ours = next(replayed, kind, session: session) else {
+            if recorded.kind != "unbound", replayed.unbound.contains(session) { return }
+            let errors = replayed.early.filter { $0.kind == "json_error" }.map {
+                String(decoding: $0.body, as: UTF8.self)
+            }
+            return differ(line, "nothing was sent in place of \(recorded) \(errors.joined())")
+        }
+        compare(line, recorded, ours, replayed)
+    }
+
+    private func session(of message: SyncMessage) -> UInt64 {
+        switch message.kind {
+        case "error": message.numbers[3]
+        case "json_error": message.numbers[2]
+        case "pong": 0
+        default: message.numbers[0]
+        }
+    }
+
+    private func next(_ replayed: Replayed, _ kind: String, session: UInt64) -> SyncMessage? {
+        func isWanted(_ message: SyncMessage) -> Bool {
+            message.kind == kind && self.session(of: message) == session
+        }
+        if let index = replayed.early.firstIndex(where: isWanted) { return replayed.early.remove(at: index) }
+        while true {
+            if let outbound = replayed.connection.wire.next() {
+                guard !replayed.connection.note(outbound), let bytes = replayed.connection.sent.popLast() else {
+                    return nil
+                }
+                let message = SyncMessage(bytes)
+                if isWanted(message) { return message }
+                replayed.early.append(message)
+            } else {
+                submit(replayed)
+                guard kind == "download", let scan = replayed.scans.removeValue(forKey: session) else { return nil }
+                rig.handle([scan])
+            }
+        }
+    }
+
+    private func compare(
+        _ line: Transcript.Line, _ recorded: SyncMessage, _ ours: SyncMessage, _ replayed: Replayed
+    ) {
+        let session = session(of: recorded)
+        guard let path = replayed.paths[session] ?? (session == 0 ? VirtualPath("") : nil) else {
+            return differ(line, "no session")
+        }
+        switch recorded.kind {
+        case "ident":
+            files[path]?.fileSalts[ours.numbers[1]] = ours.numbers[2]
+            if ours.numbers[1] != recorded.numbers[1] { differ(line, "\(recorded), but here \(ours)") }
+        case "download":
+            guard var theirs = ReceivedDownload(recorded), let mine = ReceivedDownload(ours) else {
+                return differ(line, "unreadable DOWNLOAD")
+            }
+            files[path]?.salts[mine.latest] = mine.latestSalt
+            theirs.latestSalt = mine.latestSalt
+            if theirs != mine { differ(line, "\(theirs)\n     but here \(mine)") }
+        case "error":
+            replacedErrors.append("\(recorded.words[1]) to session \(recorded.words[4])")
+            if ours.words[1] != recorded.words[1] { differ(line, "\(recorded), but here \(ours)") }
+        default:
+            if ours != recorded { differ(line, "\(recorded), but here \(ours)") }
+        }
+    }
+}
+
+/// What a transcript tells about the recorded server's logs.
+enum RecordedHistory {
+    /// One version of a log: whose changeset it was.
+    struct Step: Equatable {
+        let ident, clientVersion: UInt64
+    }
+
+    private struct Conversation {
+        var uploads: [UInt64: Set<UInt64>] = [:]
+        var downloads: [(ident: UInt64, download: ReceivedDownload)] = []
+    }
+
+    /// The order in which uploads were integrated, for each partition value. The DOWNLOADs say whose most versions
+    /// were; of a version that nobody was sent, the cursors do.
+    static func orders(in transcript: Transcript) -> [[UInt8]: [Step]] {
+        conversations(in: transcript).mapValues(order)
+    }
+
+    private static func conversations(in transcript: Transcript) -> [[UInt8]: Conversation] {
+        struct Key: Hashable { let connection: Int, session: UInt64 }
+        var sessions: [Key: (partition: [UInt8], ident: UInt64)] = [:]
+        var result: [[UInt8]: Conversation] = [:]
+        for line in transcript.lines where line.kind == "binary" {
+            let message = line.message
+            let key = Key(connection: line.connection, session: message.numbers.first ?? 0)
+            switch (message.kind, line.isFromClient) {
+            case ("bind", true):
+                sessions[key] = (Array(message.body.prefix(Int(message.numbers[1]))), 0)
+            case ("ident", true):
+                sessions[key]?.ident = message.numbers[1]
+            case ("upload", true):
+                guard let session = sessions[key],
+                    case .upload(let upload) = try? MessageDecoder().decode(message.bytes)
+                else { continue }
+                for entry in upload.entries {
+                    result[session.partition, default: Conversation()].uploads[session.ident, default: []]
+                        .insert(entry.cursor.clientVersion)
+                }
+            case ("download", false):
+                guard let session = sessions[key], let download = ReceivedDownload(message) else { continue }
+                result[session.partition, default: Conversation()].downloads.append((session.ident, download))
+            default: break
+            }
+        }
+        return result
+    }
+
+    private static func order(_ conversation: Conversation) -> [Step] {
+        var known: [UInt64: UInt64] = [:]
+        for (_, download) in conversation.downloads {
+            for entry in download.entries { known[entry.serverVersion] = entry.origin }
+        }
+        var waiting = conversation.uploads.mapValues { $0.sorted()[...] }
+        let newest = conversation.downloads.map(\.download.latest).max() ?? 0
+        var steps: [Step] = []
+        while steps.count < newest {
+            let version = UInt64(steps.count) + 1
+            guard let ident = known[version] ?? uploader(of: version, conversation, waiting),
+                let clientVersion = waiting[ident]?.popFirst()
+            else { return steps }
+            steps.append(Step(ident: ident, clientVersion: clientVersion))
+        }
+        return steps
+    }
+
+    /// Who uploaded a version that nobody was sent: the first DOWNLOAD to its client that reaches it covers that
+    /// client's next upload.
+    private static func uploader(
+        of version: UInt64, _ conversation: Conversation, _ waiting: [UInt64: ArraySlice<UInt64>]
+    ) -> UInt64? {
+        let fits = waiting.compactMap { ident, rest -> (reached: UInt64, ident: UInt64)? in
+            let covering = conversation.downloads.filter { $0.ident == ident && $0.download.serverVersion >= version }
+                .map { ($0.download.serverVersion, $0.download.clientVersion) }.min { $0 < $1 }
+            guard let next = rest.first, let covering, covering.1 >= next else { return nil }
+            return (covering.0, ident)
+        }
+        return fits.min { $0 < $1 }?.ident
+    }
+}

@@ -1,0 +1,116 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Logging
+
+@testable import AnabranchServer
+
+/// The server without sockets and threads: connections and files in one place, moved along by hand.
+final class WireRig {
+    private(set) var hubs: FileHubs
+    private var connections: [ConnectionIdent: RigConnection] = [:]
+    private var lastNumber: UInt64 = 0
+
+    init(store: any HistoryStore = InMemoryStore(), limits: Limits = Limits()) {
+        hubs = WireRig.hubs(over: store, limits)
+    }
+
+    private static func hubs(over store: any HistoryStore, _ limits: Limits) -> FileHubs {
+        FileHubs(
+            store: store, limits: limits, sharedBodiesBytesMax: 1 << 20, metrics: WireMetrics(), logger: .quiet,
+            unixSeconds: { 1 })
+    }
+
+    /// What a restart of the server's process does, with this store in place of the old one.
+    func restart(over store: any HistoryStore) {
+        connections = [:]
+        hubs = WireRig.hubs(over: store, Limits())
+    }
+
+    func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
+        lastNumber += 1
+        let ident = ConnectionIdent(number: lastNumber)
+        let connection = RigConnection(
+            SyncConnection(
+                ident, negotiation: negotiation, app: app, user: nil, limits: limits, metrics: WireMetrics(),
+                logger: .quiet), ident)
+        connections[ident] = connection
+        return connection
+    }
+
+    func disconnect(_ connection: RigConnection) {
+        connection.wire.end()
+        submit(connection.wire.takeCalls())
+        connections[connection.ident] = nil
+    }
+
+    /// One turn of a store thread.
+    func submit(_ calls: [FileCall]) {
+        guard !calls.isEmpty else { return }
+        handle(calls)
+        commit()
+    }
+
+    /// The first half of a turn.
+    func handle(_ calls: [FileCall]) { deliver(hubs.handle(calls)) }
+
+    /// The second half of a turn.
+    func commit() { deliver(hubs.commit()) }
+
+    private func deliver(_ replies: [FileReply]) {
+        for reply in replies { connections[reply.session.connection]?.wire.take(reply) }
+    }
+
+    /// Lets everything happen that can happen; each connection's messages are in `sent` afterwards.
+    func run() {
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            for connection in connections.values {
+                let calls = connection.wire.takeCalls()
+                isBusy = isBusy || !calls.isEmpty
+                submit(calls)
+                while let outbound = connection.wire.next() {
+                    isBusy = true
+                    if connection.note(outbound) { break }
+                }
+                if connection.isDropped { disconnect(connection) }
+            }
+        }
+    }
+}
+
+/// A connection of the rig and what it has sent.
+final class RigConnection {
+    var wire: SyncConnection
+    let ident: ConnectionIdent
+    var sent: [[UInt8]] = []
+    /// A connection-level error was the last message.
+    private(set) var isOver = false
+    private(set) var isDropped = false
+
+    init(_ wire: consuming SyncConnection, _ ident: ConnectionIdent) {
+        self.wire = wire
+        self.ident = ident
+    }
+
+    /// - Returns: whether nothing can follow.
+    func note(_ outbound: SyncConnection.Outbound) -> Bool {
+        switch outbound {
+        case .message(let message):
+            sent.append(message.bytes)
+        case .lastMessage(let message):
+            sent.append(message.bytes)
+            isOver = true
+        case .close:
+            isOver = true
+        case .drop:
+            isDropped = true
+        }
+        return isDropped
+    }
+}
+
+extension Logger {
+    /// Says nothing.
+    static var quiet: Logger { Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }) }
+}
