@@ -86,6 +86,7 @@ extension ChangesetPool {
 
 private struct ItemDecoder {
     static let internOpcode: UInt64 = 63
+    /// The longest string that a reader accepts (rule R9).
     static let stringBytesMax: UInt64 = 16_777_199
 
     var reader: ByteReader
