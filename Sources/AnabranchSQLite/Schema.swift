@@ -12,7 +12,8 @@ enum Schema {
     /// Refuses a database that is somebody else's or made by a newer program.
     static func check(_ db: Database) throws {
         let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
-        let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
+        let tables = "SELECT COUNT(*) FROM sqlite_master WHERE tbl_name <> 'grdb_migrations'"
+        let isNew = try Int.fetchOne(db, sql: tables) == 0
         guard isNew || application == applicationID else {
             throw HistoryError(.storeUnusable, "the database is not a store of Anabranch")
         }

@@ -1,0 +1,34 @@
+import Foundation
+import Testing
+
+/// The invariants of `Spec/History.md`, section 13, over random workloads.
+@Suite struct InvariantTests {
+    private static let stepCount = 200
+
+    @Test(arguments: StoreKind.allCases, [Workload.Profile.data, .schema])
+    func invariantsHold(kind: StoreKind, profile: Workload.Profile) async throws {
+        let seed = ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
+        let count: UInt64 = profile == .data ? 200 : 100
+        var comparedForms = 0
+        await withTaskGroup(of: Int.self) { group in
+            for seed in seed.map({ $0...$0 }) ?? 1...count {
+                group.addTask {
+                    do {
+                        let workload = try Workload(kind, profile, seed: seed)
+                        try workload.run(steps: Self.stepCount)
+                        return workload.comparedForms
+                    } catch {
+                        Issue.record(
+                            """
+                            \(kind.rawValue), \(profile), seed \(seed): \(error); repeat with
+                            ANABRANCH_SEED=\(seed) swift test --filter invariantsHold
+                            """)
+                        return 0
+                    }
+                }
+            }
+            for await count in group { comparedForms += count }
+        }
+        #expect(comparedForms > 0, "no reciprocal changeset was ever compared")
+    }
+}

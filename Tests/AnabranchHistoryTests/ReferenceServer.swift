@@ -1,0 +1,51 @@
+import AnabranchCore
+
+@testable import AnabranchHistory
+
+/// The same integration without any index: every entry above the base that is not the client's own takes part, and nothing
+/// is remembered but what section 6 of `Spec/History.md` names.
+struct ReferenceServer {
+    private(set) var log: [LogEntry] = []
+    private var reciprocals: [UInt64: [UInt64: [UInt8]]] = [:]
+
+    mutating func integrate(_ upload: Upload, from ident: UInt64) throws {
+        var pool = ChangesetPool()
+        let incoming = try upload.changesets.map { changeset in
+            let tag = OriginTag(timestamp: changeset.timestamp, ident: ident)
+            return try pool.decode(changeset.changeset, version: changeset.cursor.clientVersion, tag: tag)
+        }
+        var ours: [(version: UInt64, index: Int)] = []
+        if let lowest = upload.changesets.first?.cursor.serverVersion {
+            for entry in log where entry.version > lowest && entry.origin != ident && !entry.changeset.isEmpty {
+                let form = reciprocals[ident]?[entry.version] ?? entry.changeset
+                let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
+                ours.append((entry.version, try pool.decode(form, version: entry.version, tag: tag)))
+            }
+        }
+        var start = 0
+        while start < incoming.count {
+            let base = upload.changesets[start].cursor.serverVersion
+            var end = start
+            while end < incoming.count, upload.changesets[end].cursor.serverVersion == base { end += 1 }
+            let local = ours.filter { $0.version > base }.map(\.index)
+            if !local.isEmpty { try pool.merge(local: local, incoming: Array(incoming[start..<end])) }
+            start = end
+        }
+        for (version, index) in ours where pool.isDirty(index) {
+            reciprocals[ident, default: [:]][version] = pool.encoded(index)
+        }
+        for (changeset, index) in zip(upload.changesets, incoming) {
+            let bytes = pool.encoded(index)
+            log.append(
+                LogEntry(
+                    version: UInt64(log.count) + 1, salt: 0, origin: ident,
+                    clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
+                    cumulativeSize: (log.last?.cumulativeSize ?? 0) + UInt64(bytes.count), changeset: bytes))
+        }
+    }
+
+    /// A log entry as the client has to see it.
+    func form(of version: UInt64, for ident: UInt64) -> [UInt8] {
+        reciprocals[ident]?[version] ?? log[Int(version) - 1].changeset
+    }
+}

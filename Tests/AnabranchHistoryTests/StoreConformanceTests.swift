@@ -1,0 +1,223 @@
+import AnabranchCore
+import AnabranchHistory
+import Testing
+
+/// The promises of `HistoryStore`, for every store.
+@Suite struct StoreConformanceTests {
+    /// A file that is written directly, without the code that makes sensible commits.
+    private struct Fixture {
+        let store: any HistoryStore
+        let file: OpenedFile
+        var head = FileHead()
+
+        init(_ test: TestStore, path: String = "/a") throws {
+            store = test.store
+            file = try store.open(VirtualPath(path))
+        }
+
+        mutating func commit(_ fill: (inout Commit) -> Void) throws {
+            var commit = Commit(file: file.id, lease: file.lease, head: head)
+            fill(&commit)
+            try store.commit([commit])
+            head = commit.newHead
+        }
+    }
+
+    private static func entry(_ version: UInt64, origin: UInt64, _ changeset: [UInt8], total: UInt64) -> LogEntry {
+        LogEntry(
+            version: version, salt: 7, origin: origin, clientVersion: origin == 0 ? 0 : version * 10,
+            timestamp: .max - version, cumulativeSize: total, changeset: changeset)
+    }
+
+    private static func fill(_ fixture: inout Fixture) throws {
+        try fixture.commit { commit in
+            commit.clientFiles = [
+                ClientFile(ident: 2, salt: .max >> 1, lastSeen: 5, user: "ann"),
+                ClientFile(ident: 3, salt: 1, lastSeen: 6),
+            ]
+        }
+        try fixture.commit { commit in
+            commit.entries = [
+                entry(1, origin: 2, [1], total: 1), entry(2, origin: 3, [], total: 1),
+                entry(3, origin: 3, [2, 2], total: 3), entry(4, origin: 0, [3, 3, 3], total: 6),
+            ]
+            commit.postings = [
+                Posting(hash: .max, version: 1, origin: 2), Posting(hash: 9, version: 3, origin: 3),
+                Posting(hash: .max, version: 4, origin: 0), Posting(hash: 9, version: 4, origin: 0),
+            ]
+            commit.reciprocals = [4, 1].map { version in
+                ReciprocalChange(ident: 3, reciprocal: ReciprocalChangeset(version: version, changeset: [8]))
+            }.reversed()
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func aNewFileIsEmptyAndHasTheReservedRows(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        let file = try test.store.open(VirtualPath([0, 255, 47]))
+        #expect(file.head == FileHead())
+        try test.store.read(file.id) { view throws(HistoryError) in
+            #expect(try view.head() == FileHead())
+            #expect(try view.clientFile(0) == ClientFile.reserved[0])
+            #expect(try view.clientFile(1) == ClientFile.reserved[1])
+            #expect(try view.clientFile(2) == nil)
+            #expect(try view.clientFile(.max) == nil)
+            #expect(try view.entry(0) == nil)
+            #expect(try view.entry(1) == nil)
+            #expect(try view.entry(.max) == nil)
+            #expect(try view.lastReceipt(from: .max, upTo: .max) == nil)
+            #expect(try view.reciprocals(of: .max, in: VersionRange(after: 0, through: .max)).isEmpty)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func whatWasCommittedIsReadBackAlsoAfterARestart(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        try Self.fill(&fixture)
+        for _ in 0..<2 {
+            try test.restart()
+            let reopened = try test.store.open(VirtualPath("/a"))
+            #expect(
+                reopened.head == FileHead(version: 4, versionSalt: 7, cumulativeSize: 6, nextIdent: 4))
+            try test.store.read(reopened.id) { view throws(HistoryError) in
+                #expect(try view.head() == reopened.head)
+                #expect(
+                    try view.clientFile(2) == ClientFile(ident: 2, salt: .max >> 1, lastSeen: 5, user: "ann"))
+                #expect(try view.clientFile(3) == ClientFile(ident: 3, salt: 1, lastSeen: 6))
+                #expect(try view.entry(3) == Self.entry(3, origin: 3, [2, 2], total: 3))
+                #expect(try view.entry(4) == Self.entry(4, origin: 0, [3, 3, 3], total: 6))
+                #expect(try view.entry(5) == nil)
+            }
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func scansPassOverOwnAndEmptyEntriesAndKeepTheBudget(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        try Self.fill(&fixture)
+        try fixture.store.read(fixture.file.id) { view throws(HistoryError) in
+            let versions = { (base: UInt64, last: UInt64, ident: UInt64, budget: Int) throws(HistoryError) in
+                try view.entries(in: VersionRange(after: base, through: last), notFrom: ident, byteBudget: budget)
+                    .map(\.version)
+            }
+            #expect(try versions(0, .max, 9, .max) == [1, 3, 4])
+            #expect(try versions(0, 4, 3, .max) == [1, 4])
+            #expect(try versions(1, 3, 2, .max) == [3])
+            #expect(try versions(0, 4, 9, 0) == [1])
+            #expect(try versions(0, 4, 9, 1) == [1, 3])
+            #expect(try versions(4, 4, 9, .max) == [])
+            #expect(
+                try view.receipts(from: 3, in: VersionRange(after: 1, through: 3)) == [
+                    Receipt(version: 2, clientVersion: 20), Receipt(version: 3, clientVersion: 30),
+                ])
+            #expect(try view.receipts(from: 3, in: VersionRange(after: 3, through: .max)) == [])
+            #expect(try view.lastReceipt(from: 3, upTo: 2) == Receipt(version: 2, clientVersion: 20))
+            #expect(try view.lastReceipt(from: 3, upTo: .max) == Receipt(version: 3, clientVersion: 30))
+            #expect(try view.lastReceipt(from: 3, upTo: 1) == nil)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func theTouchIndexFindsPostedVersionsOfOthers(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        try Self.fill(&fixture)
+        try fixture.store.read(fixture.file.id) { view throws(HistoryError) in
+            let versions = { (hashes: [UInt64], base: UInt64, last: UInt64, ident: UInt64) throws(HistoryError) in
+                try view.versions(
+                    postedUnder: hashes, in: VersionRange(after: base, through: last), notFrom: ident)
+            }
+            #expect(try versions([9, .max], 0, 4, 9) == [1, 3, 4])
+            #expect(try versions([9, .max], 0, 3, 2) == [3])
+            #expect(try versions([9], 0, .max, 3) == [4])
+            #expect(try versions([9, .max], 1, 4, 9) == [3, 4])
+            #expect(try versions([8], 0, 4, 9) == [])
+            #expect(try versions([], 0, 4, 9) == [])
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func reciprocalsAreReplacedAndGoWithTheirBase(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        try Self.fill(&fixture)
+        let store = fixture.store, id = fixture.file.id
+        let versions = { (ident: UInt64) throws in
+            try store.read(id) { view throws(HistoryError) in
+                try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .max)).map(\.version)
+            }
+        }
+        #expect(try versions(3) == [1, 4])
+        #expect(try versions(2) == [])
+        try fixture.commit { commit in
+            commit.reciprocals = [(1, []), (2, [5]), (4, [6])].map { version, bytes in
+                ReciprocalChange(ident: 3, reciprocal: ReciprocalChangeset(version: version, changeset: bytes))
+            }
+        }
+        let found = try store.read(id) { view throws(HistoryError) in
+            try view.reciprocals(of: 3, in: VersionRange(after: 0, through: 2))
+        }
+        #expect(
+            found == [ReciprocalChangeset(version: 1, changeset: []), ReciprocalChangeset(version: 2, changeset: [5])])
+        var row = ClientFile(ident: 3, salt: 1, lastSeen: 7)
+        row.uploadCursor = UploadCursor(clientVersion: 30, serverVersion: 2)
+        try fixture.commit { $0.clientFiles = [row] }
+        #expect(try versions(3) == [4])
+        row.lastSeen = 0
+        try fixture.commit { $0.clientFiles = [row] }
+        #expect(try versions(3) == [])
+    }
+
+    @Test(arguments: StoreKind.allCases) func onlyTheNewestLeaseAndVersionMayCommit(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        try Self.fill(&fixture)
+        let before = fixture.head
+        var behind = fixture
+        behind.head.version = 3
+        #expect(
+            try code { try behind.commit { $0.clientFiles = [ClientFile(ident: 4, salt: 1, lastSeen: 1)] } }
+                == .leaseLost)
+        let successor = try Fixture(test)
+        #expect(successor.file.lease > fixture.file.lease)
+        #expect(
+            try code { try fixture.commit { $0.clientFiles = [ClientFile(ident: 4, salt: 1, lastSeen: 1)] } }
+                == .leaseLost)
+        #expect(try test.store.read(successor.file.id) { view throws(HistoryError) in try view.head() } == before)
+    }
+
+    @Test(arguments: StoreKind.allCases) func commitsHandedInTogetherTakeEffectTogether(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        let first = try Fixture(test, path: "/a"), second = try Fixture(test, path: "/b")
+        let commits = [first, second].map { fixture in
+            var commit = Commit(file: fixture.file.id, lease: fixture.file.lease, head: fixture.head)
+            commit.clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 1)]
+            return commit
+        }
+        _ = try test.store.open(VirtualPath("/b"))
+        #expect(try code { try test.store.commit(commits) } == .leaseLost)
+        let rows = try [first, second].map { fixture in
+            try test.store.read(fixture.file.id) { view throws(HistoryError) in try view.clientFile(2) }
+        }
+        #expect(rows == [nil, nil])
+    }
+
+    @Test(arguments: StoreKind.allCases) func filesCanBeWrittenFromManyThreads(kind: StoreKind) async throws {
+        let test = try TestStore(kind)
+        let store = test.store
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<8 {
+                group.addTask {
+                    let file = try SyncedFile.open("/\(number)", in: store)
+                    let ident = try file.allocateIdent().ident
+                    for version in 1...50 as ClosedRange<UInt64> {
+                        let changeset = ChangesetBuilder.setting(1, to: Int64(version))
+                        try file.integrate(Upload([changeset], from: version), from: ident)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        for number in 0..<8 {
+            let file = try SyncedFile.open("/\(number)", in: store)
+            #expect(try file.log().map(\.clientVersion) == Array(1...50))
+        }
+    }
+}

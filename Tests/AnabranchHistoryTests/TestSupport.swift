@@ -1,0 +1,119 @@
+import AnabranchCore
+@testable import AnabranchHistory
+import AnabranchSQLite
+import Foundation
+import Testing
+
+/// A generator that repeats itself for equal seeds.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// A directory that goes away with this object; in memory where the system offers that.
+final class TemporaryDirectory {
+    let path: String
+
+    init() throws {
+        let memory = "/dev/shm"
+        let parent = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
+        path = parent + "/anabranch-tests-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+/// The stores under test, and how each is closed and opened again.
+enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
+    case memory
+    case sqlite = "SQLite"
+
+    var testDescription: String { rawValue }
+}
+
+/// A store that can be stopped and started.
+final class TestStore {
+    private let directory: TemporaryDirectory
+    private(set) var store: any HistoryStore
+
+    init(_ kind: StoreKind) throws {
+        directory = try TemporaryDirectory()
+        store = kind == .memory ? InMemoryStore() : try SQLiteStore(directory: directory.path)
+    }
+
+    var path: String { directory.path }
+
+    /// Starts anew on what is durable; memory counts as durable for the store in memory.
+    func restart() throws {
+        guard let running = store as? SQLiteStore else { return }
+        try running.close()
+        store = try SQLiteStore(directory: directory.path)
+    }
+
+    /// Checks that nothing on the disk is damaged; the store has to be restarted for further use.
+    func verify() throws {
+        guard let running = store as? SQLiteStore else { return }
+        try running.close()
+        let verification = try StoreVerification(directory: directory.path)
+        #expect(try verification.checkDatabase() == [])
+        try verification.checkFiles { #expect($0.damages == []) }
+    }
+}
+
+extension SyncedFile {
+    /// A file with predictable salts.
+    static func open(
+        _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1
+    ) throws(HistoryError) -> SyncedFile {
+        try SyncedFile(path: VirtualPath(path), store: store, randomness: SeededGenerator(seed: seed))
+    }
+
+    /// A new client file of nobody.
+    func allocateIdent() throws -> ClientFileIdent { try allocateIdents(for: [nil], at: 1000)[0] }
+
+    /// Integrates one upload at once and returns the refusal, if any.
+    @discardableResult
+    func integrate(_ upload: Upload, from ident: UInt64, at time: UInt64 = 1000) throws -> HistoryError? {
+        try enqueue(upload, from: ident)
+        return try integrate(at: time).outcomes.first { $0.ident == ident }?.refusal
+    }
+
+    func reciprocals(of ident: UInt64) throws -> [ReciprocalChangeset] {
+        try read { view throws(HistoryError) in
+            try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .max))
+        }
+    }
+}
+
+extension Upload {
+    /// Changesets with the client versions `first`, `first + 1` … on one base.
+    init(_ changesets: [[UInt8]], from first: UInt64 = 1, base: UInt64 = 0, timestamp: UInt64 = 500) {
+        let uploaded = zip(first..., changesets).map { version, bytes in
+            UploadedChangeset(
+                cursor: UploadCursor(clientVersion: version, serverVersion: base), timestamp: timestamp,
+                changeset: bytes)
+        }
+        let last = first + UInt64(changesets.count) - 1
+        self.init(progress: UploadCursor(clientVersion: last, serverVersion: base), changesets: uploaded)
+    }
+}
+
+/// The code of the error that `body` throws; nil if it throws none.
+func code(_ body: () throws -> Void) throws -> HistoryError.Code? {
+    do {
+        try body()
+        return nil
+    } catch let error as HistoryError {
+        return error.code
+    }
+}

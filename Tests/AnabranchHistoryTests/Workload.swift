@@ -1,0 +1,339 @@
+import AnabranchCore
+import Testing
+
+@testable import AnabranchHistory
+
+/// A random run of clients, sessions and one server, with the invariants of `Spec/History.md`, section 13, checked on the
+/// way. Everything follows from the seed.
+final class Workload {
+    struct Violation: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// What the changesets are about.
+    enum Profile: String {
+        /// Objects, numbers, lists: a state is kept everywhere and has to agree.
+        case data
+        /// Classes and columns that come and go: changesets are compared, not applied.
+        case schema
+    }
+
+    private final class Participant {
+        let client: ModelClient
+        var session: SessionProgress
+        /// Every cursor that the client was told, for later IDENTs.
+        var headers: [IdentRequest] = []
+        var row: ClientFile
+
+        init(_ client: ModelClient, session: SessionProgress, row: ClientFile) {
+            self.client = client
+            self.session = session
+            self.row = row
+        }
+    }
+
+    private let profile: Profile
+    private let test: TestStore
+    private var file: SyncedFile
+    private var random: SeededGenerator
+    private var participants: [Participant] = []
+    private var rogue: ClientFileIdent
+    private var rogueVersion: UInt64 = 0
+    private var reference = ReferenceServer()
+    private var queued: [(ident: UInt64, upload: Upload)] = []
+    private var clock: UInt64 = 1_000
+    private var opened: UInt64
+    /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
+    private(set) var comparedForms = 0
+    private var downloadsTold: [UInt64: [UInt64]] = [:]
+
+    init(_ kind: StoreKind, _ profile: Profile, seed: UInt64) throws {
+        self.profile = profile
+        random = SeededGenerator(seed: seed)
+        opened = seed &* 1000
+        test = try TestStore(kind)
+        file = try SyncedFile.open(in: test.store, seed: opened)
+        rogue = try file.allocateIdent()
+        for _ in 0..<3 { try join() }
+    }
+
+    func run(steps: Int) throws {
+        for _ in 0..<steps { try step() }
+        try settle()
+        try checkStored()
+    }
+
+    private func step() throws {
+        let participant = participants[below(participants.count)]
+        switch below(1000) {
+        case 0..<380: try change(participant.client)
+        case 380..<600: try upload(participant)
+        case 600..<720: try integrate()
+        case 720..<900: try download(participant, isLost: below(10) == 0)
+        case 900..<940: try connect(participant)
+        case 940..<955: try rejectsMutatedIdent(participant)
+        case 955..<970: rejectsIllegalUpload(participant)
+        case 970..<985: try uploadNonsense()
+        case 985..<990: try replaceRogue()
+        case 990..<995: if participants.count < 6 { try join() }
+        default: try restart()
+        }
+    }
+
+    private func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
+
+    private func require(_ holds: Bool, _ what: @autoclosure () -> String) throws {
+        if !holds { throw Violation(description: what()) }
+    }
+
+    // MARK: Clients
+
+    private func join() throws {
+        let ident = try file.allocateIdent()
+        try require(ident.ident == UInt64(participants.count) + 3 + replaced, "I-10: ident \(ident.ident)")
+        let client = ModelClient(ident)
+        let session = try file.identify(client.request)
+        guard let row = try file.clientFile(ident.ident) else { throw Violation(description: "the row is missing") }
+        participants.append(Participant(client, session: session, row: row))
+    }
+
+    private var replaced: UInt64 = 0
+
+    private func change(_ client: ModelClient) throws {
+        clock += UInt64(below(3))
+        let skew = UInt64(below(4)) * 5
+        for _ in 0...below(3) {
+            var changes = RandomChanges(random)
+            let changeset = profile == .data ? changes.data(client.state) : changes.schema()
+            random = changes.random
+            try client.commit(changeset, timestamp: clock + skew, applying: profile == .data)
+        }
+    }
+
+    private func connect(_ participant: Participant) throws {
+        do {
+            participant.session = try file.identify(participant.client.request)
+            // I-30: so is an IDENT built from any earlier DOWNLOAD that is not older than what was confirmed.
+            for request in participant.headers
+            where request.download.serverVersion >= participant.row.uploadCursor.serverVersion {
+                _ = try file.identify(request)
+            }
+        } catch {
+            throw Violation(description: "I-30: \(error)")
+        }
+        participant.client.startSession()
+    }
+
+    private func rejectsMutatedIdent(_ participant: Participant) throws {
+        var request = participant.client.request
+        let expected: [HistoryError.Code]
+        switch below(6) {
+        case 0: (request.file.ident, expected) = (file.head.nextIdent + UInt64(below(3)), [.badClientFileIdent])
+        case 1: (request.file.salt, expected) = (request.file.salt ^ 1, [.divergingHistories])
+        case 2: (request.latestVersion, expected) = (file.version + 1, [.badServerVersion])
+        case 3: (request.latestVersionSalt, expected) = (request.latestVersionSalt ^ 1, [.divergingHistories])
+        case 4:
+            let base = try file.clientFile(participant.client.ident.ident)?.uploadCursor.serverVersion ?? 0
+            guard base > 0 else { return }
+            (request.download.serverVersion, expected) = (base - 1, [.badServerVersion])
+        default:
+            let newest = try file.clientFile(participant.client.ident.ident)?.uploadCursor.clientVersion ?? 0
+            (request.download.clientVersion, expected) = (newest + 1, [.badClientVersion])
+        }
+        let found = try code { _ = try file.identify(request) }
+        try require(found.map(expected.contains) == true, "I-31: \(request) got \(String(describing: found))")
+    }
+
+    // MARK: Uploads
+
+    /// Sends the next message of a client, if it has one.
+    @discardableResult
+    private func upload(_ participant: Participant) throws -> Bool {
+        guard let upload = participant.client.nextUpload(changesetsMax: 1 + below(5)) else { return false }
+        if let rest = try participant.session.accept(upload) {
+            try file.enqueue(rest, from: participant.client.ident.ident)
+            queued.append((participant.client.ident.ident, rest))
+        }
+        return true
+    }
+
+    private func rejectsIllegalUpload(_ participant: Participant) {
+        var upload = Upload(progress: participant.session.uploaded, lockedVersion: participant.session.lockedVersion)
+        switch below(3) {
+        case 0: upload.progress.serverVersion = participant.session.download.serverVersion + 1
+        case 1: upload.lockedVersion = participant.session.download.serverVersion + 1
+        default:
+            upload.changesets = [UploadedChangeset(cursor: upload.progress, timestamp: 1, changeset: [])]
+        }
+        let before = participant.session
+        #expect(throws: HistoryError.self) { try participant.session.accept(upload) }
+        #expect(participant.session == before)
+    }
+
+    /// An upload that has to be refused, between good ones, from a client that does nothing else.
+    private func uploadNonsense() throws {
+        rogueVersion += 1
+        var upload = Upload([ChangesetBuilder.setting(1, to: 1), [0, 1, 2, 3]], from: rogueVersion)
+        if below(2) == 0 {
+            upload.changesets[1].changeset = []
+            upload.changesets[1].origin = 2
+        }
+        try file.enqueue(upload, from: rogue.ident)
+    }
+
+    private func replaceRogue() throws {
+        try file.expire(rogue.ident)
+        try require(try code { _ = try file.identify(IdentRequest(file: rogue)) } == .clientFileExpired, "I-14")
+        rogue = try file.allocateIdent()
+        replaced += 1
+    }
+
+    private func integrate() throws {
+        let before = file.version
+        let report = try file.integrate(at: clock)
+        var expected = 0
+        for ident in Set(queued.map(\.ident)).sorted() {
+            let uploads = queued.filter { $0.ident == ident }.map(\.upload)
+            var joined = uploads[0]
+            for upload in uploads.dropFirst() { joined.changesets += upload.changesets }
+            try reference.integrate(joined, from: ident)
+            expected += joined.changesets.count
+        }
+        queued.removeAll()
+        for outcome in report.outcomes {
+            let isRogue = !participants.contains { $0.client.ident.ident == outcome.ident }
+            try require((outcome.refusal != nil) == isRogue, "I-18: \(outcome)")
+        }
+        try require(report.outcomes.map(\.ident) == report.outcomes.map(\.ident).sorted(), "the order of outcomes")
+        try require(file.version == before + UInt64(expected), "I-15: \(file.version) after \(before)")
+        try require(report.madeVersions == (expected > 0), "I-40")
+        for participant in participants { try checkRow(of: participant) }
+    }
+
+    private func checkRow(of participant: Participant) throws {
+        guard let row = try file.clientFile(participant.client.ident.ident) else {
+            throw Violation(description: "a row went away")
+        }
+        let (old, new) = (participant.row, row)
+        try require(
+            new.uploadCursor.clientVersion >= old.uploadCursor.clientVersion
+                && new.uploadCursor.serverVersion >= old.uploadCursor.serverVersion
+                && new.lockedVersion >= old.lockedVersion, "I-11: \(old) became \(new)")
+        participant.row = row
+    }
+
+    // MARK: Downloads
+
+    private func download(_ participant: Participant, isLost: Bool = false) throws {
+        let client = participant.client, ident = client.ident.ident
+        let previous = participant.session.download
+        let batch = try file.downloads(for: ident).batch(after: previous, byteBudget: below(4) * 40)
+        try checkDownload(batch, after: previous, of: participant)
+        participant.session.download = batch.cursor
+        if isLost { return try connect(participant) }
+        try client.integrate(batch, applying: profile == .data)
+        downloadsTold[ident, default: []] += batch.entries.map(\.serverVersion)
+        participant.headers.append(client.request)
+        if below(3) == 0 { try checkReciprocity(of: participant) }
+    }
+
+    private func checkDownload(_ batch: DownloadBatch, after previous: DownloadCursor, of participant: Participant)
+        throws
+    {
+        let ident = participant.client.ident.ident, log = reference.log
+        let clientVersion = { (version: UInt64) in
+            log.prefix(Int(version)).last { $0.origin == ident }?.clientVersion ?? 0
+        }
+        for entry in batch.entries {
+            try require(entry.clientVersion == clientVersion(entry.serverVersion), "I-21: \(entry)")
+            try require(entry.origin != ident && entry.origin > 0, "I-24: \(entry)")
+        }
+        try require(batch.cursor.clientVersion == clientVersion(batch.cursor.serverVersion), "I-21: \(batch.cursor)")
+        let between = log.filter { previous.serverVersion < $0.version && $0.version <= batch.cursor.serverVersion }
+        let wanted = between.filter { $0.origin != ident && !$0.changeset.isEmpty }
+        try require(batch.entries.map(\.serverVersion) == wanted.map(\.version), "I-22: versions")
+        try require(batch.entries.map(\.changeset) == wanted.map(\.changeset), "I-22: changesets")
+        let row = try file.clientFile(ident)
+        try require(
+            previous.serverVersion <= batch.cursor.serverVersion && batch.cursor.serverVersion <= batch.latestVersion
+                && batch.uploadCursor == row?.uploadCursor
+                && batch.cursor.clientVersion <= batch.uploadCursor.clientVersion
+                && batch.cursor.serverVersion >= batch.uploadCursor.serverVersion
+                && batch.latestVersion == file.version && batch.latestVersionSalt == file.head.versionSalt,
+            "I-23: \(batch)")
+        let total = log.last?.cumulativeSize ?? 0
+        let here = batch.cursor.serverVersion == 0 ? 0 : log[Int(batch.cursor.serverVersion) - 1].cumulativeSize
+        try require(batch.downloadableBytes == total - here, "I-28: \(batch.downloadableBytes)")
+    }
+
+    // MARK: The server
+
+    private func restart() throws {
+        try test.restart()
+        opened += 1
+        let before = file.head
+        queued.removeAll()
+        file = try SyncedFile.open(in: test.store, seed: opened)
+        try require(file.head == before, "a restart changed the head")
+        for participant in participants { try connect(participant) }
+    }
+
+    /// Lets everybody upload and download all there is, and compares.
+    private func settle() throws {
+        for _ in 0..<2 {
+            for participant in participants {
+                try connect(participant)
+                while participant.session.download.serverVersion < file.version || !participant.client.isAcknowledged {
+                    try download(participant)
+                    while !participant.client.isAcknowledged, try upload(participant) {}
+                    try integrate()
+                }
+                try checkReciprocity(of: participant)
+            }
+        }
+        guard profile == .data else { return }
+        var server = ModelState()
+        for entry in try file.log() { try server.apply(entry.changeset) }
+        for participant in participants {
+            try require(participant.client.state == server, "I-20: client \(participant.client.ident.ident) differs")
+        }
+    }
+
+    /// I-19: what the server has for a client is what the client made of it, as soon as it knows all of the client's changes.
+    private func checkReciprocity(of participant: Participant) throws {
+        let client = participant.client, ident = client.ident.ident, cursor = participant.row.uploadCursor
+        let stored = Dictionary(
+            try file.reciprocals(of: ident).map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
+        for (version, bytes) in stored {
+            let isOwn = reference.log[Int(version) - 1].origin == ident
+            try require(version > cursor.serverVersion && version <= file.version && !isOwn, "I-12: \(version)")
+            try require(bytes == reference.form(of: version, for: ident), "reciprocal of \(version) for \(ident)")
+        }
+        guard client.newestChange <= cursor.clientVersion else { return }
+        for entry in reference.log[Int(cursor.serverVersion)...] where entry.origin != ident {
+            guard let made = client.received[entry.version] else { continue }
+            comparedForms += 1
+            let form = stored[entry.version] ?? entry.changeset
+            try require(made == form, "I-19: version \(entry.version) for client \(ident)")
+        }
+    }
+
+    private func checkStored() throws {
+        let log = try file.log()
+        try require(log.map(\.changeset) == reference.log.map(\.changeset), "the log has other changesets")
+        try require(
+            log.map {
+                var entry = $0; entry.salt = 0; return entry
+            } == reference.log, "the log has other entries")
+        try require(log.allSatisfy { 1...UInt64(Int64.max) ~= $0.salt }, "I-2")
+        for participant in participants {
+            let ident = participant.client.ident.ident
+            let told = downloadsTold[ident] ?? []
+            let wanted = log.filter { $0.origin != ident && !$0.changeset.isEmpty }.map(\.version)
+            try require(told == wanted, "I-22: client \(ident) was told other versions")
+        }
+        let rogues = try file.clientFile(rogue.ident)
+        try require(rogues?.uploadCursor == UploadCursor(), "I-18: a refused client left a trace")
+        try test.verify()
+    }
+}
