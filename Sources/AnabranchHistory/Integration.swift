@@ -64,6 +64,7 @@ struct Integration {
         // A changeset can be in the log already, when the store made a commit durable but could not say so any more.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload)
+        log.index()
         var merge = ClientMerge(ident: ident)
         defer { report.entriesVisited += merge.entriesVisited }
         try merge.merge(changesets, past: log)

@@ -4,7 +4,9 @@ struct PendingLog {
     let head: FileHead
     private(set) var entries: [LogEntry] = []
     private(set) var postings: [Posting] = []
+    /// The index of the first `indexedCount` postings.
     private var touches = TouchIndex()
+    private var indexedCount = 0
 
     init(continuing view: any FileView, head: FileHead) {
         self.view = view
@@ -32,7 +34,7 @@ struct PendingLog {
             let range = VersionRange(after: base, through: head.version)
             versions = try view.versions(postedUnder: hashes, in: range, notFrom: ident)
         }
-        if !postings.isEmpty {
+        if indexedCount > 0 {
             touches.collect(hashes, in: VersionRange(after: base, through: version), notFrom: ident, into: &versions)
         }
         return versions
@@ -44,6 +46,12 @@ struct PendingLog {
         let stored = try view.entries(in: range, notFrom: ident, byteBudget: .max)
         let added = entries.filter { $0.version > base && $0.origin != ident && !$0.changeset.isEmpty }
         return (stored + added).map(\.version)
+    }
+
+    /// Makes what was appended so far findable: needed only before another client's changesets are merged.
+    mutating func index() {
+        for posting in postings[indexedCount...] { touches.insert(posting) }
+        indexedCount = postings.count
     }
 
     /// Appends the entries that one client's changesets became, giving them their versions.
@@ -58,9 +66,7 @@ struct PendingLog {
                     version: version, salt: versionSalt, origin: ident, clientVersion: merged.clientVersion,
                     timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
             for hash in merged.posted {
-                let posting = Posting(hash: hash, version: version, origin: ident)
-                touches.insert(posting)
-                postings.append(posting)
+                postings.append(Posting(hash: hash, version: version, origin: ident))
             }
         }
     }

@@ -8,12 +8,13 @@ struct VerifyCommand: ParsableCommand {
         commandName: "verify",
         abstract: "Check every log, cursor and index of a data directory.",
         discussion: """
-            Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without gaps,
-            that the cursors of client files and their reciprocal changesets agree with the log, that every changeset
-            can be decoded, and that the touch index is complete. Nothing is changed. The server must not be running.
+            Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
+            gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
+            changeset can be decoded, and that the touch index is complete. Nothing is changed. The server must not \
+            be running.
 
-            Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 if
-            nothing is damaged, 1 if something is or the directory cannot be read.
+            Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
+            if nothing is damaged, 1 if something is or the directory cannot be read.
 
             EXAMPLES
               anabranch verify --data /var/lib/anabranch
