@@ -39,6 +39,8 @@ public struct ChangesetPool: Sendable {
     /// Some instruction erases a class or a column: such ones meet others than those on the same object.
     var holdsErasure = false
     var objectIndex = ObjectIndex()
+    /// How many more pairs merges may visit.
+    var pairsLeft = mergedPairsMax
 
     public init() {}
 

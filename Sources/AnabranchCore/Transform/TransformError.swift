@@ -9,6 +9,8 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
         case indexOutOfRange
         /// A list and a dictionary are addressed at the same place.
         case inconsistentPaths
+        /// More pairs would have to be visited than `ChangesetPool.mergedPairsMax`.
+        case tooManyPairs
     }
 
     public let code: Code

@@ -11,6 +11,11 @@ public enum MergeStrategy: Sendable {
 }
 
 extension ChangesetPool {
+    /// How many pairs of instructions the merges of one pool may visit, if they use the index: about half a minute.
+    ///
+    /// Long runs on one list cost no pairs, so honest clients stay far below.
+    public static let mergedPairsMax = 1 << 33
+
     /// Rewrites two lists of changesets that start from the same state, so that each can come after the other.
     ///
     /// What the changesets become, which of them count as dirty, and what is an error follows `Spec/Transform.md`.
@@ -28,6 +33,7 @@ extension ChangesetPool {
         guard !rows.isEmpty, !columns.isEmpty else { return }
         let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, pool: self) : nil
         if strategy == .everyPair {
+            pairsLeft = .max
             try mergeGrid(rows, columns, nan)
         } else if let nan {
             try mergeIndexed(rows: rows, columns: columns, nan: nan)
