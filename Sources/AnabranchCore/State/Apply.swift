@@ -1,0 +1,172 @@
+// Applying a decoded changeset to a state (`Spec/State.md`, part B).
+
+extension ObjectGraph {
+    /// Applies the live instructions of a changeset in order, all or nothing.
+    ///
+    /// - Returns: What was changed.
+    /// - Throws: `ApplyError` that names the place; the state is then as it was before. With the outcome `unavailable`
+    ///   the objects could not be read: nothing is wrong with the changeset.
+    @discardableResult
+    public mutating func apply(_ changeset: Int, of pool: ChangesetPool) throws(ApplyError) -> StateChanges {
+        var application = Application(of: pool, to: self)
+        for (number, index) in pool.instructionIndices(of: changeset).enumerated() {
+            do {
+                try application.apply(pool.instructions[index])
+            } catch {
+                throw application.describe(error, in: pool.instructions[index], number: number)
+            }
+        }
+        let result = application.editor.finish()
+        self = result.graph
+        return result.changes
+    }
+
+    /// A client keeps no objects of asymmetric classes: it calls this at the end of every transaction (A1).
+    public mutating func eraseAsymmetricObjects() throws(ApplyError) -> StateChanges {
+        var editor = GraphEditor(self)
+        for number in schema.present where schema[number].kind == .topLevelAsymmetric {
+            try forEachObject(of: number) { key, _ throws(ApplyError) in
+                _ = try editor.eraseObject(ObjectReference(classNumber: number, key: key))
+            }
+        }
+        let result = editor.finish()
+        self = result.graph
+        return result.changes
+    }
+}
+
+/// Carries the instructions of a pool to a `GraphEditor`, with what names and objects were found to be.
+struct Application {
+    private let pool: ChangesetPool
+    var editor: GraphEditor
+    private var latestClass: (name: NameID, number: ClassNumber)?
+    private var latestObject: (number: ObjectNumber, reference: ObjectReference)?
+    /// The places of fields by class and name, a few at a time.
+    private var places: [PlaceEntry] = Array(repeating: PlaceEntry(), count: 16)
+    private var path: [PathStep] = []
+
+    private struct PlaceEntry {
+        var className = NameID(.max)
+        var field = NameID(.max)
+        var place = Place.none
+    }
+
+    init(of pool: ChangesetPool, to graph: ObjectGraph) {
+        self.pool = pool
+        editor = GraphEditor(graph)
+    }
+
+    @discardableResult
+    mutating func apply(_ instruction: Instruction) throws(ApplyError) -> GraphEditor.Effect {
+        switch instruction.kind {
+        case .addTable, .eraseTable, .addColumn, .eraseColumn: return try applySchema(instruction)
+        case .createObject: return try editor.createObject(try object(of: instruction))
+        case .eraseObject: return try editor.eraseObject(try object(of: instruction))
+        case .update: return try edit(instruction, .update(pool.payload(of: instruction)))
+        case .addInteger: return try edit(instruction, .addInteger(Int64(bitPattern: instruction.word0)))
+        case .arrayInsert:
+            let payload = pool.payload(of: instruction)
+            return try edit(instruction, .insert(payload, priorSize: Int(instruction.priorSize)))
+        case .arrayMove:
+            let destination = Int(instruction.destination)
+            return try edit(instruction, .move(to: destination, priorSize: Int(instruction.priorSize)))
+        case .arrayErase: return try edit(instruction, .erase(priorSize: Int(instruction.priorSize)))
+        case .clear: return try edit(instruction, .clear(instruction.collection))
+        case .setInsert: return try edit(instruction, .setInsert(pool.payload(of: instruction)))
+        case .setErase: return try edit(instruction, .setErase(pool.payload(of: instruction)))
+        }
+    }
+
+    // MARK: Schema
+
+    private mutating func applySchema(_ instruction: Instruction) throws(ApplyError) -> GraphEditor.Effect {
+        let className = Array(pool.bytes(of: instruction.className))
+        defer { forgetSchema() }
+        switch instruction.kind {
+        case .addTable:
+            var declared = ClassDeclaration(name: className, kind: instruction.tableType)
+            if declared.kind != .embedded, instruction.type != .globalKey {
+                declared.key = ClassState.KeyColumn(
+                    name: Array(pool.bytes(of: instruction.field)), type: instruction.type,
+                    isNullable: instruction.isNullable)
+            }
+            return try editor.addClass(declared)
+        case .eraseTable: return try editor.eraseClass(className)
+        case .addColumn:
+            var declared = ColumnDeclaration(
+                name: Array(pool.bytes(of: instruction.field)), type: instruction.type,
+                isNullable: instruction.isNullable, collection: instruction.collection)
+            if declared.type == .link { declared.target = Array(pool.bytes(of: instruction.target)) }
+            if declared.collection == .dictionary { declared.keyType = instruction.keyType }
+            return try editor.addColumn(declared, to: className)
+        default: return try editor.eraseColumn(Array(pool.bytes(of: instruction.field)), of: className)
+        }
+    }
+
+    private mutating func forgetSchema() {
+        latestClass = nil
+        latestObject = nil
+        for index in places.indices { places[index] = PlaceEntry() }
+    }
+
+    // MARK: Places
+
+    @inline(__always)
+    private mutating func edit(_ instruction: Instruction, _ edit: Edit) throws(ApplyError) -> GraphEditor.Effect {
+        let object = try object(of: instruction)
+        let place = try place(of: instruction, in: object)
+        path.removeAll(keepingCapacity: true)
+        if instruction.pathCount > 0 {
+            guard instruction.pathCount <= GraphEditor.pathCountMax else { throw .bad("the path is too long") }
+            let start = Int(instruction.pathStart)
+            for element in pool.elements[start..<start + Int(instruction.pathCount) - 1] { path.append(step(element)) }
+            path.append(step(instruction.last))
+        }
+        return try editor.edit(object, place, path[...], edit)
+    }
+
+    private func step(_ element: PathElement) -> PathStep {
+        element.isIndex ? .index(Int(element.index)) : .name(Array(pool.bytes(of: element.name)))
+    }
+
+    @inline(__always)
+    private mutating func object(of instruction: Instruction) throws(ApplyError) -> ObjectReference {
+        if let latestObject, latestObject.number == instruction.object { return latestObject.reference }
+        let classNumber = try self.classNumber(instruction.className)
+        let key = pool.primaryKey(of: instruction.object).key.normalised
+        try editor.checkKey(key, of: classNumber)
+        let reference = ObjectReference(classNumber: classNumber, key: key)
+        latestObject = (instruction.object, reference)
+        return reference
+    }
+
+    @inline(__always)
+    private mutating func classNumber(_ name: NameID) throws(ApplyError) -> ClassNumber {
+        if let latestClass, latestClass.name == name { return latestClass.number }
+        let number = try editor.classNumber(Array(pool.bytes(of: name)))
+        latestClass = (name, number)
+        return number
+    }
+
+    @inline(__always)
+    private mutating func place(of instruction: Instruction, in object: ObjectReference) throws(ApplyError) -> Place {
+        let position = Int(instruction.className.rawValue &* 31 &+ instruction.field.rawValue) & (places.count - 1)
+        let entry = places[position]
+        if entry.className == instruction.className, entry.field == instruction.field { return entry.place }
+        let place = try editor.place(of: Array(pool.bytes(of: instruction.field)), in: object)
+        places[position] = PlaceEntry(className: instruction.className, field: instruction.field, place: place)
+        return place
+    }
+
+    /// The error with the place that the instruction names.
+    func describe(_ error: ApplyError, in instruction: Instruction, number: Int) -> ApplyError {
+        var error = error
+        error.instruction = number
+        error.className = Array(pool.bytes(of: instruction.className))
+        if !instruction.kind.isSchema { error.object = pool.primaryKey(of: instruction.object).key }
+        if instruction.kind.hasPath || instruction.kind == .addColumn || instruction.kind == .eraseColumn {
+            error.field = Array(pool.bytes(of: instruction.field))
+        }
+        return error
+    }
+}

@@ -1,0 +1,65 @@
+/// Why a changeset cannot be applied to a state, and where (`Spec/State.md`, part B). On the wire: error 212.
+public struct ApplyError: Error, Equatable, Sendable {
+    public enum Outcome: String, Sendable {
+        /// The reference reports a bad changeset.
+        case bad = "BAD"
+        /// The reference raises another exception.
+        case error = "ERR"
+        /// The reference would stop or behave unpredictably.
+        case abort = "ABORT"
+        /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
+        case unavailable = "UNAVAILABLE"
+    }
+
+    public let outcome: Outcome
+    public let reason: String
+    /// The class, the object and the field that the instruction names, as far as it names them.
+    public internal(set) var className: [UInt8]?
+    public internal(set) var object: PrimaryKey?
+    public internal(set) var field: [UInt8]?
+    /// The number of the instruction among the changeset's live ones, from 0.
+    public internal(set) var instruction: Int?
+
+    init(_ outcome: Outcome, _ reason: String) {
+        self.outcome = outcome
+        self.reason = reason
+    }
+
+    static func bad(_ reason: String) -> ApplyError { ApplyError(.bad, reason) }
+    static func error(_ reason: String) -> ApplyError { ApplyError(.error, reason) }
+    static func abort(_ reason: String) -> ApplyError { ApplyError(.abort, reason) }
+}
+
+extension ApplyError: CustomStringConvertible {
+    /// For example `Task[1].title: no such field`.
+    public var description: String {
+        var place = className.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        if let object { place += "[\(object)]" }
+        if let field { place += "." + String(decoding: field, as: UTF8.self) }
+        return place.isEmpty ? reason : "\(place): \(reason)"
+    }
+}
+
+extension PrimaryKey: CustomStringConvertible {
+    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, hexadecimal.
+    public var description: String {
+        switch self {
+        case .null: "null"
+        case .int(let value): "\(value)"
+        case .string(let text): "\"\(String(decoding: text, as: UTF8.self))\""
+        case .globalKey(let key): "{\(String(key.high, radix: 16))-\(String(key.low, radix: 16))}"
+        case .objectID(let value): value.bytes.hexadecimal
+        case .uuid(let value): value.bytes.hexadecimal
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Two lower-case digits a byte.
+    var hexadecimal: String {
+        let digits = Array("0123456789abcdef".utf8)
+        var text: [UInt8] = []
+        for byte in self { text += [digits[Int(byte >> 4)], digits[Int(byte & 0xF)]] }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

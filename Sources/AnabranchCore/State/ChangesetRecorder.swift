@@ -1,0 +1,211 @@
+/// Writes instructions as a client records them: a string is defined just before the first instruction that needs it
+/// (`Spec/Changeset.md`, sections 5.2 and 12), everything else as `ChangesetEncoder` writes it.
+struct ChangesetRecorder {
+    private var writer = ByteWriter()
+    private var indices: [[UInt8]: UInt32] = [:]
+
+    /// What was recorded so far.
+    var bytes: [UInt8] { writer.bytes }
+
+    /// The place that a path instruction names, beginning at a top-level object.
+    struct Target {
+        var className: [UInt8]
+        var key: PrimaryKey
+        var field: [UInt8]
+        var path: [PathStep]
+        /// The class of the innermost embedded object on the way: recording interns its name first, and unused.
+        var embeddedClass: [UInt8]?
+    }
+
+    // MARK: Schema
+
+    mutating func addClass(_ declared: ClassDeclaration) {
+        intern(declared.name)
+        if declared.kind != .embedded { intern(declared.key?.name ?? []) }
+        begin(.addTable, declared.name)
+        writer.write(small: declared.kind.rawValue)
+        guard declared.kind != .embedded else { return }
+        name(declared.key?.name ?? [])
+        writer.write(declared.key?.type ?? .globalKey)
+        writer.write(declared.key?.isNullable ?? false)
+    }
+
+    mutating func eraseClass(_ className: [UInt8]) {
+        intern(className)
+        begin(.eraseTable, className)
+    }
+
+    /// The empty string is interned for a column that links to nothing, although nothing refers to it.
+    mutating func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) {
+        intern(className)
+        intern(declared.name)
+        intern(declared.target ?? [])
+        begin(.addColumn, className)
+        name(declared.name)
+        writer.write(declared.type)
+        writer.write(declared.isNullable)
+        writer.write(small: declared.collection.rawValue)
+        if let target = declared.target { name(target) }
+        if declared.collection == .dictionary { writer.write(declared.keyType) }
+    }
+
+    mutating func eraseColumn(_ field: [UInt8], of className: [UInt8]) {
+        intern(className)
+        intern(field)
+        begin(.eraseColumn, className)
+        name(field)
+    }
+
+    // MARK: Objects
+
+    mutating func createObject(_ className: [UInt8], _ key: PrimaryKey) { object(.createObject, className, key) }
+    mutating func eraseObject(_ className: [UInt8], _ key: PrimaryKey) { object(.eraseObject, className, key) }
+
+    private mutating func object(_ kind: InstructionKind, _ className: [UInt8], _ key: PrimaryKey) {
+        intern(className)
+        intern(key)
+        begin(kind, className)
+        self.key(key)
+    }
+
+    // MARK: Places
+
+    /// - Parameters:
+    ///   - isDefault: Of an update: the value was set as a default of a new object.
+    ///   - priorSize: Of an update of a list element: the size of the list.
+    mutating func edit(_ edit: Edit, at target: Target, isDefault: Bool = false, priorSize: Int? = nil) {
+        internNames(of: edit, at: target)
+        begin(edit.kind, target.className)
+        key(target.key)
+        name(target.field)
+        path(target.path)
+        switch edit {
+        case .update(let payload):
+            value(payload)
+            if let priorSize {
+                size(priorSize)
+            } else {
+                writer.write(isDefault)
+            }
+        case .addInteger(let amount): writer.write(amount)
+        case .insert(let payload, let priorSize):
+            value(payload)
+            size(priorSize)
+        case .move(let destination, let priorSize):
+            size(destination)
+            size(priorSize)
+        case .erase(let priorSize): size(priorSize)
+        case .clear(let kind): writer.write(small: kind.rawValue)
+        case .setInsert(let payload), .setErase(let payload): value(payload)
+        }
+    }
+
+    private mutating func internNames(of edit: Edit, at target: Target) {
+        if let embeddedClass = target.embeddedClass { intern(embeddedClass) }
+        intern(target.className)
+        intern(target.key)
+        intern(target.field)
+        for case .name(let name) in target.path { intern(name) }
+        guard case .link(let className, let key)? = edit.payload else { return }
+        intern(className)
+        intern(key)
+    }
+
+    // MARK: Operands
+
+    private mutating func begin(_ kind: InstructionKind, _ className: [UInt8]) {
+        writer.write(small: kind.rawValue)
+        name(className)
+    }
+
+    private mutating func intern(_ name: [UInt8]) {
+        guard indices[name] == nil else { return }
+        let index = UInt32(truncatingIfNeeded: indices.count)
+        indices[name] = index
+        writer.write(small: 63)
+        writer.write(index)
+        writer.write(counted: name)
+    }
+
+    private mutating func intern(_ key: PrimaryKey) {
+        if case .string(let text) = key { intern(text) }
+    }
+
+    /// A string that was interned before.
+    private mutating func name(_ name: [UInt8]) { writer.write(indices[name] ?? 0) }
+
+    private mutating func size(_ value: Int) { writer.write(UInt32(truncatingIfNeeded: value)) }
+
+    private mutating func key(_ key: PrimaryKey) {
+        writer.write(key.type)
+        switch key {
+        case .null: break
+        case .int(let value): writer.write(value)
+        case .string(let text): name(text)
+        case .globalKey(let value):
+            writer.write(value.high)
+            writer.write(value.low)
+        case .objectID(let value): writer.write(raw: value.bytes)
+        case .uuid(let value): writer.write(raw: value.bytes)
+        }
+    }
+
+    private mutating func path(_ steps: [PathStep]) {
+        size(steps.count)
+        for step in steps {
+            switch step {
+            case .index(let index): size(index)
+            case .name(let name):
+                writer.write(Int64(-1))
+                self.name(name)
+            }
+        }
+    }
+
+    private mutating func value(_ payload: Payload) {
+        writer.write(payload.type)
+        switch payload {
+        case .null, .objectValue, .dictionary, .list, .set, .erased: break
+        case .int(let value): writer.write(value)
+        case .bool(let value): writer.write(value)
+        case .string(let bytes), .binary(let bytes): writer.write(counted: bytes)
+        case .timestamp(let value):
+            writer.write(value.seconds)
+            writer.write(Int64(value.nanoseconds))
+        case .float(let value): writer.write(littleEndian: UInt64(value.bitPattern), count: 4)
+        case .double(let value): writer.write(littleEndian: value.bitPattern, count: 8)
+        case .decimal(let value):
+            let (low, high) = value.coefficient
+            writer.write(coefficientLow: low, high: high)
+            writer.write(Int64(value.exponent))
+            writer.write(value.isNegative)
+        case .link(let className, let key):
+            name(className)
+            self.key(key)
+        case .objectID(let value): writer.write(raw: value.bytes)
+        case .uuid(let value): writer.write(raw: value.bytes)
+        }
+    }
+}
+
+extension Edit {
+    var kind: InstructionKind {
+        switch self {
+        case .update: .update
+        case .addInteger: .addInteger
+        case .insert: .arrayInsert
+        case .move: .arrayMove
+        case .erase: .arrayErase
+        case .clear: .clear
+        case .setInsert: .setInsert
+        case .setErase: .setErase
+        }
+    }
+
+    var payload: Payload? {
+        switch self {
+        case .update(let payload), .insert(let payload, _), .setInsert(let payload), .setErase(let payload): payload
+        case .addInteger, .move, .erase, .clear: nil
+        }
+    }
+}

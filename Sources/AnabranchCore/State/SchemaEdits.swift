@@ -1,0 +1,121 @@
+// The effect of AddTable, EraseTable, AddColumn and EraseColumn (`Spec/State.md`, B3).
+
+/// What an AddTable declares; `key` is nil for an embedded class and for objects with GlobalKeys.
+struct ClassDeclaration {
+    /// With the prefix of its table a class name has 63 bytes at most.
+    static let nameBytesMax = 57
+
+    var name: [UInt8]
+    var kind: TableType
+    var key: ClassState.KeyColumn?
+}
+
+/// What an AddColumn declares.
+struct ColumnDeclaration {
+    /// The longest name that clients can store.
+    static let nameBytesMax = 63
+
+    var name: [UInt8]
+    var type: PayloadType
+    var isNullable: Bool
+    var collection: CollectionType
+    /// The class linked to; nil for a column that is not of links.
+    var target: [UInt8]?
+    /// Of a dictionary.
+    var keyType = PayloadType.string
+}
+
+extension GraphEditor {
+    mutating func addClass(_ declared: ClassDeclaration) throws(ApplyError) -> Effect {
+        guard let present = schema.number(of: declared.name).map({ schema[$0] }) else {
+            guard declared.name.count <= ClassDeclaration.nameBytesMax else { throw .bad("the name is too long") }
+            graph.schema.add(ClassState(name: declared.name, kind: declared.kind, key: declared.key))
+            graph.objects.append(CountedTree())
+            changes.isSchemaChanged = true
+            return .applied
+        }
+        if declared.kind == .embedded {
+            guard present.kind == .embedded else { throw .bad("the class exists and is not embedded") }
+            return .ignored
+        }
+        // Without a primary key nothing is compared, and the type of a key never is.
+        guard let key = declared.key else { return .ignored }
+        guard present.kind == declared.kind, let presentKey = present.key, presentKey.name == key.name,
+            presentKey.isNullable == key.isNullable
+        else { throw .bad("the class exists and is different") }
+        return .ignored
+    }
+
+    mutating func eraseClass(_ name: [UInt8]) throws(ApplyError) -> Effect {
+        putBack()
+        let number = try classNumber(name)
+        for other in schema.present where other != number {
+            if let column = schema[other].columns.lazy.compactMap({ $0 }).first(where: { $0.place.target == number }) {
+                throw .error(
+                    "\(String(decoding: schema[other].name, as: UTF8.self))."
+                        + "\(String(decoding: column.name, as: UTF8.self)) links to the class")
+            }
+        }
+        guard schema[number].protectors.isEmpty else {
+            throw .error("a Mixed of another class has linked to the class")
+        }
+        graph.schema.erase(number)
+        graph.objects[Int(number.rawValue) - 1].removeAll()
+        changes.isSchemaChanged = true
+        changes.erasedClasses.append(number)
+        return .applied
+    }
+
+    mutating func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) throws(ApplyError) -> Effect {
+        let number = try classNumber(className)
+        let state = schema[number]
+        if state.isKey(declared.name) {
+            guard declared.type == state.key?.type, declared.collection == .single else {
+                throw .bad("the primary key has this name")
+            }
+            return .ignored
+        }
+        if let present = state.place(of: declared.name) {
+            let target = present.type == .link ? schema[present.target].name : nil
+            guard present.type == declared.type, present.collection == declared.collection, target == declared.target
+            else { throw .bad("the column exists and is different") }
+            return .ignored
+        }
+        let place = try self.place(of: declared, in: number)
+        graph.schema[number].add(Column(name: declared.name, place: place))
+        if place.type == .link { graph.schema[place.target].origins.append(.init(owner: number, slot: place.slot)) }
+        changes.isSchemaChanged = true
+        return .applied
+    }
+
+    private func place(of declared: ColumnDeclaration, in owner: ClassNumber) throws(ApplyError) -> Place {
+        guard declared.type.isColumnType else { throw .abort("a column cannot be of type \(declared.type)") }
+        guard declared.collection != .dictionary || declared.keyType == .string else {
+            throw .bad("a dictionary with keys of type \(declared.keyType)")
+        }
+        guard declared.name.count <= ColumnDeclaration.nameBytesMax else { throw .error("the name is too long") }
+        var place = Place(
+            owner: owner, slot: schema[owner].columns.count, type: declared.type,
+            isNullable: declared.isNullable || declared.type == .null, collection: declared.collection)
+        guard let name = declared.target else { return place }
+        guard !name.isEmpty else { throw .error("a link column without a class") }
+        guard let target = schema.number(of: name) else { throw .bad("the class linked to does not exist") }
+        let kind = schema[target].kind
+        guard kind != .topLevelAsymmetric else { throw .error("a link to an asymmetric class") }
+        guard kind != .embedded || declared.collection != .set else { throw .error("a set of embedded objects") }
+        place.isNullable = declared.collection == .single || declared.collection == .dictionary
+        place.target = target
+        place.isEmbedded = kind == .embedded
+        return place
+    }
+
+    mutating func eraseColumn(_ name: [UInt8], of className: [UInt8]) throws(ApplyError) -> Effect {
+        putBack()
+        let number = try classNumber(className)
+        guard !schema[number].isKey(name) else { throw .bad("the primary key cannot be erased") }
+        guard let slot = schema[number].place(of: name)?.slot else { throw .bad("no such field") }
+        graph.schema[number].eraseColumn(at: slot)
+        changes.isSchemaChanged = true
+        return .applied
+    }
+}
