@@ -104,10 +104,11 @@ struct MessageHead {
         return value
     }
 
-    /// The end of the head. What follows is the body, which must have this many bytes.
-    mutating func end(bodyBytes: Int = 0) throws(ProtocolViolation) -> NumberReader {
+    /// The end of the head. What follows is the body, which must have this many bytes; behind a head that announces no
+    /// body, bytes are passed over, as servers always have (section 3).
+    mutating func end(bodyBytes: Int? = nil) throws(ProtocolViolation) -> NumberReader {
         guard reader.skip(UInt8(ascii: "\n")) else { throw syntax("no end of head where expected") }
-        guard reader.remaining == bodyBytes else { throw syntax("size of body") }
+        if let bodyBytes, reader.remaining != bodyBytes { throw syntax("size of body") }
         return reader
     }
 

@@ -92,6 +92,15 @@ func inflated(_ bytes: [UInt8], to count: Int) -> [UInt8]? {
     return result.count == count && sourceSize == bytes.count ? result : nil
 }
 
+/// The bytes as a zlib stream.
+func deflated(_ bytes: [UInt8]) -> [UInt8] {
+    var size = compressBound(uLong(bytes.count))
+    return [UInt8](unsafeUninitializedCapacity: Int(size)) { buffer, filled in
+        compress(buffer.baseAddress, &size, bytes, uLong(bytes.count))
+        filled = Int(size)
+    }
+}
+
 /// What a gzip file holds.
 func gunzipped(_ bytes: [UInt8]) -> [UInt8]? {
     var stream = z_stream()

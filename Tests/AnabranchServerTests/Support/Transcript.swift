@@ -56,7 +56,7 @@ struct Transcript {
         }
     }
 
-    private static func bytes(_ hex: String) -> [UInt8] {
+    static func bytes(_ hex: String) -> [UInt8] {
         let digits = hex.utf8.map { UInt8($0 < 0x3a ? $0 - 0x30 : $0 - 0x57) }
         return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }
