@@ -1,0 +1,68 @@
+import Testing
+
+@testable import AnabranchCore
+
+/// The fast way to merge against the plain grid of every pair: bytes, flags and refusals are the same.
+@Suite struct StrategyTests {
+    @Test(arguments: [false, true])
+    func indexedMergeDoesWhatTheGridDoes(_ isCareful: Bool) throws {
+        var refusals = 0
+        let seeds = Seeds.upTo(3000)
+        for seed in seeds {
+            let outcomes = try [MergeStrategy.everyPair, .indexed].map {
+                try Self.outcome(seed: seed, isCareful: isCareful, $0)
+            }
+            #expect(
+                outcomes[0] == outcomes[1],
+                "\(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))")
+            if outcomes[0] == .refused { refusals += 1 }
+        }
+        // Both kinds of outcome are worth comparing.
+        #expect(seeds.count == 1 || (1..<seeds.count * 9 / 10).contains(refusals))
+    }
+
+    /// Merges several changesets on each side, in one to three runs.
+    private static func outcome(seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy) throws -> Outcome {
+        var random = RandomSteps(seed: seed)
+        random.isCareful = isCareful
+        func side() -> [[UInt8]] {
+            (0..<Int.random(in: 1...6, using: &random.random)).map { _ in
+                let steps = random.steps(.random(in: 0...12, using: &random.random))
+                return changeset(steps, strings: random.random.oneIn(2) ? .first : .inline)
+            }
+        }
+        let (local, incoming) = (side(), side())
+        let cut = Int.random(in: 0...incoming.count, using: &random.random)
+        var pool = ChangesetPool()
+        do {
+            try pool.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], strategy: strategy)
+        } catch is TransformError {
+            return .refused
+        }
+        return Outcome(of: pool)
+    }
+
+    /// Many instructions on one object, so that groups are split by field and below.
+    @Test func largeGroupsAreMergedAsTheGridMergesThem() throws {
+        for seed in Seeds.upTo(60) {
+            var random = RandomSteps(seed: seed)
+            random.isCareful = true
+            var sides: [[UInt8]] = []
+            for _ in 0..<2 {
+                var steps = random.steps(250)
+                // Erasures of classes and columns leave little to compare.
+                steps.removeAll {
+                    switch $0 {
+                    case .eraseTable, .eraseColumn: !random.random.oneIn(20)
+                    default: false
+                    }
+                }
+                sides.append(changeset(steps))
+            }
+            let outcomes = [MergeStrategy.everyPair, .indexed].map { Outcome.ofMerging([sides[0]], [sides[1]], $0) }
+            #expect(
+                outcomes[0] == outcomes[1],
+                "\(Seeds.repeatCommand("largeGroupsAreMergedAsTheGridMergesThem", seed: seed))")
+        }
+    }
+}

@@ -1,0 +1,264 @@
+import Testing
+
+@testable import AnabranchCore
+
+/// The grid: iteration, prepending, flags and order (`Spec/Transform.md`, section 2).
+@Suite struct TransformerTests {
+    private let strategies = [MergeStrategy.everyPair, .indexed]
+
+    // MARK: Iteration
+
+    @Test func discardedMajorInstructionMeetsNothingMore() throws {
+        // The second minor value would replace an older one, but the major one is gone with the first.
+        try expectMerge(
+            [.addInteger(.at("f"), 1)], [.clear(.at("f")), .update(.at("f"), .int(5))], .minorOlder, becomes: [],
+            [.clear(.at("f")), .update(.at("f"), .int(5))])
+    }
+
+    @Test func discardedMinorInstructionDoesNotStopTheMajorOne() throws {
+        try expectMerge(
+            [.eraseObject()], [.createObject(), .update(.at("f"), .int(1)), .eraseObject()], .minorOlder,
+            becomes: [.eraseObject()], [])
+    }
+
+    @Test func malformedInstructionThatWasDiscardedBeforeRaisesNothing() throws {
+        // The insertion beyond the end is lost with the object before it can meet the update.
+        try expectMerge(
+            [.eraseObject(), .update(.item(9), .null)], [.insert(.item(9))],
+            becomes: [.eraseObject(), .update(.item(9), .null)], [])
+    }
+
+    @Test func nothingHappensWithoutACounterpart() throws {
+        for strategy in strategies {
+            var meeting = try Meeting([.update(.at("f"), .double(.nan))], [.update(.at("f"), .double(.nan))])
+            try meeting.pool.merge(local: [], incoming: [meeting.minor], strategy: strategy)
+            try meeting.pool.merge(local: [meeting.major], incoming: [], strategy: strategy)
+            #expect(!meeting.pool.isDirty(meeting.major) && !meeting.pool.isDirty(meeting.minor))
+        }
+    }
+
+    @Test func minorSideIsTakenInTheOrderOfVersions() throws {
+        // Of two values at equal tags with the major one: a default goes, so the order shows in what meets the addition.
+        for strategy in strategies {
+            for (versions, last) in [((1, 2), 0), ((2, 1), 1), ((1, 1), 0)] as [((UInt64, UInt64), Int)] {
+                var pool = ChangesetPool()
+                let major = try pool.decode(
+                    changeset(.erase(.item(0)), .erase(.item(0), size: 4)), version: 1, tag: Age.majorOlder.tags.major)
+                let first = try pool.decode(
+                    changeset(.insert(.item(0))), version: versions.0, tag: Age.majorOlder.tags.minor)
+                let second = try pool.decode(
+                    changeset(.insert(.item(0), size: 6)), version: versions.1, tag: Age.majorOlder.tags.minor)
+                let result = Result { try pool.merge(local: [major], incoming: [first, second], strategy: strategy) }
+                // In the other order the sizes contradict each other.
+                #expect((try? result.get()) != nil || last == 1)
+                #expect((try? result.get()) == nil || last == 0)
+            }
+        }
+    }
+
+    @Test func majorSideIsTakenInTheOrderOfTheList() throws {
+        for strategy in strategies {
+            var pool = ChangesetPool()
+            let tag = Age.majorOlder.tags.major
+            let first = try pool.decode(changeset(.insert(.item(0))), version: 9, tag: tag)
+            let second = try pool.decode(changeset(.insert(.item(0), size: 6)), version: 1, tag: tag)
+            let minor = try pool.decode(changeset(.insert(.item(5))), version: 1, tag: Age.majorOlder.tags.minor)
+            try pool.merge(local: [first, second], incoming: [minor], strategy: strategy)
+            #expect(try pool.lines(of: minor) == lines([.insert(.item(7), size: 7)]))
+        }
+    }
+
+    @Test func changesetsMergedOneByOneBecomeWhatTheyBecomeTogether() throws {
+        for seed in Seeds.upTo(300) {
+            var random = RandomSteps(seed: seed)
+            random.isCareful = true
+            let local = (0..<3).map { _ in changeset(random.steps(6)) }
+            let incoming = (0..<3).map { _ in changeset(random.steps(6)) }
+            let outcomes: [[[UInt8]]?] = [true, false].map { isTogether in
+                var pool = ChangesetPool()
+                let runs = isTogether ? [0..<3] : [0..<1, 1..<2, 2..<3]
+                let isMerged = (try? pool.mergeRuns(local, incoming, runs: runs)) != nil
+                return isMerged ? pool.bytesOfAll : nil
+            }
+            #expect(
+                outcomes[0] == outcomes[1],
+                "\(Seeds.repeatCommand("changesetsMergedOneByOneBecomeWhatTheyBecomeTogether", seed: seed))")
+        }
+    }
+
+    // MARK: Prepending (R8)
+
+    private let twoLinks: [Step] = [
+        .addColumn("A", "f", .link, target: "B"), .addColumn("C", "g", .link, target: "B"),
+    ]
+
+    @Test func prependedErasuresStandInTheOrderOfArrival() throws {
+        try expectMergeBothWays(
+            twoLinks, [.eraseTable("B")], becomes: [],
+            [.eraseColumn("A", "f"), .eraseColumn("C", "g"), .eraseTable("B")])
+    }
+
+    @Test func namesOfPrependedErasuresAreAddedToTheStringTable() throws {
+        for strategy in strategies {
+            for isMajor in [true, false] {
+                let sides = isMajor ? (twoLinks, [Step.eraseTable("B")]) : ([.eraseTable("B")], twoLinks)
+                var meeting = try Meeting(sides.0, sides.1)
+                try meeting.merge(strategy)
+                let erasing = isMajor ? meeting.minor : meeting.major
+                #expect(meeting.pool.strings(of: erasing) == ["B", "A", "f", "C", "g"])
+                #expect(
+                    Hex.text(meeting.pool.encoded(erasing)) == "3f0001423f0101413f0201663f0301433f04016707010207030401"
+                        + "00")
+                #expect(meeting.pool.encoded(isMajor ? meeting.major : meeting.minor).isEmpty)
+            }
+        }
+    }
+
+    @Test func knownNamesAreNotAddedAgain() throws {
+        var meeting = try Meeting(
+            [.addColumn("A", "f", .link, target: "B")], [.createObject(ObjectName(className: "f")), .eraseTable("B")])
+        try meeting.merge(.indexed)
+        #expect(meeting.pool.strings(of: meeting.minor) == ["f", "B", "A"])
+    }
+
+    @Test func erasurePrependedOnTheMinorSideMeetsLaterMajorInstructions() throws {
+        try expectMerge(
+            [.addColumn("A", "f", .link, target: "B"), .update(.at("f"), .null), .addColumn("A", "f", .int)],
+            [.eraseTable("B")], becomes: [], [.eraseColumn("A", "f"), .eraseTable("B")])
+        try expectMerge(
+            [.update(.at("f"), .null), .addColumn("A", "f", .link, target: "B")], [.eraseTable("B")],
+            becomes: [.update(.at("f"), .null)], [.eraseColumn("A", "f"), .eraseTable("B")])
+    }
+
+    @Test func erasurePrependedOnTheMajorSideMeetsWhatFollowsTheColumn() throws {
+        try expectMerge(
+            [.eraseTable("B")],
+            [.update(.at("f"), .null), .addColumn("A", "f", .link, target: "B"), .update(.at("f"), .null)],
+            becomes: [.eraseColumn("A", "f"), .eraseTable("B")], [.update(.at("f"), .null)])
+    }
+
+    @Test func prependedErasureCanBeDiscardedAtOnce() throws {
+        for strategy in strategies {
+            var meeting = try Meeting(
+                [.eraseTable("B")], [.addColumn("A", "f", .link, target: "B"), .eraseColumn("A", "f")])
+            try meeting.merge(strategy)
+            #expect(try meeting.pool.lines(of: meeting.major) == lines([.eraseTable("B")]))
+            #expect(meeting.pool.isEmpty(meeting.minor))
+            // Its names stay in the table, and the side is dirty although its instructions are as they were.
+            #expect(meeting.pool.strings(of: meeting.major) == ["B", "A", "f"])
+            #expect(meeting.pool.isDirty(meeting.major))
+        }
+    }
+
+    @Test func prependedErasuresTakePartInLaterMerges() throws {
+        for strategy in strategies {
+            var meeting = try Meeting([.eraseTable("B")], [.addColumn("A", "f", .link, target: "B")])
+            try meeting.merge(strategy)
+            let later = try meeting.pool.decode(
+                changeset(.update(.at("f"), .null), .update(.at("g"), .null)), version: 2, tag: Age.equal.tags.minor)
+            try meeting.pool.merge(local: [meeting.major], incoming: [later], strategy: strategy)
+            #expect(try meeting.pool.lines(of: later) == lines([.update(.at("g"), .null)]))
+            #expect(try meeting.pool.lines(of: meeting.major) == lines([.eraseColumn("A", "f"), .eraseTable("B")]))
+        }
+    }
+
+    // MARK: Flags
+
+    @Test func changeThatLaterPairsUndoStillCounts() throws {
+        for strategy in strategies {
+            var meeting = try Meeting(
+                [.update(.item(2), .int(1))], [.insert(.item(0)), .erase(.item(0), size: 6)])
+            try meeting.merge(strategy)
+            #expect(try meeting.pool.lines(of: meeting.major) == lines([.update(.item(2), .int(1))]))
+            #expect(meeting.pool.isDirty(meeting.major))
+            #expect(!meeting.pool.isDirty(meeting.minor))
+        }
+    }
+
+    @Test func flagsStayBetweenMerges() throws {
+        for strategy in strategies {
+            var meeting = try Meeting([.update(.at("f"), .int(1)), .createObject()], [.update(.at("f"), .int(2))])
+            try meeting.merge(strategy)
+            let later = try meeting.pool.decode(
+                changeset(.update(.at("g"), .int(1))), version: 2, tag: Age.equal.tags.minor)
+            try meeting.pool.merge(local: [meeting.major], incoming: [later], strategy: strategy)
+            #expect(meeting.pool.isDirty(meeting.major) && !meeting.pool.isDirty(later))
+        }
+    }
+
+    @Test func valueThatIsNotANumberMakesDirtyWhatIsMergedAtAll() throws {
+        let nan = Step.update(.at("f"), .double(.nan))
+        for strategy in strategies {
+            for (other, isDirty) in [
+                (Step.update(.at("g"), .null), true), (.createObject(), true),
+                // Another object is not met, nor is a declaration by an object.
+                (.createObject(ObjectName(key: .int(2))), false), (.addColumn("A", "g"), false),
+                // An erased class or column makes everything meet.
+                (.eraseTable("Z"), true), (.eraseColumn("Z", "f"), true),
+            ] {
+                var meeting = try Meeting([nan], [other])
+                try meeting.merge(strategy)
+                #expect(meeting.pool.isDirty(meeting.major) == isDirty, "\(other)")
+                #expect(!meeting.pool.isDirty(meeting.minor), "\(other)")
+                #expect(try meeting.pool.lines(of: meeting.major) == lines([nan]))
+            }
+            // On the minor side a declaration meets everything.
+            var meeting = try Meeting([.addColumn("A", "g")], [nan])
+            try meeting.merge(strategy)
+            #expect(meeting.pool.isDirty(meeting.minor))
+        }
+    }
+
+    @Test func linksPutObjectsIntoOneGroupAsFarAsFlagsShowIt() throws {
+        let nan = Step.update(.at("f"), .float(.nan))
+        let third = ObjectName(key: .int(3))
+        for strategy in strategies {
+            for (link, isDirty) in [
+                (Step.update(.at("g"), .link("A", 3)), true), (.insert(.at("g", 0), .link("A", 3)), true),
+                (.setInsert(.at("g"), .link("A", 3)), false),
+            ] {
+                var pool = ChangesetPool()
+                let major = try pool.decode(changeset(nan), version: 1, tag: Age.equal.tags.major)
+                let linking = try pool.decode(changeset(link), version: 2, tag: Age.equal.tags.major)
+                let minor = try pool.decode(changeset(.createObject(third)), version: 1, tag: Age.equal.tags.minor)
+                try pool.merge(local: [major, linking], incoming: [minor], strategy: strategy)
+                #expect(pool.isDirty(major) == isDirty, "\(link)")
+                #expect(!pool.isDirty(minor) && !pool.isDirty(linking))
+            }
+        }
+    }
+
+    @Test func outerNaNThatDiscardsTheInnerInstructionStaysClean() throws {
+        for strategy in strategies {
+            var meeting = try Meeting([.update(.at("f"), .double(.nan))], [.update(.at("f", "x"), .int(1))])
+            try meeting.merge(strategy)
+            #expect(!meeting.pool.isDirty(meeting.major))
+            #expect(meeting.pool.isDirty(meeting.minor) && meeting.pool.isEmpty(meeting.minor))
+        }
+    }
+
+    @Test func decimalNaNIsNoNaNHere() throws {
+        let nan = Payload.decimal(Decimal128(low: 0, high: 0x7C << 56))
+        try expectNothing([.update(.at("f"), nan)], [.createObject()])
+    }
+}
+
+extension ChangesetPool {
+    /// Merges changesets in runs of the incoming ones, as an integration does, and leaves all in the pool.
+    mutating func mergeRuns(
+        _ local: [[UInt8]], _ incoming: [[UInt8]], runs: [Range<Int>], strategy: MergeStrategy = .indexed
+    ) throws {
+        var (ours, theirs): ([Int], [Int]) = ([], [])
+        for (index, bytes) in local.enumerated() {
+            let tag = OriginTag(timestamp: UInt64(index % 3), ident: 2)
+            ours.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
+        }
+        for (index, bytes) in incoming.enumerated() {
+            let tag = OriginTag(timestamp: UInt64(index % 2), ident: index % 4 == 3 ? 2 : 3)
+            theirs.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
+        }
+        for run in runs { try merge(local: ours, incoming: Array(theirs[run]), strategy: strategy) }
+    }
+
+    var bytesOfAll: [[UInt8]] { (0..<count).map { encoded($0) } }
+}
