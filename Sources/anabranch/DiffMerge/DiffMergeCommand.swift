@@ -1,0 +1,127 @@
+import AnabranchCore
+import ArgumentParser
+import Foundation
+
+struct DiffMergeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff-merge",
+        abstract: "Compare the indexed merge with the merge of every pair on random changesets.",
+        discussion: """
+            Case number i of a run has the seed S + i and is repeated by it alone. Bytes, dirty flags and whether there is an
+            error must be the same. The first difference ends the run with exit status 1, after it was shrunk; it is printed
+            as a line that `anabranch merge` reads, with the command that repeats it.
+
+            EXAMPLES
+              anabranch diff-merge --cases 200000 --seed 1
+              anabranch diff-merge --cases 1 --seed 4711
+            """)
+
+    @Option(help: "How many cases.")
+    var cases = 10_000
+
+    @Option(help: "The seed of the first case.")
+    var seed: UInt64 = 1
+
+    @Option(help: ArgumentHelp("The most operations on a side, from 1 to 400.", valueName: "operations"))
+    var maxSize = 400
+
+    @Option(help: "How many cases are merged at a time; times are truest with 1.")
+    var jobs = ProcessInfo.processInfo.activeProcessorCount
+
+    func validate() throws {
+        guard cases > 0 else { throw ValidationError("--cases must be 1 or more.") }
+        guard (1...400).contains(maxSize) else { throw ValidationError("--max-size must be from 1 to 400.") }
+        guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
+    }
+
+    func run() async throws {
+        let clock = ContinuousClock()
+        let start = clock.now
+        let tally = try await tally { done in
+            let seconds = (clock.now - start) / .seconds(1)
+            let text = String(
+                format: "%ld of %ld cases, %.1f million cells, %.0f s\n", done.cases, cases,
+                Double(done.cells) / 1e6, seconds)
+            FileHandle.standardError.write(Data(text.utf8))
+        }
+        print(tally.report(after: clock.now - start))
+        guard let difference = tally.differences.first else { return }
+        try describe(difference)
+        throw ExitCode.failure
+    }
+
+    // MARK: Running
+
+    private static let casesPerTask = 200
+
+    /// Runs the cases until they are done or one differs; calls `progress` every few seconds.
+    private func tally(progress: (DiffMergeTally) -> Void) async throws -> DiffMergeTally {
+        try await withThrowingTaskGroup(of: DiffMergeTally.self) { group in
+            var total = DiffMergeTally()
+            var started = 0
+            var lastProgress = ContinuousClock.now
+            func startTask() {
+                guard started < cases, total.differences.isEmpty else { return }
+                let seeds = (started..<min(started + Self.casesPerTask, cases)).map { seed &+ UInt64($0) }
+                started += seeds.count
+                group.addTask { [maxSize] in try Self.tally(of: seeds, maxSize: maxSize) }
+            }
+            for _ in 0..<jobs { startTask() }
+            while let done = try await group.next() {
+                total.add(done)
+                startTask()
+                if ContinuousClock.now - lastProgress > .seconds(5) {
+                    lastProgress = .now
+                    progress(total)
+                }
+            }
+            return total
+        }
+    }
+
+    private static func tally(of seeds: [UInt64], maxSize: Int) throws -> DiffMergeTally {
+        var tally = DiffMergeTally()
+        for seed in seeds {
+            let merge = RandomMerge(seed: seed, sizeMax: maxSize)
+            try tally.add(merge, CaseCheck(merge))
+        }
+        return tally
+    }
+
+    // MARK: A difference
+
+    private func describe(_ seed: UInt64) throws {
+        let merge = RandomMerge(seed: seed, sizeMax: maxSize)
+        let smallest = merge.shrunk { (try? CaseCheck($0).isEqual) == false }
+        let limit = maxSize == 400 ? "" : " --max-size \(maxSize)"
+        print(
+            """
+            DIFFERENCE in the case with seed \(seed), \(merge.local.count) × \(merge.incoming.count) operations
+            repeat: anabranch diff-merge --cases 1 --seed \(seed)\(limit)
+            shrunk to \(smallest.local.count) × \(smallest.incoming.count) operations:
+            \(smallest.line)
+            """)
+        let outcome = try CaseCheck(smallest).outcome
+        print("every pair: \(outcome.everyPair)\nindexed:    \(outcome.indexed)")
+    }
+}
+
+extension CaseCheck.Outcome: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .failed: "error"
+        case .merged(let changesets):
+            changesets.map { ($0.isDirty ? "dirty " : "clean ") + Hex.encode($0.bytes) }.joined(separator: ", ")
+        }
+    }
+}
+
+extension RandomMerge {
+    /// The case as a line of the form that `MergeCase` reads.
+    var line: String {
+        let line = MergeCaseLine.text(
+            name: "seed-\(seed)", local: WrittenSide(local, on: shape).changesets,
+            incoming: WrittenSide(incoming, on: shape).changesets)
+        return String(decoding: line.dropLast(), as: UTF8.self)
+    }
+}

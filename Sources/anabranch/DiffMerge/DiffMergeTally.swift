@@ -1,0 +1,94 @@
+import Foundation
+
+/// What a number of cases have shown.
+struct DiffMergeTally {
+    /// Cases by the size of their larger side.
+    struct SizeClass {
+        let operationsMax: Int
+        var cases = 0
+        var cells = 0
+        var time: (indexed: Duration, everyPair: Duration) = (.zero, .zero)
+    }
+
+    struct SlowCase {
+        var seed: UInt64
+        var slowdown: Double
+    }
+
+    private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }
+    /// Merges that both ways refuse.
+    private(set) var errors = 0
+    private(set) var slowCases: [SlowCase] = []
+    /// The seeds of the cases in which both ways differ.
+    private(set) var differences: [UInt64] = []
+
+    var cases: Int { classes.reduce(0) { $0 + $1.cases } }
+    var cells: Int { classes.reduce(0) { $0 + $1.cells } }
+
+    mutating func add(_ merge: RandomMerge, _ check: CaseCheck) throws {
+        let operations = max(merge.local.count, merge.incoming.count)
+        let number = classes.firstIndex { operations <= $0.operationsMax } ?? classes.count - 1
+        classes[number].cases += 1
+        classes[number].cells += merge.cells
+        classes[number].time.indexed += check.time.indexed
+        classes[number].time.everyPair += check.time.everyPair
+        if !check.isEqual { differences.append(merge.seed) }
+        if check.outcome.everyPair == .failed { errors += 1 }
+        if let slowdown = try check.slowdown(of: merge) {
+            slowCases.append(SlowCase(seed: merge.seed, slowdown: slowdown))
+        }
+    }
+
+    mutating func add(_ other: DiffMergeTally) {
+        for number in classes.indices {
+            classes[number].cases += other.classes[number].cases
+            classes[number].cells += other.classes[number].cells
+            classes[number].time.indexed += other.classes[number].time.indexed
+            classes[number].time.everyPair += other.classes[number].time.everyPair
+        }
+        errors += other.errors
+        slowCases += other.slowCases
+        differences += other.differences
+    }
+
+    // MARK: Report
+
+    /// The table by size classes, the slow cases and the totals.
+    func report(after elapsed: Duration) -> String {
+        var lines = ["operations a side      cases          cells   every pair ms      indexed ms   ratio"]
+        var operationsMin = 1
+        for size in classes {
+            if size.cases > 0 { lines.append(line(size, from: operationsMin)) }
+            operationsMin = size.operationsMax + 1
+        }
+        let beyond = classes.filter { $0.operationsMax > 100 }.reduce(0) { $0 + $1.cases }
+        lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; errors in both ways: \(errors)")
+        if let slowest = slowCases.max(by: { $0.slowdown < $1.slowdown }) {
+            lines.append(
+                "more than twice the time of every pair: \(slowCases.count) cases, at most "
+                    + String(format: "%.1f times (seed %llu)", slowest.slowdown, slowest.seed))
+        } else {
+            lines.append("more than twice the time of every pair: none")
+        }
+        let seconds = max(elapsed / .seconds(1), 1e-9)
+        lines.append(
+            "\(cases) cases, \(cells) cells, \(differences.count) differences, "
+                + String(
+                    format: "%.1f s, %.0f cases/s, %.1f million cells/s", seconds, Double(cases) / seconds,
+                    Double(cells) / seconds / 1e6))
+        return lines.joined(separator: "\n")
+    }
+
+    private func line(_ size: SizeClass, from operationsMin: Int) -> String {
+        let range = "\(operationsMin)–\(size.operationsMax)"
+        let (indexed, everyPair) = (size.time.indexed / .milliseconds(1), size.time.everyPair / .milliseconds(1))
+        return range + String(repeating: " ", count: max(0, 17 - range.count))
+            + String(
+                format: "%11ld%15ld%16.1f%16.1f%8.2f", size.cases, size.cells, everyPair, indexed,
+                indexed / max(everyPair, 1e-6))
+    }
+
+    private func percent(_ part: Int, of whole: Int) -> String {
+        String(format: "%.1f %%", 100 * Double(part) / Double(max(whole, 1)))
+    }
+}

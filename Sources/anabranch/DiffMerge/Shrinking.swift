@@ -1,0 +1,45 @@
+extension RandomMerge {
+    /// A part of this merge on which both ways still differ and from which no single step, and none of the shape's
+    /// liberties, can be taken away.
+    func shrunk(while differs: (RandomMerge) -> Bool) -> RandomMerge {
+        var smallest = self
+        var previousCount = Int.max
+        while smallest.local.count + smallest.incoming.count < previousCount {
+            previousCount = smallest.local.count + smallest.incoming.count
+            smallest.takeAway(from: \.local, while: differs)
+            smallest.takeAway(from: \.incoming, while: differs)
+        }
+        smallest.simplifyShape(while: differs)
+        return smallest
+    }
+
+    /// Takes away runs of steps: half of the side, then ever shorter ones.
+    private mutating func takeAway(
+        from side: WritableKeyPath<RandomMerge, [Step]>, while differs: (RandomMerge) -> Bool
+    ) {
+        var length = max(1, self[keyPath: side].count / 2)
+        while true {
+            var start = 0
+            while start < self[keyPath: side].count {
+                var candidate = self
+                let end = min(start + length, candidate[keyPath: side].count)
+                candidate[keyPath: side].removeSubrange(start..<end)
+                if differs(candidate) { self = candidate } else { start = end }
+            }
+            if length == 1 { return }
+            length /= 2
+        }
+    }
+
+    private mutating func simplifyShape(while differs: (RandomMerge) -> Bool) {
+        let simplifications: [(inout Shape) -> Void] = [
+            { $0.hasNaN = false }, { $0.hasAllTypes = false }, { $0.damagedOneIn = nil }, { $0.containersOneIn = nil },
+            { $0.lists = 1 }, { $0.objects = 1 }, { $0.listSize = min($0.listSize, 3) }, { $0.listSize = 0 },
+        ]
+        for simplify in simplifications {
+            var candidate = self
+            simplify(&candidate.shape)
+            if differs(candidate) { self = candidate }
+        }
+    }
+}
