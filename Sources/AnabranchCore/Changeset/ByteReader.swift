@@ -80,8 +80,8 @@ struct ByteReader {
     @inline(__always) mutating func u32() throws(ChangesetError) -> UInt32 { UInt32(try unsigned(bits: 32)) }
     @inline(__always) mutating func u64() throws(ChangesetError) -> UInt64 { try unsigned(bits: 64) }
 
-    /// Reads an opcode as the reference does, which takes the sign bit for a number below 2^64: whether it is one that
-    /// can be told only of the result.
+    /// An opcode. As in the reference, a sign bit makes it another 64-bit number: what is no instruction even so is called
+    /// an unknown one (R13) rather than a negative number (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
         let start = offset

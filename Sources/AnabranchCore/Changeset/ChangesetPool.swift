@@ -24,6 +24,10 @@ public struct ChangesetPool: Sendable {
         /// Instructions to stand directly before one of the changeset, in this order.
         var prepended: [Int: [Int]] = [:]
         var strings: [NameID] = []
+        /// The names of the changeset's string table, added ones included.
+        var known: Set<NameID>
+
+        init(to strings: ArraySlice<NameID>) { known = Set(strings) }
     }
 
     var bytes: [UInt8] = []

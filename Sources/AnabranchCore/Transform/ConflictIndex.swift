@@ -170,8 +170,7 @@ extension ChangesetPool {
     /// Merges a row, held by the caller, with one live column.
     @inline(__always)
     mutating func mergeCell(_ major: inout Instruction, _ column: Int) throws(TransformError) {
-        pairsLeft &-= 1
-        if pairsLeft < 0 { throw TransformError(.tooManyPairs, "too many instructions conflict") }
+        try countPairs()
         let majorBefore = major
         let minorBefore = instructions[column]
         var minor = minorBefore

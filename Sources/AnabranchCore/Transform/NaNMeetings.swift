@@ -26,7 +26,9 @@ struct NaNMeetings {
             }
         }
         guard !carriers.isEmpty else { return nil }
-        for object in carriers { affected.insert(shortenedRoot(of: object)) }
+        // From here on each object is one step from its root, however long a chain the links make.
+        for object in parents.indices { parents[object] = shortenedRoot(of: ObjectNumber(UInt32(object))) }
+        affected = Set(carriers.map { parents[Int($0.rawValue)] })
     }
 
     private mutating func shortenedRoot(of object: ObjectNumber) -> Int {
@@ -38,11 +40,7 @@ struct NaNMeetings {
         return member
     }
 
-    private func root(of object: ObjectNumber) -> Int {
-        var member = Int(object.rawValue)
-        while parents[member] != member { member = parents[member] }
-        return member
-    }
+    private func root(of object: ObjectNumber) -> Int { parents[Int(object.rawValue)] }
 
     /// Whether the object is in a group with such a payload.
     func affects(_ instruction: Instruction) -> Bool {

@@ -51,10 +51,10 @@ extension ChangesetPool {
         try mergeSet(setRows, setColumns)
         guard !innerRows.isEmpty, !innerColumns.isEmpty else { return }
         if elementsStay(innerRows, innerColumns, depth) {
-            try mergeElements(innerRows, innerColumns, depth: depth)
-        } else {
-            try mergePairs(innerRows[...], innerColumns[...])
+            return try mergeElements(innerRows, innerColumns, depth: depth)
         }
+        if let list = ListUnit(innerRows, innerColumns, depth: depth, of: self), list.merge(in: &self) { return }
+        try mergePairs(innerRows[...], innerColumns[...])
     }
 
     /// Whether all instructions go on by name, or all by the index of an element that nothing shifts.

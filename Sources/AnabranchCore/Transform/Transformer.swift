@@ -71,6 +71,13 @@ extension ChangesetPool {
         return result
     }
 
+    /// Counts pairs against the number that may be visited; also those passed over, where they are not filtered out.
+    @inline(__always)
+    mutating func countPairs(_ count: Int = 1) throws(TransformError) {
+        pairsLeft &-= count
+        if pairsLeft < 0 { throw TransformError(.tooManyPairs, "too many instructions conflict") }
+    }
+
     /// Discards an instruction, or stores what a rule has made of it.
     @inline(__always)
     mutating func store(_ instruction: Instruction, at index: Int) {
@@ -100,7 +107,10 @@ struct Grid {
         while position < columns.count, !major.isDiscarded {
             let column = columns[position]
             position += 1
-            if pool.instructions[column].isDiscarded { continue }
+            if pool.instructions[column].isDiscarded {
+                try pool.countPairs()
+                continue
+            }
             try position += mergeErasedTarget(&major, column, row: row, position: position, of: &pool)
             if !major.isDiscarded, !pool.instructions[column].isDiscarded { try pool.mergeCell(&major, column) }
             if let nan { nan.markDirty(major, pool.instructions[column], of: &pool) }
@@ -116,6 +126,7 @@ struct Grid {
     ) throws(TransformError) -> Int {
         var minor = pool.instructions[column]
         if major.addsLink(toErased: minor) {
+            try pool.countPairs(columns.count - position)
             columns.insert(pool.prependEraseColumn(of: major, before: column), at: position - 1)
             major.discard()
             return 1
@@ -145,9 +156,8 @@ extension ChangesetPool {
         let owner = Int(instructions[index].owner)
         var erase = Instruction(kind: .eraseColumn, owner: UInt32(owner), className: column.className)
         erase.field = column.field
-        let known = stringTable(of: owner)
-        var added = additions[owner] ?? Additions()
-        for name in [column.className, column.field] where !known.contains(name) && !added.strings.contains(name) {
+        var added = additions.removeValue(forKey: owner) ?? Additions(to: strings[headers[owner].strings])
+        for name in [column.className, column.field] where added.known.insert(name).inserted {
             added.strings.append(name)
         }
         added.prepended[index, default: []].append(instructions.count)

@@ -22,6 +22,13 @@ import Testing
         }
     }
 
+    @Test func refusalQuotesNotMoreThanTheStartOfALongName() throws {
+        let name = String(repeating: "x", count: 1_000_000)
+        var meeting = try Meeting([.addTable(name)], [.addTable(name, nullable: true)])
+        let error = #expect(throws: TransformError.self) { try meeting.merge() }
+        #expect(error.map { $0.reason.utf8.count < 200 } == true)
+    }
+
     @Test func eraseTableVersusAddTable() throws {
         for age in [Age.majorOlder, .minorOlder, .equal] {
             try expectMergeBothWays(

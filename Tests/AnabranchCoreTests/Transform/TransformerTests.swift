@@ -86,6 +86,22 @@ import Testing
         }
     }
 
+    @Test func mergeThatWouldVisitTooManyPairsIsRefused() throws {
+        let columns = (0..<10).map { Step.eraseColumn("A", "f\($0)") }
+        let steps = (0..<10).map { Step.update(.at("g"), .int($0)) }
+        for (pairs, isRefused) in [(99, true), (100, false)] {
+            var meeting = try Meeting(columns, steps)
+            meeting.pool.pairsLeft = pairs
+            var code: TransformError.Code?
+            do throws(TransformError) {
+                try meeting.pool.merge(local: [meeting.major], incoming: [meeting.minor])
+            } catch {
+                code = error.code
+            }
+            #expect(code == (isRefused ? .tooManyPairs : nil))
+        }
+    }
+
     // MARK: Prepending (R8)
 
     private let twoLinks: [Step] = [
@@ -224,6 +240,20 @@ import Testing
                 try pool.merge(local: [major, linking], incoming: [minor], strategy: strategy)
                 #expect(pool.isDirty(major) == isDirty, "\(link)")
                 #expect(!pool.isDirty(minor) && !pool.isDirty(linking))
+            }
+        }
+    }
+
+    @Test func longChainsOfLinksAreOneGroupToo() throws {
+        let chain = (1...3000).map {
+            Step.update(Place(object: ObjectName(key: .int($0)), field: "next"), .link("A", $0 + 1))
+        }
+        for strategy in strategies {
+            for last in [3001, 3002] as [Int64] {
+                var meeting = try Meeting(
+                    [.update(.at("f"), .double(.nan))] + chain, [.createObject(ObjectName(key: .int(last)))])
+                try meeting.merge(strategy)
+                #expect(meeting.pool.isDirty(meeting.major) == (last == 3001))
             }
         }
     }

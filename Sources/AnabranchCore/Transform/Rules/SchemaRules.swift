@@ -65,9 +65,14 @@ extension ChangesetPool {
     }
 
     private func incompatible(_ instruction: Instruction, _ what: String) -> TransformError {
-        let name = String(decoding: bytes(of: instruction.className), as: UTF8.self)
-        let field = String(decoding: bytes(of: instruction.field), as: UTF8.self)
-        let place = instruction.kind == .addColumn ? "\(name).\(field)" : name
+        let name = quotation(of: instruction.className)
+        let place = instruction.kind == .addColumn ? "\(name).\(quotation(of: instruction.field))" : name
         return TransformError(.incompatibleSchema, "\(instruction.kind): \(place) \(what)")
+    }
+
+    /// A peer's name in words of ours: not all of it, since it can be megabytes.
+    private func quotation(of name: NameID) -> String {
+        let bytes = bytes(of: name)
+        return String(decoding: bytes.prefix(64), as: UTF8.self) + (bytes.count > 64 ? "…" : "")
     }
 }
