@@ -25,7 +25,7 @@ public struct DownloadScan: DownloadSource {
                     serverVersion: max(end, cursor.serverVersion),
                     clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
                 latestVersion: head.version, latestVersionSalt: head.versionSalt, uploadCursor: reader.uploadCursor,
-                downloadableBytes: head.cumulativeSize - sizeAtEnd,
+                downloadableBytes: head.cumulativeSize - min(sizeAtEnd, head.cumulativeSize),
                 entries: DownloadScan.interleave(found, with: own, startingAt: cursor.clientVersion))
         }
     }

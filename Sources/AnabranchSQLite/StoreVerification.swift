@@ -72,13 +72,17 @@ public struct StoreVerification {
         }
     }
 
-    /// What SQLite itself finds wrong with the database.
+    /// What SQLite itself finds wrong with the database, and records of files that are gone.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         try translatingErrors {
             try pool.read { db in
-                try String.fetchAll(db, sql: "PRAGMA integrity_check")
-                    .filter { $0 != "ok" }
+                let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
                     .map { StoreDamage(kind: .database, place: "database", finding: $0) }
+                // Each file has at least the rows of its reserved client files.
+                let orphans = try Int64.fetchAll(
+                    db, sql: "SELECT DISTINCT file FROM client_file WHERE file NOT IN (SELECT id FROM synced_file)"
+                ).map { StoreDamage(kind: .continuity, place: "file \($0)", finding: "its record is missing") }
+                return structure + orphans
             }
         }
     }
@@ -87,9 +91,17 @@ public struct StoreVerification {
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
             let ids = try pool.read { db in try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path") }
-            for id in ids {
-                report(try pool.read { db in try FileVerification(SQLiteFile(id: FileID(id), db: db)).run() })
-            }
+            for id in ids { report(try check(FileID(id))) }
+        }
+    }
+
+    private func check(_ id: FileID) throws -> VerifiedFile {
+        do {
+            return try pool.read { db in try FileVerification(SQLiteFile(id: id, db: db)).run() }
+        } catch let error as HistoryError {
+            var unreadable = VerifiedFile(path: VirtualPath("file \(id.number)"))
+            unreadable.damages = [StoreDamage(kind: .value, place: "record of the file", finding: error.reason)]
+            return unreadable
         }
     }
 }

@@ -1,7 +1,6 @@
 import AnabranchCore
 import AnabranchSQLite
 import Foundation
-import GRDB
 import Testing
 
 @testable import AnabranchHistory
@@ -220,6 +219,8 @@ import Testing
             ("DELETE FROM touch WHERE version = 5", .touchIndex, "log entry 5"),
             ("UPDATE touch SET origin = 7 WHERE version = 5", .touchIndex, "log entry 5"),
             ("INSERT INTO touch VALUES (1, 1, 1, 1)", .touchIndex, "touch index"),
+            ("DELETE FROM synced_file", .continuity, "file 1"),
+            ("UPDATE synced_file SET version = 'x'", .value, "record of the file"),
             ("UPDATE synced_file SET version = version - 1", .continuity, "log"),
             ("UPDATE synced_file SET chain = x'00'", .checksum, "log"),
             ("UPDATE synced_file SET version_salt = 1", .value, "log"),
