@@ -153,7 +153,11 @@ struct Application {
         let position = Int(instruction.className.rawValue &* 31 &+ instruction.field.rawValue) & (places.count - 1)
         let entry = places[position]
         if entry.className == instruction.className, entry.field == instruction.field { return entry.place }
-        let place = try editor.place(of: Array(pool.bytes(of: instruction.field)), in: object)
+        guard let place = try editor.place(of: Array(pool.bytes(of: instruction.field)), in: object) else {
+            let isSetEdit = instruction.kind == .setInsert || instruction.kind == .setErase
+            throw isSetEdit && instruction.pathCount == 0
+                ? .abort("the primary key is not a set") : .bad("the primary key cannot be changed")
+        }
         places[position] = PlaceEntry(className: instruction.className, field: instruction.field, place: place)
         return place
     }

@@ -62,12 +62,12 @@ struct GraphEditor {
         return try graph.contains(object)
     }
 
-    /// The place of a field that a path instruction names.
-    func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place {
+    /// The place of a field that a path instruction names; nil for the primary key.
+    func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
         guard try exists(object) else { throw .bad("no such object") }
         if let place = schema[object.classNumber].place(of: field) { return place }
-        let isKey = schema[object.classNumber].isKey(field)
-        throw .bad(isKey ? "the primary key cannot be changed" : "no such field")
+        guard schema[object.classNumber].isKey(field) else { throw .bad("no such field") }
+        return nil
     }
 
     /// What an object's fields hold; nil if it does not exist.
@@ -184,6 +184,8 @@ struct GraphEditor {
 public struct StateChanges: Sendable {
     /// Classes or columns were added or erased, or a class was linked to in a new way.
     public internal(set) var isSchemaChanged = false
+    /// A column, or a class, was erased: values that no row of an object tells of are gone.
+    var erasesValues = false
     /// Their objects are gone.
     public internal(set) var erasedClasses: [ClassNumber] = []
     /// Objects that were created, changed or erased, in this order and possibly several times.
@@ -201,6 +203,7 @@ public struct StateChanges: Sendable {
     /// Adds what a later change did.
     public mutating func append(_ later: StateChanges) {
         isSchemaChanged = isSchemaChanged || later.isSchemaChanged
+        erasesValues = erasesValues || later.erasesValues
         erasedClasses += later.erasedClasses
         objects += later.objects
     }

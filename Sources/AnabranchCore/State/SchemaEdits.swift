@@ -62,6 +62,7 @@ extension GraphEditor {
         graph.schema.erase(number)
         graph.objects[Int(number.rawValue) - 1].removeAll()
         changes.isSchemaChanged = true
+        changes.erasesValues = true
         changes.erasedClasses.append(number)
         return .applied
     }
@@ -116,6 +117,7 @@ extension GraphEditor {
         guard let slot = schema[number].place(of: name)?.slot else { throw .bad("no such field") }
         graph.schema[number].eraseColumn(at: slot)
         changes.isSchemaChanged = true
+        changes.erasesValues = true
         return .applied
     }
 }
