@@ -102,7 +102,7 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
-            "python3",
+            "python3", "-B",
             URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Models/server_bridge.py").path(),
         ]
         let input = Pipe(), output = Pipe()

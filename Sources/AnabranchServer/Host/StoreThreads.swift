@@ -94,7 +94,8 @@ private final class StoreThread: Sendable {
     }
 
     func shutDown() async throws {
-        try await pool.runIfActive {}  // behind everything that was submitted
+        // Behind everything that was submitted, and whether or not the task is cancelled.
+        await withCheckedContinuation { continuation in pool.submit { _ in continuation.resume() } }
         try await pool.shutdownGracefully()
     }
 }

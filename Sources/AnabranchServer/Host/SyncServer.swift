@@ -1,5 +1,6 @@
 import AnabranchHistory
 import Logging
+import Metrics
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
@@ -15,18 +16,20 @@ public final class SyncServer: Service {
     private let unixSeconds: @Sendable () -> UInt64
     private let logger: Logger
     private let onListening: @Sendable (SocketAddress) -> Void
-    private let metrics = WireMetrics()
+    private let metrics: WireMetrics
 
     /// - Parameters:
     ///   - store: where the synced files are. It stays open when the server has ended.
     ///   - authenticator: decides who may connect.
     ///   - unixSeconds: the clock, in seconds since 1970.
     ///   - onListening: told once where the server listens, as soon as it does.
+    ///   - metrics: what the server counts with.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator, logger: Logger,
-        unixSeconds: @escaping @Sendable () -> UInt64,
+        metrics: any MetricsFactory = MetricsSystem.factory, unixSeconds: @escaping @Sendable () -> UInt64,
         onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }
     ) {
+        self.metrics = WireMetrics(factory: metrics)
         self.settings = settings
         self.store = store
         self.authenticator = authenticator

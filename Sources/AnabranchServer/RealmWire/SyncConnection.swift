@@ -107,7 +107,7 @@ struct SyncConnection: ~Copyable {
         case .exposed(let version):
             machine.versionExposed(session, version)
         case .download(let header, let body):
-            metrics.downloadsSent.increment()
+            metrics.downloadsMade.increment()
             machine.downloadReady(session, header, body)
         case .failed(let error):
             fail(session, error)

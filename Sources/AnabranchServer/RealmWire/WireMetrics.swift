@@ -4,18 +4,36 @@ import Metrics
 
 /// The counters of the sync protocol; labels begin with `anabranch_`.
 struct WireMetrics: Sendable {
-    let sessionsOpened = Counter(label: "anabranch_sessions_opened_total")
-    let messagesReceived = Counter(label: "anabranch_messages_received_total")
-    let bytesReceived = Counter(label: "anabranch_received_bytes_total")
-    let messagesSent = Counter(label: "anabranch_messages_sent_total")
-    let bytesSent = Counter(label: "anabranch_sent_bytes_total")
-    let uploadsReceived = Counter(label: "anabranch_uploads_received_total")
-    let downloadsSent = Counter(label: "anabranch_downloads_sent_total")
-    let storeFailures = Counter(label: "anabranch_store_failures_total")
-    private let commits = Counter(label: "anabranch_commits_total")
-    private let versionsMade = Counter(label: "anabranch_versions_made_total")
-    private let entriesVisited = Counter(label: "anabranch_log_entries_visited_total")
-    private let commitDuration = Timer(label: "anabranch_commit_duration")
+    private let factory: any MetricsFactory
+    let sessionsOpened: Counter
+    let messagesReceived: Counter
+    let bytesReceived: Counter
+    let messagesSent: Counter
+    let bytesSent: Counter
+    let uploadsReceived: Counter
+    let downloadsMade: Counter
+    let storeFailures: Counter
+    private let commits: Counter
+    private let versionsMade: Counter
+    private let entriesVisited: Counter
+    private let commitDuration: Timer
+
+    /// - Parameter factory: what the process counts with.
+    init(factory: any MetricsFactory = MetricsSystem.factory) {
+        self.factory = factory
+        sessionsOpened = Counter(label: "anabranch_sessions_opened_total", factory: factory)
+        messagesReceived = Counter(label: "anabranch_messages_received_total", factory: factory)
+        bytesReceived = Counter(label: "anabranch_received_bytes_total", factory: factory)
+        messagesSent = Counter(label: "anabranch_messages_sent_total", factory: factory)
+        bytesSent = Counter(label: "anabranch_sent_bytes_total", factory: factory)
+        uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
+        downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
+        storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
+        commits = Counter(label: "anabranch_commits_total", factory: factory)
+        versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
+        entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
+        commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
+    }
 
     func committed(_ reports: [IntegrationReport], in duration: Duration) {
         commits.increment()
@@ -27,6 +45,8 @@ struct WireMetrics: Sendable {
     }
 
     func failed(_ code: ErrorCode) {
-        Counter(label: "anabranch_errors_total", dimensions: [("code", "\(code.rawValue)")]).increment()
+        Counter(
+            label: "anabranch_errors_total", dimensions: [("code", "\(code.rawValue)")], factory: factory
+        ).increment()
     }
 }

@@ -1,0 +1,49 @@
+import AnabranchProtocol
+
+/// Changesets for tests.
+enum Changesets {
+    /// What one client of the transcript `two-clients` uploaded, in order.
+    static func ofClient(_ ident: UInt64) throws -> [[UInt8]] {
+        var idents: [Int: UInt64] = [:]
+        var result: [UInt64: [UInt8]] = [:]
+        for line in try Transcript("two-clients").lines where line.kind == "binary" && line.isFromClient {
+            if line.message.kind == "ident" { idents[line.connection] = line.message.numbers[1] }
+            guard line.message.kind == "upload", idents[line.connection] == ident,
+                case .upload(let upload) = try MessageDecoder().decode(line.message.bytes)
+            else { continue }
+            for entry in upload.entries { result[entry.cursor.clientVersion] = Array(entry.changeset) }
+        }
+        return result.sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    /// Makes an embedded class, and carries this many bytes that no compression shrinks.
+    static func large(_ byteCount: Int, seed: UInt64) -> [UInt8] {
+        var random = SeededGenerator(seed: seed)
+        var result: [UInt8] = [0x3f, 0, 1, UInt8(ascii: "A")]
+        var index: UInt8 = 1, rest = byteCount
+        while rest > 0 {
+            let count = min(rest, 1 << 22)
+            result += [0x3f, index] + number(count)
+            for _ in 0..<(count + 7) / 8 {
+                let word = random.next()
+                for shift in stride(from: 0, to: 64, by: 8) {
+                    result.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+                }
+            }
+            result.removeLast((count + 7) / 8 * 8 - count)
+            (index, rest) = (index + 1, rest - count)
+        }
+        return result + [0, 0, 1]
+    }
+
+    /// A number as changesets write it: seven bits a byte, six in the last one.
+    private static func number(_ value: Int) -> [UInt8] {
+        var rest = value
+        var bytes: [UInt8] = []
+        while rest >> 6 != 0 {
+            bytes.append(0x80 | UInt8(rest & 0x7f))
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+}

@@ -1,0 +1,194 @@
+import AnabranchCore
+import Testing
+
+/// One client file and its client: speaks the protocol over a WebSocket, keeps what a real client keeps on its disk, and
+/// checks everything that a real client checks (`Spec/Protocol.md`, section 5.2).
+final class SyncClient {
+    /// A local change.
+    struct Change: Equatable {
+        let cursor: UploadCursor
+        let timestamp: UInt64
+        let changeset: [UInt8]
+    }
+
+    let partition: String
+    /// What it says it can speak.
+    var offer = WebSocketClient.offer
+    private let port: () -> Int
+    private var socket: WebSocketClient?
+    private var session: UInt64 = 0
+    private var lastRequest: UInt64 = 0
+
+    // On disk.
+    private(set) var ident: UInt64 = 0
+    private var salt: UInt64 = 0
+    private(set) var download = DownloadCursor()
+    private var latest: (version: UInt64, salt: UInt64) = (0, 0)
+    private(set) var acknowledged = UploadCursor()
+    private(set) var version: UInt64 = 1
+    private(set) var changes: [Change] = []
+    private(set) var received: [ReceivedDownload.Entry] = []
+
+    /// - Parameter port: where the server is; asked anew for each connection.
+    init(partition: String, port: @escaping () -> Int) {
+        self.partition = partition
+        self.port = port
+    }
+
+    var isConnected: Bool { socket != nil }
+
+    /// A local transaction, on or off line.
+    func change(_ changeset: [UInt8], at timestamp: UInt64) {
+        version += 1
+        let base = download.serverVersion
+        changes.append(
+            Change(
+                cursor: UploadCursor(clientVersion: version, serverVersion: base), timestamp: timestamp,
+                changeset: changeset))
+    }
+
+    // MARK: Sessions
+
+    func connect() async throws {
+        socket = try await WebSocketClient.open(port: port(), offer: offer)
+    }
+
+    /// BIND, and IDENT of the server if the file is new.
+    func bind() async throws {
+        session += 1
+        let socket = try #require(socket)
+        try await socket.send("bind \(session) \(partition.utf8.count) 0 \(ident == 0 ? 1 : 0) 0\n\(partition)")
+        guard ident == 0 else { return }
+        let answer = try await next("ident")
+        (ident, salt) = (answer[1], answer[2])
+    }
+
+    func identify() async throws { try await require().send(identMessage(session: session)) }
+
+    /// IDENT, as it stands on the disk.
+    func identMessage(session: UInt64) -> String {
+        "ident \(session) \(ident) \(salt) \(download.serverVersion) \(download.clientVersion) "
+            + "\(latest.version) \(latest.salt)\n"
+    }
+
+    /// Uploads whatever was not acknowledged, without waiting for an answer.
+    func upload() async throws {
+        try await upload(after: changes.count { $0.cursor.clientVersion <= acknowledged.clientVersion })
+    }
+
+    /// Uploads the changes after the first `count`.
+    func upload(after count: Int) async throws {
+        var body: [UInt8] = []
+        for change in changes.dropFirst(count) {
+            let numbers = [
+                change.cursor.clientVersion, change.cursor.serverVersion, change.timestamp, 0,
+                UInt64(change.changeset.count),
+            ]
+            body += numbers.flatMap { Array("\($0) ".utf8) } + change.changeset
+        }
+        let base = version > 1 ? download.serverVersion : 0
+        let head =
+            "upload \(session) 0 \(body.count) 0 \(version > 1 ? version : 0) \(base) \(download.serverVersion)\n"
+        try await require().send(Array(head.utf8) + body)
+    }
+
+    /// MARK, and everything until it is answered.
+    func mark() async throws {
+        lastRequest += 1
+        try await require().send("mark \(session) \(lastRequest)\n")
+        while true {
+            let message = try await require().message()
+            if message.kind == "mark" {
+                #expect(message.numbers == [session, lastRequest])
+                return
+            }
+            try take(message)
+        }
+    }
+
+    /// Reads until the server has acknowledged every change.
+    func waitForAcknowledgement() async throws {
+        while let last = changes.last, acknowledged.clientVersion < last.cursor.clientVersion {
+            try take(try await require().message())
+        }
+    }
+
+    /// Reads one message.
+    func receive() async throws { try take(try await require().message()) }
+
+    /// Reads until the server closes the WebSocket, and returns the close code.
+    func receiveAll() async throws -> Int? {
+        while true {
+            let frame = try await require().receive()
+            if frame.opcode == 8 { return frame.closeCode }
+            try take(SyncMessage(frame.payload))
+        }
+    }
+
+    func unbind() async throws {
+        try await require().send("unbind \(session)\n")
+        while true {
+            let message = try await require().message()
+            if message.kind == "unbound" { return }
+            try take(message)
+        }
+    }
+
+    /// The connection is gone, as after a crash of either side.
+    func disconnect() async throws {
+        try await socket?.close()
+        socket = nil
+    }
+
+    /// A new session on a new connection for a known or a new file, up to the first DOWNLOAD.
+    func reconnect() async throws {
+        try await disconnect()
+        try await connect()
+        try await bind()
+        try await identify()
+        try await receive()
+    }
+
+    func require() throws -> WebSocketClient { try #require(socket) }
+
+    private func next(_ kind: String) async throws -> [UInt64] {
+        let message = try await require().message()
+        try #require(
+            message.kind == kind, "\(message) in place of \(kind): \(String(decoding: message.body, as: UTF8.self))")
+        return message.numbers
+    }
+
+    // MARK: Downloads
+
+    private func take(_ message: SyncMessage) throws {
+        let text = message.kind == "json_error" ? String(decoding: message.body, as: UTF8.self) : ""
+        let header = try #require(ReceivedDownload(message), "\(message) \(text)")
+        #expect(message.numbers[0] == session)
+        check(header)
+        received += header.entries
+        download = DownloadCursor(serverVersion: header.serverVersion, clientVersion: header.clientVersion)
+        latest = (header.latest, header.latestSalt)
+        acknowledged = UploadCursor(
+            clientVersion: header.uploadClientVersion, serverVersion: header.uploadServerVersion)
+        if !header.entries.isEmpty { version += 1 }
+    }
+
+    private func check(_ header: ReceivedDownload) {
+        #expect(header.latest >= latest.version)
+        #expect((header.latest == 0) == (header.latestSalt == 0))
+        #expect(header.uploadClientVersion >= acknowledged.clientVersion)
+        #expect(header.uploadClientVersion <= version)
+        #expect(header.serverVersion >= download.serverVersion && header.serverVersion <= header.latest)
+        #expect(header.clientVersion >= download.clientVersion)
+        #expect(header.clientVersion <= header.uploadClientVersion)
+        #expect(header.serverVersion >= header.uploadServerVersion)
+        #expect((header.downloadableBytes == 0) || header.serverVersion < header.latest)
+        var previous = download
+        for entry in header.entries {
+            #expect(entry.serverVersion > previous.serverVersion && entry.serverVersion <= header.serverVersion)
+            #expect(entry.clientVersion >= previous.clientVersion && entry.clientVersion <= header.clientVersion)
+            #expect(entry.origin > 0 && entry.origin != ident)
+            previous = DownloadCursor(serverVersion: entry.serverVersion, clientVersion: entry.clientVersion)
+        }
+    }
+}

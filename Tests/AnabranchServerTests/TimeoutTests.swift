@@ -1,0 +1,136 @@
+import AnabranchHistory
+import AnabranchProtocol
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import NIOWebSocket
+import Testing
+
+@testable import AnabranchServer
+
+/// Clocks that tests turn: the event loop's.
+@Suite struct TimeoutTests {
+    /// A WebSocket without a socket; nothing in these tests asks a file.
+    private struct Fixture {
+        let channel = EmbeddedChannel()
+        let stores: StoreThreads
+
+        init() throws {
+            let table = ConnectionTable()
+            let settings = ServerSettings.small
+            stores = StoreThreads(
+                count: 1,
+                hubs: {
+                    FileHubs(
+                        store: InMemoryStore(), limits: Limits(), sharedBodiesBytesMax: 0, metrics: WireMetrics(),
+                        logger: .quiet, unixSeconds: { 1 })
+                }, deliver: { _ in })
+            let head = HTTPRequestHead(
+                version: .http1_1, method: .GET, uri: "/realm-sync",
+                headers: [
+                    "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+                    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": WebSocketClient.offer,
+                ])
+            let handshake = try SyncHandshake(head)
+            let visitor = FrontDoor.Visitor(handshake: handshake, user: nil, refusal: nil)
+            let connection = SyncConnection(
+                table.newIdent(), negotiation: handshake.negotiation, app: "", user: nil, limits: settings.limits,
+                metrics: WireMetrics(), logger: .quiet)
+            let pulse = Pulse()
+            let handler = SyncHandler(
+                connection, visitor, pulse: pulse, settings: settings, table: table, stores: stores, logger: .quiet)
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            let pipeline = channel.pipeline.syncOperations
+            try pipeline.addHandler(pulse)
+            try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
+            try pipeline.addHandler(handler)
+        }
+
+        func receive(_ bytes: [UInt8]) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }
+
+        func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
+    }
+
+    private static let ping = WebSocketClient.frame(Array("ping 1 0\n".utf8))
+
+    @Test("a connection without a message for three minutes is dead")
+    func silence() async throws {
+        let fixture = try Fixture()
+        fixture.wait(seconds: 179)
+        try fixture.receive(Self.ping)
+        fixture.wait(seconds: 179)
+        #expect(fixture.channel.isActive)
+        fixture.wait(seconds: 1)
+        #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("WebSocket pings and text are no messages")
+    func pingsAreNoMessages() async throws {
+        let fixture = try Fixture()
+        fixture.wait(seconds: 170)
+        try fixture.receive(WebSocketClient.frame([], opcode: 9))
+        try fixture.receive(WebSocketClient.frame([], opcode: 1))
+        fixture.wait(seconds: 10)
+        #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("a long message under way is a sign of life as long as it gets on")
+    func longMessage() async throws {
+        let fixture = try Fixture()
+        let message = WebSocketClient.frame([UInt8](repeating: 0, count: 1 << 20))
+        try fixture.receive(Array(message.prefix(100_000)))
+        fixture.wait(seconds: 180)
+        #expect(fixture.channel.isActive)
+        try fixture.receive(Array(message[100_000..<200_000]))
+        fixture.wait(seconds: 180)
+        #expect(fixture.channel.isActive)
+        try fixture.receive(Array(message[200_000..<200_100]))
+        fixture.wait(seconds: 180)
+        #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("after a connection error the client has its time to leave")
+    func softClose() async throws {
+        let fixture = try Fixture()
+        try fixture.receive(WebSocketClient.frame(Array("nonsense\n".utf8)))
+        let frame = try #require(try fixture.channel.readOutbound(as: WebSocketFrame.self))
+        #expect(frame.extensionData.map { String(buffer: $0).hasPrefix("json_error 102 ") } == true)
+        fixture.wait(seconds: 599)
+        try fixture.receive(Self.ping)
+        #expect(try fixture.channel.readOutbound(as: WebSocketFrame.self) == nil)
+        fixture.wait(seconds: 1)
+        #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("nothing is asked of a connection whose socket takes nothing")
+    func unwritable() async throws {
+        let fixture = try Fixture()
+        fixture.channel.isWritable = false
+        try fixture.receive(Self.ping)
+        #expect(try fixture.channel.readOutbound(as: WebSocketFrame.self) == nil)
+        fixture.channel.isWritable = true
+        fixture.channel.pipeline.fireChannelWritabilityChanged()
+        let frame = try #require(try fixture.channel.readOutbound(as: WebSocketFrame.self))
+        #expect(frame.extensionData.map { String(buffer: $0) } == "pong 1\n")
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("a request that does not become complete in time is given up")
+    func handshake() throws {
+        let channel = EmbeddedChannel()
+        let door = FrontDoor(authenticator: OpenDoor(), patience: .seconds(20)) { _, _ in }
+        try FrontDoor.install(door, in: channel, frameBytesMax: 1 << 20)
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        for byte in "GET /realm-sync HTT".utf8 {
+            channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+            #expect(channel.isActive)
+            try channel.writeInbound(ByteBuffer(bytes: [byte]))
+        }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(!channel.isActive)
+    }
+}
