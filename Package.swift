@@ -6,6 +6,7 @@ let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 
 let package = Package(
     name: "anabranch",
+    platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "AnabranchCore", targets: ["AnabranchCore"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
@@ -54,7 +55,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),
-        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore"]),
+        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
         .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchProtocol"]),
         .testTarget(name: "AnabranchHistoryTests", dependencies: ["AnabranchHistory", "AnabranchSQLite"]),
         .testTarget(

@@ -14,6 +14,6 @@ struct Anabranch: AsyncParsableCommand {
             """,
         subcommands: [
             ServeCommand.self, VerifyCommand.self, ChangesetCommand.self, VectorsCommand.self, MergeCommand.self,
-            BenchCommand.self,
+            BenchCommand.self, CasesCommand.self, DiffMergeCommand.self,
         ])
 }

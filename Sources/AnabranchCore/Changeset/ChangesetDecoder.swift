@@ -60,7 +60,7 @@ extension ChangesetPool {
         var holdsNaN: Bool
         var holdsErasure: Bool
 
-        init(of pool: ChangesetPool) {
+        init(of pool: borrowing ChangesetPool) {
             bytes = pool.bytes.count
             names = pool.names.count
             objects = pool.objects.count

@@ -19,9 +19,12 @@ extension ChangesetPool {
         }
         if allSatisfy(rows, columns, setsPlace) { return try mergeValues(rows, columns) }
         try mergeBlocks(rows[...], columns[...], isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
-            try pool.mergeContents(Array(rows), Array(columns), depth: depth)
+            try pool.mergeContents(pool.live(rows), pool.live(columns), depth: depth)
         }
     }
+
+    /// Without what the blocks before have discarded.
+    private func live(_ indices: ArraySlice<Int>) -> [Int] { indices.filter { !instructions[$0].isDiscarded } }
 
     private func allSatisfy(_ rows: [Int], _ columns: [Int], _ predicate: (Instruction) -> Bool) -> Bool {
         rows.allSatisfy { predicate(instructions[$0]) } && columns.allSatisfy { predicate(instructions[$0]) }

@@ -16,14 +16,22 @@ extension ChangesetPool {
     /// What the live instructions of a changeset touch.
     public func touches(of changeset: Int) -> Touches {
         var collector = TouchCollector()
+        var className: (name: NameID, hash: TouchHash)?
         var latest = ObjectNumber.none
         for index in instructionIndices(of: changeset) {
             let instruction = instructions[index]
-            let className = TouchHash(bytes(of: instruction.className))
-            collector.add(instruction, className, of: self)
+            let hash: TouchHash
+            if let known = className, known.name == instruction.className {
+                hash = known.hash
+            } else {
+                hash = TouchHash(bytes(of: instruction.className))
+                className = (instruction.className, hash)
+                collector.sought.append(hash.value(.erasedClass))
+            }
+            collector.add(instruction, hash, of: self)
             guard instruction.object != .none, instruction.object != latest else { continue }
             latest = instruction.object
-            let object = TouchHash(objects.keys[Int(latest.rawValue)], className, of: self).value(.object)
+            let object = TouchHash(objects.keys[Int(latest.rawValue)], hash, of: self).value(.object)
             collector.posted.append(object)
             collector.sought.append(object)
         }
@@ -38,9 +46,9 @@ private struct TouchCollector {
     var sought: [UInt64] = []
     var seeksEverything = false
 
-    /// Adds all but the object: the pairs of `Spec/Transform.md`, section 7, that do not need one.
+    /// Adds all but the object and the erasure of the class: the pairs of `Spec/Transform.md`, section 7, that do not need
+    /// an object.
     mutating func add(_ instruction: Instruction, _ className: TouchHash, of pool: ChangesetPool) {
-        sought.append(className.value(.erasedClass))
         switch instruction.kind {
         case .eraseTable:
             posted.append(className.value(.erasedClass))
@@ -85,7 +93,7 @@ private struct TouchHash {
     }
 
     /// A class and a primary key.
-    init(_ key: ObjectKey, _ className: TouchHash, of pool: ChangesetPool) {
+    init(_ key: ObjectKey, _ className: TouchHash, of pool: borrowing ChangesetPool) {
         self = className
         mix(UInt64(UInt8(bitPattern: key.type.rawValue)))
         if key.type == .string {
