@@ -22,7 +22,8 @@ import Testing
                 count: 1,
                 hubs: {
                     FileHubs(
-                        store: InMemoryStore(), limits: Limits(), sharedBodiesBytesMax: 0, metrics: WireMetrics(),
+                        store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
+                        metrics: WireMetrics(),
                         logger: .quiet, unixSeconds: { 1 })
                 }, deliver: { _ in })
             let head = HTTPRequestHead(

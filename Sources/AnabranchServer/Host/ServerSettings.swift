@@ -25,6 +25,9 @@ public struct ServerSettings: Sendable {
     public var shutdownSecondsMax: Int64 = 10
     /// A connection is not read while its uploads that wait for integration occupy more than this, in bytes.
     public var waitingBytesMax = 4 << 20
+    /// What may wait for integration into one synced file, in bytes; a client that brings more loses its connection with
+    /// code 100 and tries again.
+    public var backlogBytesMax = 256 << 20
     /// What each store thread keeps of bodies of DOWNLOADs that several readers may want, in bytes.
     public var sharedBodiesBytesMax = 64 << 20
 

@@ -135,6 +135,7 @@ final class SyncHandler: ChannelDuplexHandler {
         waitingBytes -= delivery.doneBytes
         guard let context, phase != .closed else { return }
         for reply in delivery.replies { connection.take(reply) }
+        if connection.isSuperseded { return context.close(promise: nil) }
         submitCalls()
         speak(context)
         if isReadHeld, phase != .draining, waitingBytes <= settings.waitingBytesMax / 2 {
@@ -165,9 +166,6 @@ final class SyncHandler: ChannelDuplexHandler {
                 leave(context, saying: Self.frame(message), patience: patience, because: "connection error")
             case .close(let code):
                 leave(context, WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
-            case .drop:
-                context.close(promise: nil)
-                return
             }
         }
         submitCalls()

@@ -104,7 +104,8 @@ public final class SyncServer: Service {
 
     private func makeHubs() -> sending FileHubs {
         FileHubs(
-            store: store, limits: settings.limits, sharedBodiesBytesMax: settings.sharedBodiesBytesMax,
-            metrics: metrics, logger: logger, unixSeconds: unixSeconds)
+            store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
+            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, metrics: metrics, logger: logger,
+            unixSeconds: unixSeconds)
     }
 }

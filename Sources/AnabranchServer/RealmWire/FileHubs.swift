@@ -9,6 +9,7 @@ import Logging
 final class FileHubs {
     private let store: any HistoryStore
     private let limits: Limits
+    private let backlogBytesMax: Int
     private let unixSeconds: @Sendable () -> UInt64
     private let metrics: WireMetrics
     private let logger: Logger
@@ -19,11 +20,12 @@ final class FileHubs {
 
     /// - Parameter unixSeconds: the clock, for when a client file was last seen.
     init(
-        store: any HistoryStore, limits: Limits, sharedBodiesBytesMax: Int, metrics: WireMetrics, logger: Logger,
-        unixSeconds: @escaping @Sendable () -> UInt64
+        store: any HistoryStore, limits: Limits, backlogBytesMax: Int, sharedBodiesBytesMax: Int, metrics: WireMetrics,
+        logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
         self.limits = limits
+        self.backlogBytesMax = backlogBytesMax
         self.unixSeconds = unixSeconds
         self.metrics = metrics
         self.logger = logger
@@ -69,7 +71,7 @@ final class FileHubs {
     private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
         if let hub = hubs[call.path] { return hub }
         guard case .open = call.request else { return nil }
-        let hub = FileHub(try SyncedFile(path: call.path, store: store))
+        let hub = FileHub(try SyncedFile(path: call.path, store: store, backlogBytesMax: backlogBytesMax))
         hubs[call.path] = hub
         return hub
     }

@@ -13,8 +13,6 @@ struct SyncConnection: ~Copyable {
         case lastMessage(EncodedMessage)
         /// A close frame and the end.
         case close(code: UInt16)
-        /// The end, without a word.
-        case drop
     }
 
     private struct Session {
@@ -31,7 +29,8 @@ struct SyncConnection: ~Copyable {
     private var machine: ServerConnection
     private var sessions: [SessionHandle: Session] = [:]
     private var calls: [FileCall] = []
-    private var isSuperseded = false
+    /// Another connection has bound a client file of this one, which is therefore dead and has to end without a word.
+    private(set) var isSuperseded = false
 
     /// - Parameters:
     ///   - app: the app id of the URL; partitions of different apps are different files. Empty if the URL has none.
@@ -138,7 +137,6 @@ struct SyncConnection: ~Copyable {
 
     /// What to send next; nil while there is nothing.
     mutating func next() -> Outbound? {
-        if isSuperseded { return .drop }
         while let output = machine.next() {
             switch output {
             case .message(let message):

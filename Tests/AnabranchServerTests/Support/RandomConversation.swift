@@ -299,7 +299,7 @@ final class RandomConversation {
                 hear(number, SyncMessage(message))
             }
             connection.sent = []
-            if connection.isDropped {
+            if connection.wire.isSuperseded {
                 said.append((number, nil))
                 connections[number] = nil
                 sessions.removeAll { $0.connection == number }

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchHistory
 import Testing
 
 /// One client file and its client: speaks the protocol over a WebSocket, keeps what a real client keeps on its disk, and
@@ -14,6 +15,8 @@ final class SyncClient {
     let partition: String
     /// What it says it can speak.
     var offer = WebSocketClient.offer
+    /// Called after each message in either direction.
+    var onMessage: () async throws -> Void = {}
     private let port: () -> Int
     private var socket: WebSocketClient?
     private var session: UInt64 = 0
@@ -56,14 +59,13 @@ final class SyncClient {
     /// BIND, and IDENT of the server if the file is new.
     func bind() async throws {
         session += 1
-        let socket = try #require(socket)
-        try await socket.send("bind \(session) \(partition.utf8.count) 0 \(ident == 0 ? 1 : 0) 0\n\(partition)")
+        try await send("bind \(session) \(partition.utf8.count) 0 \(ident == 0 ? 1 : 0) 0\n\(partition)")
         guard ident == 0 else { return }
         let answer = try await next("ident")
         (ident, salt) = (answer[1], answer[2])
     }
 
-    func identify() async throws { try await require().send(identMessage(session: session)) }
+    func identify() async throws { try await send(identMessage(session: session)) }
 
     /// IDENT, as it stands on the disk.
     func identMessage(session: UInt64) -> String {
@@ -89,32 +91,30 @@ final class SyncClient {
         let base = version > 1 ? download.serverVersion : 0
         let head =
             "upload \(session) 0 \(body.count) 0 \(version > 1 ? version : 0) \(base) \(download.serverVersion)\n"
-        try await require().send(Array(head.utf8) + body)
+        try await send(Array(head.utf8) + body)
     }
 
     /// MARK, and everything until it is answered.
     func mark() async throws {
         lastRequest += 1
-        try await require().send("mark \(session) \(lastRequest)\n")
+        try await send("mark \(session) \(lastRequest)\n")
         while true {
-            let message = try await require().message()
-            if message.kind == "mark" {
-                #expect(message.numbers == [session, lastRequest])
-                return
-            }
-            try take(message)
+            let message = try await nextMessage()
+            guard message.kind == "mark" else { continue }
+            #expect(message.numbers == [session, lastRequest])
+            return
         }
     }
 
     /// Reads until the server has acknowledged every change.
     func waitForAcknowledgement() async throws {
         while let last = changes.last, acknowledged.clientVersion < last.cursor.clientVersion {
-            try take(try await require().message())
+            _ = try await nextMessage()
         }
     }
 
     /// Reads one message.
-    func receive() async throws { try take(try await require().message()) }
+    func receive() async throws { _ = try await nextMessage() }
 
     /// Reads until the server closes the WebSocket, and returns the close code.
     func receiveAll() async throws -> Int? {
@@ -126,12 +126,8 @@ final class SyncClient {
     }
 
     func unbind() async throws {
-        try await require().send("unbind \(session)\n")
-        while true {
-            let message = try await require().message()
-            if message.kind == "unbound" { return }
-            try take(message)
-        }
+        try await send("unbind \(session)\n")
+        while try await nextMessage().kind != "unbound" {}
     }
 
     /// The connection is gone, as after a crash of either side.
@@ -151,8 +147,22 @@ final class SyncClient {
 
     func require() throws -> WebSocketClient { try #require(socket) }
 
-    private func next(_ kind: String) async throws -> [UInt64] {
+    private func send(_ text: String) async throws { try await send(Array(text.utf8)) }
+
+    private func send(_ message: [UInt8]) async throws {
+        try await require().send(message)
+        try await onMessage()
+    }
+
+    private func nextMessage() async throws -> SyncMessage {
         let message = try await require().message()
+        if !["ident", "mark", "unbound"].contains(message.kind) { try take(message) }
+        try await onMessage()
+        return message
+    }
+
+    private func next(_ kind: String) async throws -> [UInt64] {
+        let message = try await nextMessage()
         try #require(
             message.kind == kind, "\(message) in place of \(kind): \(String(decoding: message.body, as: UTF8.self))")
         return message.numbers
@@ -190,5 +200,29 @@ final class SyncClient {
             #expect(entry.origin > 0 && entry.origin != ident)
             previous = DownloadCursor(serverVersion: entry.serverVersion, clientVersion: entry.clientVersion)
         }
+    }
+}
+
+extension SyncClient {
+    /// What `Spec/History.md`, section 13, says about a client that has received everything.
+    func checkInvariants(_ log: [LogEntry]) {
+        let own = log.filter { $0.origin == ident }
+        #expect(own.map(\.clientVersion) == changes.map(\.cursor.clientVersion))
+        #expect(own.map(\.timestamp) == changes.map(\.timestamp))
+        var clientVersion: UInt64 = 0
+        var expected: [ReceivedDownload.Entry] = []
+        for entry in log {
+            if entry.origin == ident {
+                clientVersion = entry.clientVersion
+            } else if !entry.changeset.isEmpty {
+                expected.append(
+                    ReceivedDownload.Entry(
+                        serverVersion: entry.version, clientVersion: clientVersion, timestamp: entry.timestamp,
+                        origin: entry.origin, originalSize: UInt64(entry.changeset.count), changeset: entry.changeset))
+            }
+        }
+        #expect(received == expected)
+        #expect(download.serverVersion == log.last?.version)
+        #expect(download.clientVersion == clientVersion)
     }
 }

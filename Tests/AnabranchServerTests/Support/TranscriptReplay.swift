@@ -277,9 +277,8 @@ final class TranscriptReplay {
         if let index = replayed.early.firstIndex(where: isWanted) { return replayed.early.remove(at: index) }
         while true {
             if let outbound = replayed.connection.wire.next() {
-                guard !replayed.connection.note(outbound), let bytes = replayed.connection.sent.popLast() else {
-                    return nil
-                }
+                replayed.connection.note(outbound)
+                guard let bytes = replayed.connection.sent.popLast() else { return nil }
                 let message = SyncMessage(bytes)
                 if isWanted(message) { return message }
                 replayed.early.append(message)

@@ -16,7 +16,8 @@ final class WireRig {
 
     private static func hubs(over store: any HistoryStore, _ limits: Limits) -> FileHubs {
         FileHubs(
-            store: store, limits: limits, sharedBodiesBytesMax: 1 << 20, metrics: WireMetrics(), logger: .quiet,
+            store: store, limits: limits, backlogBytesMax: 1 << 20, sharedBodiesBytesMax: 1 << 20,
+            metrics: WireMetrics(), logger: .quiet,
             unixSeconds: { 1 })
     }
 
@@ -69,11 +70,14 @@ final class WireRig {
                 let calls = connection.wire.takeCalls()
                 isBusy = isBusy || !calls.isEmpty
                 submit(calls)
+                guard !connection.wire.isSuperseded else {
+                    disconnect(connection)
+                    continue
+                }
                 while let outbound = connection.wire.next() {
                     isBusy = true
-                    if connection.note(outbound) { break }
+                    connection.note(outbound)
                 }
-                if connection.isDropped { disconnect(connection) }
             }
         }
     }
@@ -86,15 +90,13 @@ final class RigConnection {
     var sent: [[UInt8]] = []
     /// A connection-level error was the last message.
     private(set) var isOver = false
-    private(set) var isDropped = false
 
     init(_ wire: consuming SyncConnection, _ ident: ConnectionIdent) {
         self.wire = wire
         self.ident = ident
     }
 
-    /// - Returns: whether nothing can follow.
-    func note(_ outbound: SyncConnection.Outbound) -> Bool {
+    func note(_ outbound: SyncConnection.Outbound) {
         switch outbound {
         case .message(let message):
             sent.append(message.bytes)
@@ -103,10 +105,7 @@ final class RigConnection {
             isOver = true
         case .close:
             isOver = true
-        case .drop:
-            isDropped = true
         }
-        return isDropped
     }
 }
 

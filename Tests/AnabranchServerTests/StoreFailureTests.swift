@@ -1,0 +1,160 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Synchronization
+import Testing
+
+@testable import AnabranchServer
+
+/// Trouble of the server's own never costs a client its data: sessions are told to come again, and nothing else
+/// happens (`Spec/History.md`, section 10).
+@Suite struct StoreFailureTests {
+    /// A store whose disk can be full.
+    private final class FragileStore: HistoryStore {
+        enum Operation { case open, read, commit }
+
+        private let store = InMemoryStore()
+        private let failing = Mutex<Set<Operation>>([])
+        /// Commits of this file alone fail, and so do those that it is part of.
+        private let damaged = Mutex<FileID?>(nil)
+
+        func fail(_ operations: Operation...) { failing.withLock { $0 = Set(operations) } }
+
+        func damage(_ path: VirtualPath) throws(HistoryError) {
+            let id = try store.open(path).id
+            damaged.withLock { $0 = id }
+        }
+
+        private func check(_ operation: Operation) throws(HistoryError) {
+            if failing.withLock({ $0.contains(operation) }) { throw HistoryError(.storeFailed, "the disk is full") }
+        }
+
+        func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+            try check(.open)
+            return try store.open(path)
+        }
+
+        func read<Result: Sendable>(
+            _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        ) throws(HistoryError) -> Result {
+            try check(.read)
+            return try store.read(file, body)
+        }
+
+        func commit(_ commits: [Commit]) throws(HistoryError) {
+            try check(.commit)
+            if let id = damaged.withLock({ $0 }), commits.contains(where: { $0.file == id }) {
+                throw HistoryError(.storeDamaged, "a page does not match its checksum")
+            }
+            try store.commit(commits)
+        }
+    }
+
+    /// One client of one file without a socket.
+    private struct Client {
+        let rig: WireRig
+        let connection: RigConnection
+        let partition: String
+        var words: [String] = []
+
+        init(_ rig: WireRig, _ partition: String) throws {
+            self.rig = rig
+            self.partition = partition
+            connection = rig.connect(try Negotiation(offer: WebSocketClient.offer))
+        }
+
+        mutating func start() {
+            say("bind 1 \(partition.utf8.count) 0 \(words.isEmpty ? 1 : 0) 0\n\(partition)")
+            if words.isEmpty { words = hear().first?.words ?? [] }
+            guard words.first == "ident" else { return }
+            say("ident 1 \(words[2]) \(words[3]) 0 0 0 0\n")
+        }
+
+        func say(_ text: String) {
+            connection.wire.receive(Array(text.utf8))
+            rig.run()
+        }
+
+        func hear() -> [SyncMessage] {
+            defer { connection.sent = [] }
+            return connection.sent.map { SyncMessage($0) }
+        }
+
+        /// The code and the action of the error that was heard, if that was all.
+        func error() -> String {
+            let messages = hear()
+            guard messages.count == 1, messages[0].kind == "json_error" else { return "\(messages)" }
+            let text = String(decoding: messages[0].body, as: UTF8.self)
+            return messages[0].words[1]
+                + (text.contains(#""tryAgain":true"#) && text.contains("Transient") ? " again" : "")
+        }
+    }
+
+    @Test("a commit that fails ends the file's sessions for now; when they come again, nothing is lost")
+    func commitFails() throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        var writer = try Client(rig, "/f"), reader = try Client(rig, "/f")
+        writer.start()
+        reader.start()
+        #expect(writer.hear().map(\.kind) == ["download"] && reader.hear().map(\.kind) == ["download"])
+
+        store.fail(.commit)
+        upload(writer)
+        #expect(writer.error() == "201 again")
+        #expect(reader.error() == "201 again")
+
+        store.fail()
+        for client in [writer, reader] { client.say("unbind 1\n") }
+        #expect(writer.hear().isEmpty && reader.hear().isEmpty)
+        writer.start()
+        reader.start()
+        #expect(writer.hear().map { $0.words[2] } == ["0"] && reader.hear().map { $0.words[2] } == ["0"])
+        upload(writer)
+        #expect(writer.hear().map(\.words).map { $0[2] + " " + $0[6] } == ["1 2"])
+        #expect(reader.hear().map { $0.words[2] } == ["1"])
+    }
+
+    @Test("a file whose commits fail does not stop those that are committed with it")
+    func oneFileFails() throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        var good = try Client(rig, "/good"), bad = try Client(rig, "/bad")
+        good.start()
+        bad.start()
+        _ = (good.hear(), bad.hear())
+        try store.damage(VirtualPath("//bad"))
+        var calls: [FileCall] = []
+        for client in [good, bad] {
+            client.connection.wire.receive(Array(Self.uploadMessage.utf8))
+            calls += client.connection.wire.takeCalls()
+        }
+        rig.submit(calls)
+        rig.run()
+        #expect(good.hear().map { $0.words[2] } == ["1"])
+        #expect(bad.error() == "201 again")
+    }
+
+    @Test("a store that cannot be opened, read or written refuses sessions for now", arguments: [0, 1, 2])
+    func start(step: Int) throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        var client = try Client(rig, "/f")
+        switch step {
+        case 0: store.fail(.open)
+        case 1: store.fail(.commit)
+        default: store.fail(.read)
+        }
+        client.start()
+        let first = client.words
+        #expect(first.prefix(2) == ["json_error", "201"])
+        store.fail()
+        client.words = []
+        client.say("unbind 1\n")
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+    }
+
+    private static let uploadMessage = "upload 1 0 17 0 2 0 0\n2 0 1 0 7 ?\0\u{1}A\0\0\u{1}"
+
+    private func upload(_ client: Client) { client.say(Self.uploadMessage) }
+}

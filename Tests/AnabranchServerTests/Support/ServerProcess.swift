@@ -1,0 +1,68 @@
+import Foundation
+import Testing
+
+/// The built command as a process of its own, which can be killed.
+final class ServerProcess {
+    let port: Int
+    private let process: Process
+
+    /// `anabranch`, which the package manager puts beside the tests.
+    static let executable: URL? = {
+        #if os(macOS)
+        let directory = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+            .deletingLastPathComponent()
+        #else
+        let directory = Bundle.main.executableURL?.deletingLastPathComponent()
+        #endif
+        let url = directory?.appending(path: "anabranch")
+        return url.flatMap { FileManager.default.isExecutableFile(atPath: $0.path()) ? $0 : nil }
+    }()
+
+    /// Starts a server over the directory and waits until it listens.
+    init(data: String, arguments: [String] = ["--listen", "127.0.0.1:0"]) async throws {
+        let process = Process()
+        let executable: URL = try #require(Self.executable)
+        process.executableURL = executable
+        process.arguments = ["serve", "--data", data] + arguments
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        self.process = process
+        let line: String = await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var text: [UInt8] = []
+                while let byte = try? output.fileHandleForReading.read(upToCount: 1)?.first, byte != 10 {
+                    text.append(byte)
+                }
+                continuation.resume(returning: String(decoding: text, as: UTF8.self))
+            }
+        }
+        port = try #require(Int(line.split(separator: ":").last ?? ""), "\(line)")
+    }
+
+    /// Ends it between two of its instructions.
+    func kill() async {
+        Foundation.kill(process.processIdentifier, SIGKILL)
+        await waitForExit()
+    }
+
+    /// Ends it in order.
+    /// - Returns: the exit status.
+    @discardableResult
+    func terminate() async -> Int32 {
+        process.terminate()
+        return await waitForExit()
+    }
+
+    @discardableResult
+    private func waitForExit() async -> Int32 {
+        let process = process
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                process.waitUntilExit()
+                continuation.resume(returning: process.terminationStatus)
+            }
+        }
+    }
+}
