@@ -37,7 +37,7 @@ struct CrashTests {
     func insecure() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        await #expect(throws: (any Error).self) {
+        await #expect(throws: ServerProcess.DidNotStart.self) {
             _ = try await ServerProcess(data: directory, arguments: ["--listen", "0.0.0.0:0"])
         }
         let server = try await ServerProcess(data: directory, arguments: ["--listen", "0.0.0.0:0", "--insecure"])

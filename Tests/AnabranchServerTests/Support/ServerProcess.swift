@@ -3,6 +3,8 @@ import Testing
 
 /// The built command as a process of its own, which can be killed.
 final class ServerProcess {
+    struct DidNotStart: Error {}
+
     let port: Int
     private let process: Process
 
@@ -38,7 +40,8 @@ final class ServerProcess {
                 continuation.resume(returning: String(decoding: text, as: UTF8.self))
             }
         }
-        port = try #require(Int(line.split(separator: ":").last ?? ""), "\(line)")
+        guard let port = Int(line.split(separator: ":").last ?? "") else { throw DidNotStart() }
+        self.port = port
     }
 
     /// Ends it between two of its instructions.

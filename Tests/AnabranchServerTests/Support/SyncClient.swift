@@ -180,7 +180,7 @@ final class SyncClient {
         latest = (header.latest, header.latestSalt)
         acknowledged = UploadCursor(
             clientVersion: header.uploadClientVersion, serverVersion: header.uploadServerVersion)
-        if !header.entries.isEmpty { version += 1 }
+        version += 1  // the commit that keeps the progress
     }
 
     private func check(_ header: ReceivedDownload) {
