@@ -29,7 +29,17 @@ struct ListBlock: BitwiseCopyable {
         }
     }
 
-    private static let moved: UInt64 = 1 << 30
+    /// What an operation does to the place that an entry names.
+    private enum Role: UInt64 {
+        case follows
+        case erases
+        case moves
+        case inserts
+        /// Inserts an element that is there at the end of the side.
+        case adds
+        /// Moves an element to the place.
+        case receives
+    }
 
     /// The major and the minor side.
     let sides: Slab<ListSide>
@@ -69,28 +79,32 @@ struct ListBlock: BitwiseCopyable {
         return before.0 < after.0 && before.1 < after.1
     }
 
-    /// A key for every operation that names a place of the start: even for a gap, odd for the element after it.
+    /// An entry for every place of the start that an operation names: the key, even for a gap, odd for the element
+    /// after it; the side, the role and the operation.
     private static func collect(_ side: ListSide, _ number: UInt64, _ entries: Slab<UInt64>, _ start: Int) -> Int {
         var count = start
+        func add(_ key: UInt32, _ operation: Int, _ role: Role) {
+            entries[count] = UInt64(key) << 32 | number << 31 | role.rawValue << 28 | UInt64(operation)
+            count += 1
+        }
         for operation in side.operations.indices {
-            let reference = number << 31 | UInt64(operation)
-            let kind = side.operations[operation].kind
-            if kind != .insert, !side.target[operation].isOwn {
-                entries[count] = UInt64(2 * side.target[operation] + 1) << 32 | reference
-                count += 1
-            }
-            if kind == .insert || kind == .move {
-                entries[count] = UInt64(2 * side.gap[operation]) << 32 | reference | (kind == .move ? moved : 0)
-                count += 1
+            let names = side.names[operation]
+            switch side.operations[operation].kind {
+            case .insert: add(2 * names.gap, operation, names.remains ? .adds : .inserts)
+            case .erase: if !names.target.isOwn { add(2 * names.target + 1, operation, .erases) }
+            case .update, .touch: if !names.target.isOwn { add(2 * names.target + 1, operation, .follows) }
+            case .move:
+                if !names.target.isOwn { add(2 * names.target + 1, operation, .moves) }
+                add(2 * names.gap, operation, .receives)
             }
         }
         return count
     }
 
     @inline(__always)
-    private func reference(_ entry: Int) -> (side: Int, operation: Int, isNewPlace: Bool) {
+    private func reference(_ entry: Int) -> (side: Int, operation: Int, role: Role) {
         let value = entries[entry]
-        return (Int(value >> 31 & 1), Int(value & (Self.moved - 1)), value & Self.moved != 0)
+        return (Int(value >> 31 & 1), Int(value & (1 << 28 - 1)), Role(rawValue: value >> 28 & 7) ?? .follows)
     }
 
     private mutating func scan() {
@@ -102,13 +116,10 @@ struct ListBlock: BitwiseCopyable {
             let isElement = key & 1 == 1
             var (end, removers, namers) = (first, 0, 0)
             while end < entries.count, entries[end] >> 32 == key {
-                let (side, operation, _) = reference(end)
+                let (side, _, role) = reference(end)
                 namers |= 1 << side
-                switch sides[side].operations[operation].kind {
-                case .erase: removers |= 1 << side
-                case .move: removers |= 4
-                case .insert, .update, .touch: break
-                }
+                if role == .erases { removers |= 1 << side }
+                if role == .moves { removers |= 4 }
                 end += 1
             }
             if isElement, namers == 3 {
@@ -147,27 +158,26 @@ struct ListBlock: BitwiseCopyable {
     @inline(__always)
     private func setPlaces(_ range: Range<Int>, region: UInt32, _ before: Count, _ inserts: Count) {
         for entry in range {
-            let (number, operation, isNewPlace) = reference(entry)
-            if isNewPlace {
-                sides[number].newRegion[operation] = region
+            let (number, operation, role) = reference(entry)
+            if role == .receives {
+                sides[number].places[operation].newRegion = region
                 continue
             }
-            sides[number].region[operation] = region
-            sides[number].rank[operation] = UInt32(removableCount)
-            sides[number].common[operation] = before.common
             let erased = number == 0 ? before.erased.1 : before.erased.0
-            sides[number].erasures[operation] = erased
-            sides[number].shift[operation] = (number == 0 ? inserts.remaining.1 : inserts.remaining.0) - Int32(erased)
-            sides[number].hasInsertBefore[operation] = (number == 0 ? inserts.inserts.1 : inserts.inserts.0) > 0
+            let remaining = number == 0 ? inserts.remaining.1 : inserts.remaining.0
+            sides[number].places[operation] = ListSide.Place(
+                region: region, newRegion: sides[number].places[operation].newRegion, rank: UInt32(removableCount),
+                shift: remaining - Int32(erased), common: before.common,
+                erasures: erased, hasInsertBefore: (number == 0 ? inserts.inserts.1 : inserts.inserts.0) > 0)
         }
     }
 
     @inline(__always)
     private func countInserts(_ range: Range<Int>, _ before: inout Count) {
         for entry in range {
-            let (number, operation, isNewPlace) = reference(entry)
-            if isNewPlace { continue }
-            let remains: Int32 = sides[number].remains[operation] ? 1 : 0
+            let (number, _, role) = reference(entry)
+            if role == .receives { continue }
+            let remains: Int32 = role == .adds ? 1 : 0
             if number == 0 {
                 before.inserts.0 += 1
                 before.remaining.0 += remains
@@ -181,11 +191,11 @@ struct ListBlock: BitwiseCopyable {
     /// Operations on elements that an own operation brought to their place belong to the region of that place.
     private static func inheritRegions(_ side: ListSide) {
         for operation in side.operations.indices where side.operations[operation].kind != .insert {
-            let name = side.target[operation]
+            let name = side.names[operation].target
             guard name.isOwn else { continue }
-            let anchor = name.operation
-            side.region[operation] =
-                side.operations[anchor].kind == .move ? side.newRegion[anchor] : side.region[anchor]
+            let anchor = side.places[name.operation]
+            let isMoved = side.operations[name.operation].kind == .move
+            side.places[operation].region = isMoved ? anchor.newRegion : anchor.region
         }
     }
 
@@ -195,7 +205,7 @@ struct ListBlock: BitwiseCopyable {
         for number in 0..<contestedCount {
             let range = Int(contested[number].0)..<Int(contested[number].1)
             let (firstSide, operation, _) = reference(range.lowerBound)
-            if isPart(sides[firstSide].region[operation]) { continue }
+            if isPart(sides[firstSide].places[operation].region) { continue }
             settleElement(range)
         }
     }

@@ -7,9 +7,9 @@ struct ListMerger: ~Copyable {
     /// Where the grid takes over. The defaults are right for merging; tests set others so that every path is taken.
     struct Tuning {
         /// A block with n and m operations goes to the grid if n · m is at most this times n + m.
-        var gridFactor = 40
+        var gridFactor = 24
         /// How many operations the blocks below the first one may hold together, for every thousand pairs of the grid.
-        var attemptsPerThousandPairs = 16
+        var attemptsPerThousandPairs = 32
     }
 
     private let tuning: Tuning
@@ -52,7 +52,7 @@ struct ListMerger: ~Copyable {
         let side = ListSide(operations, size: size, &scratch)
         var indices = [UInt32](repeating: .max, count: operations.count)
         for number in indices.indices where operations[number].kind != .insert {
-            let name = side.target[number]
+            let name = side.names[number].target
             indices[number] = name.isOwn ? indices[name.operation] : name
         }
         return indices
@@ -140,16 +140,14 @@ struct ListMerger: ~Copyable {
         let mark = scratch.mark
         defer { scratch.release(mark) }
         let block = ListBlock(major: major, minor: minor, size: size, &scratch)
-        var parts = ListParts(block, &scratch)
-        orderInserts(block, &parts)
-        if !parts.isEmpty {
-            parts.extract(block, &scratch)
-            for part in 0..<parts.count {
-                let (major, minor, size) = parts.list(part)
-                mergeHalves(major, minor, size)
-            }
+        var included = PartRegions(block, &scratch)
+        orderInserts(block, &included)
+        let parts = ListParts(block, included, &scratch)
+        for part in 0..<parts.count {
+            let (major, minor, size) = parts.list(part, block)
+            mergeHalves(major, minor, size)
         }
-        block.settleElements { parts.contains($0) }
+        block.settleElements { included.contains($0) }
         ListPlacement.place(block, parts, 0, &scratch)
         ListPlacement.place(block, parts, 1, &scratch)
     }
@@ -205,7 +203,7 @@ struct ListMerger: ~Copyable {
     // MARK: Inserts of both sides in one region
 
     /// Finds out what each insert has to its left; regions in which that does not succeed become parts.
-    private mutating func orderInserts(_ block: ListBlock, _ parts: inout ListParts) {
+    private mutating func orderInserts(_ block: ListBlock, _ parts: inout PartRegions) {
         let mark = scratch.mark
         defer { scratch.release(mark) }
         let lists = (
@@ -219,7 +217,7 @@ struct ListMerger: ~Copyable {
         if capacity == 0 { return }
         var merge = RegionMerge(block, capacity: capacity, &scratch)
         for region in 0..<block.regionCount where block.isShared(region) && !parts.contains(UInt32(region)) {
-            if !merge.merge(region, lists.0[region], lists.1[region]) { parts.add(region) }
+            if !merge.merge(region, lists.0[region], lists.1[region]) { parts.add(UInt32(region)) }
         }
     }
 }

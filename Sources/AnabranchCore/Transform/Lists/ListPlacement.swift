@@ -9,7 +9,7 @@ struct ListPlacement {
     /// The same including parts, for the dirty flags of touches.
     private let gone: PrefixSums
     /// Only if there are parts: the regions as this side alone sees them, ...
-    private let own: PartPlaces
+    private let own: RegionSizes
     /// ... per slot the sizes with the other side's changes, and per region what they add, beyond what the block's scan
     /// counted.
     private let sizes: PrefixSums
@@ -29,15 +29,14 @@ struct ListPlacement {
         side = block.sides[number]
         erased = PrefixSums(block.commonCount, &scratch)
         gone = PrefixSums(side.hasTouches ? block.commonCount : 0, &scratch)
-        let hasParts = !parts.isEmpty
-        own = PartPlaces(block, parts, scratch: &scratch)
-        sizes = PrefixSums(parts.regions.count, &scratch)
-        surplus = PrefixSums(hasParts ? block.regionCount : 0, &scratch)
+        own = RegionSizes(block, parts, &scratch)
+        sizes = PrefixSums(parts.slotCount, &scratch)
+        surplus = PrefixSums(parts.isEmpty ? 0 : block.regionCount, &scratch)
         next = scratch.take(parts.count)
-        for part in 0..<parts.count { next[part] = UInt32(parts.start(part, number)) }
-        for slot in parts.regions.indices {
+        for part in 0..<parts.count { next[part] = parts.sides[number].starts[part] }
+        for slot in 0..<parts.slotCount {
             let region = parts.regions[slot]
-            let growth = number == 0 ? parts.growth.1[slot] : parts.growth.0[slot]
+            let growth = parts.sides[1 - number].growth[slot]
             sizes.add(Int32(block.regions[region].removable) + 1 + growth, at: slot)
             surplus.add(growth - counted(in: region), at: Int(region))
         }
@@ -53,26 +52,26 @@ struct ListPlacement {
 
     private func place() {
         for operation in side.operations.indices {
-            let region = side.region[operation]
-            if parts.contains(region) { placeInPart(operation, region) } else { placeAlone(operation, region) }
+            let region = side.places[operation].region
+            if parts.included.contains(region) { placeInPart(operation, region) } else { placeAlone(operation, region) }
         }
     }
 
     @inline(__always)
     private func placeAlone(_ operation: Int, _ region: UInt32) {
         let anchor = side.anchor(operation)
-        var shift = Int(side.shift[anchor])
-        if block.commonCount > 0 { shift += erased.sum(before: Int(side.common[anchor])) }
+        var shift = Int(side.places[anchor].shift)
+        if block.commonCount > 0 { shift += erased.sum(before: Int(side.places[anchor].common)) }
         if !parts.isEmpty { shift += surplus.sum(before: Int(region & ~ListSide.fixed)) }
         let old = side.operations[operation]
         side.operations[operation].index = UInt32(truncatingIfNeeded: Int(old.index) + shift)
         if old.kind == .erase, old.discarded {
-            erased.add(1, at: Int(side.common[operation]))
-            if side.hasTouches { gone.add(1, at: Int(side.common[operation])) }
+            erased.add(1, at: Int(side.places[operation].common))
+            if side.hasTouches { gone.add(1, at: Int(side.places[operation].common)) }
         }
         if old.kind == .touch {
-            let stays = Int(side.erasures[anchor]) > gone.sum(before: Int(side.common[anchor]))
-            if stays || side.hasInsertBefore[anchor] { side.operations[operation].dirty = true }
+            let stays = Int(side.places[anchor].erasures) > gone.sum(before: Int(side.places[anchor].common))
+            if stays || side.places[anchor].hasInsertBefore { side.operations[operation].dirty = true }
         }
         if !parts.isEmpty, old.growth != 0 { own.grow(region, by: old.growth) }
     }
@@ -80,7 +79,7 @@ struct ListPlacement {
     private func placeInPart(_ operation: Int, _ region: UInt32) {
         let old = side.operations[operation]
         let part = parts.parts[region]
-        let merged = (number == 0 ? parts.operations.0 : parts.operations.1)[next[part]]
+        let merged = parts.sides[number].operations[next[part]]
         next[part] += 1
         side.operations[operation].discarded = merged.discarded
         if old.kind == .touch, merged.dirty || isTouchDirty(region) { side.operations[operation].dirty = true }
@@ -96,7 +95,7 @@ struct ListPlacement {
             if let place {
                 change(place.region, merged: -1)
             } else if side.hasTouches {
-                gone.add(1, at: Int(side.common[operation]))
+                gone.add(1, at: Int(side.places[operation].common))
             }
         case .move:
             change(region, own: -1)
@@ -106,7 +105,7 @@ struct ListPlacement {
                 side.operations[operation].to = target.index
                 change(target.region, merged: 1)
             }
-            change(side.newRegion[operation], own: 1)
+            change(side.places[operation].newRegion, own: 1)
         }
     }
 
@@ -119,7 +118,7 @@ struct ListPlacement {
 
     /// An index in the list of a part as a region and an index in the whole list, both with the other side's changes.
     private func find(_ index: UInt32, _ part: UInt32) -> (region: UInt32, index: UInt32) {
-        let position = sizes.sum(before: Int(parts.firstSlot[part])) + Int(index)
+        let position = sizes.sum(before: Int(parts.firstSlots[part])) + Int(index)
         let (slot, before) = sizes.find(position)
         let region = parts.regions[slot]
         let shift =

@@ -1,24 +1,33 @@
 /// The inserts and erases of one side, region by region, in the order of the operations.
 struct RegionLists: BitwiseCopyable {
+    struct Entry: BitwiseCopyable {
+        var operation: UInt32
+        var tag: UInt32
+        var isInsert: Bool
+    }
+
     private let starts: Slab<UInt32>
-    private let operations: Slab<UInt32>
+    private let entries: Slab<Entry>
 
     init(_ block: ListBlock, _ side: ListSide, _ scratch: inout ListScratch) {
         starts = scratch.take(block.regionCount + 2, repeating: 0)
-        operations = scratch.take(side.operations.count)
+        entries = scratch.take(side.operations.count)
         for number in side.operations.indices where side.operations[number].growth != 0 {
-            starts[side.region[number] + 2] += 1
+            starts[side.places[number].region + 2] += 1
         }
         for region in 0..<block.regionCount { starts[region + 2] += starts[region + 1] }
-        for number in side.operations.indices where side.operations[number].growth != 0 {
-            let region = side.region[number]
-            operations[starts[region + 1]] = UInt32(number)
+        for number in side.operations.indices {
+            let operation = side.operations[number]
+            if operation.growth == 0 { continue }
+            let region = side.places[number].region
+            entries[starts[region + 1]] = Entry(
+                operation: UInt32(number), tag: operation.tag, isInsert: operation.kind == .insert)
             starts[region + 1] += 1
         }
     }
 
-    subscript(_ region: Int) -> Slab<UInt32> {
-        Slab(rebasing: operations[Int(starts[region])..<Int(starts[region + 1])])
+    subscript(_ region: Int) -> Slab<Entry> {
+        Slab(rebasing: entries[Int(starts[region])..<Int(starts[region + 1])])
     }
 }
 
@@ -38,39 +47,37 @@ struct RegionMerge: BitwiseCopyable {
     }
 
     /// Adds to each insert's shift what the other side has left of it in the region; false if the region has to be cut.
-    mutating func merge(_ region: Int, _ major: Slab<UInt32>, _ minor: Slab<UInt32>) -> Bool {
+    mutating func merge(_ region: Int, _ major: Slab<RegionLists.Entry>, _ minor: Slab<RegionLists.Entry>) -> Bool {
         self.region = block.regions[region]
         order.begin(base: Int(self.region.removable), operations: major.count + minor.count)
         return run(major, minor) && addShifts(0, major) && addShifts(1, minor)
     }
 
-    private mutating func run(_ major: Slab<UInt32>, _ minor: Slab<UInt32>) -> Bool {
+    private mutating func run(_ major: Slab<RegionLists.Entry>, _ minor: Slab<RegionLists.Entry>) -> Bool {
         let (majorLeast, minorLeast) = leastTags
-        findLeastTags(0, major, majorLeast)
-        findLeastTags(1, minor, minorLeast)
+        findLeastTags(major, majorLeast)
+        findLeastTags(minor, minorLeast)
         var (row, column) = (0, 0)
         while row < major.count || column < minor.count {
             let takesMajor: Bool
             if row == major.count {
                 takesMajor = false
-            } else if column == minor.count || block.sides[0].operations[major[row]].kind == .erase {
+            } else if column == minor.count || !major[row].isInsert {
                 takesMajor = true
-            } else if block.sides[1].operations[minor[column]].kind == .erase {
+            } else if !minor[column].isInsert {
                 takesMajor = false
             } else {
                 // The older insert must be older than all that the other side still has; of equal tags the minor one
                 // counts as older.
-                let (majorTag, minorTag) = (
-                    block.sides[0].operations[major[row]].tag, block.sides[1].operations[minor[column]].tag
-                )
+                let (majorTag, minorTag) = (major[row].tag, minor[column].tag)
                 takesMajor = majorTag < minorTag
                 if takesMajor ? minorLeast[column] <= majorTag : majorLeast[row] < minorTag { return false }
             }
             if takesMajor {
-                guard take(0, Int(major[row])) else { return false }
+                guard take(0, major[row]) else { return false }
                 row += 1
             } else {
-                guard take(1, Int(minor[column])) else { return false }
+                guard take(1, minor[column]) else { return false }
                 column += 1
             }
         }
@@ -78,53 +85,55 @@ struct RegionMerge: BitwiseCopyable {
     }
 
     /// The least tag of the inserts from each operation on.
-    private func findLeastTags(_ number: Int, _ list: Slab<UInt32>, _ least: Slab<UInt32>) {
-        let operations = block.sides[number].operations
+    private func findLeastTags(_ list: Slab<RegionLists.Entry>, _ least: Slab<UInt32>) {
         var tag = UInt32.max
         for place in list.indices.reversed() {
-            let operation = operations[list[place]]
-            if operation.kind == .insert { tag = min(tag, operation.tag) }
+            if list[place].isInsert { tag = min(tag, list[place].tag) }
             least[place] = tag
         }
     }
 
     @inline(__always)
-    private mutating func take(_ number: Int, _ operation: Int) -> Bool {
+    private mutating func take(_ number: Int, _ entry: RegionLists.Entry) -> Bool {
         let sides = block.sides
-        if sides[number].operations[operation].kind == .insert {
+        let operation = entry.operation
+        if entry.isInsert {
             let right = rightNode(number, operation)
-            guard let node = order.insert(number, left: right, at: UInt32(operation)) else { return false }
-            sides[number].node[operation] = node
+            guard let node = order.insert(number, left: right, at: operation) else { return false }
+            sides[number].places[operation].node = node
             return true
         }
-        let name = sides[number].target[operation]
-        let node = name.isOwn ? sides[number].node[name.operation] : baseNode(sides[number].rank[operation])
-        return order.erase(number, node, at: UInt32(operation))
+        let name = sides[number].names[operation].target
+        let node =
+            name.isOwn ? sides[number].places[name.operation].node : baseNode(sides[number].places[operation].rank)
+        return order.erase(number, node, at: operation)
     }
 
     private func baseNode(_ rank: UInt32) -> UInt32 { ListOrder.firstBase + rank - region.firstRank }
 
     @inline(__always)
-    private func rightNode(_ number: Int, _ operation: Int) -> UInt32 {
+    private func rightNode(_ number: Int, _ operation: UInt32) -> UInt32 {
         let sides = block.sides
-        let name = sides[number].right[operation]
+        let name = sides[number].names[operation].right
         if name == .end { return ListOrder.end }
-        if name.isOwn { return sides[number].node[name.operation] }
-        let rank = sides[number].rank[operation]
+        if name.isOwn { return sides[number].places[name.operation].node }
+        let rank = sides[number].places[operation].rank
         let isRemovable = rank < region.firstRank + region.removable && block.removable[rank] == name
         return isRemovable ? baseNode(rank) : ListOrder.end
     }
 
     /// False if the dirty flag of a touch depends on what was not found out.
-    private func addShifts(_ number: Int, _ list: Slab<UInt32>) -> Bool {
+    private func addShifts(_ number: Int, _ list: Slab<RegionLists.Entry>) -> Bool {
         let side = block.sides[number]
         var (next, isComplete) = (0, true)
         order.forEachInsert(of: number) { left in
-            while side.operations[list[next]].kind != .insert { next += 1 }
-            let operation = list[next]
-            side.shift[operation] += left.remaining
-            if left.any ?? false { side.hasInsertBefore[operation] = true }
-            if left.any == nil, side.isTouched[operation], !side.hasInsertBefore[operation] { isComplete = false }
+            while !list[next].isInsert { next += 1 }
+            let operation = list[next].operation
+            side.places[operation].shift += left.remaining
+            if left.any ?? false { side.places[operation].hasInsertBefore = true }
+            if left.any == nil, side.names[operation].isTouched, !side.places[operation].hasInsertBefore {
+                isComplete = false
+            }
             next += 1
         }
         return isComplete
