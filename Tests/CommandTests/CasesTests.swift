@@ -29,18 +29,18 @@ import Testing
 
     @Test(arguments: digests)
     func aCaseHasTheBytesOfTheReferenceGenerator(_ name: String, _ seed: Int, _ digest: UInt64) throws {
-        let mergeCase = try #require(CasesCommand.all(seed: seed, large: false).first { $0.name == name })
+        let mergeCase = try #require(BenchmarkCase.all(seed: seed, large: false).first { $0.name == name })
         let line = mergeCase.line()
         let found = line.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
         #expect(found == digest, "anabranch cases - --seed \(seed) --only \(name)")
     }
 
     @Test func theFamiliesStandInTheirOrderAndLargeOnesAreAdded() {
-        let ordinary = CasesCommand.all(seed: 0, large: false).map(\.name)
+        let ordinary = BenchmarkCase.all(seed: 0, large: false).map(\.name)
         #expect(ordinary.count == 38)
         #expect(ordinary.first == "list-insert-1000")
         #expect(ordinary.last == "schema-add-1600")
-        let large = CasesCommand.all(seed: 0, large: true).map(\.name)
+        let large = BenchmarkCase.all(seed: 0, large: true).map(\.name)
         #expect(large.filter { $0.contains("64000") }.count == 7)
         #expect(large.filter { $0.contains("256000") }.count == 3)
         #expect(large.filter { !$0.contains("64000") && !$0.contains("256000") } == ordinary)

@@ -12,12 +12,10 @@ struct BenchmarkCase {
         var incoming: [ChangesetWriter]
     }
 
-    /// The case as a line of the form that `MergeCase` reads.
-    func line() -> [UInt8] {
+    /// Both sides with their tags.
+    func tagged() -> (local: [TaggedChangeset], incoming: [TaggedChangeset]) {
         let sides = make()
-        return MergeCaseLine.text(
-            name: name, local: tagged(sides.local, ident: 2, start: 1000),
-            incoming: tagged(sides.incoming, ident: 3, start: 1001))
+        return (tagged(sides.local, ident: 2, start: 1000), tagged(sides.incoming, ident: 3, start: 1001))
     }
 
     private func tagged(_ side: [ChangesetWriter], ident: UInt64, start: Int) -> [TaggedChangeset] {
@@ -26,36 +24,22 @@ struct BenchmarkCase {
             return TaggedChangeset(bytes: changeset.bytes, tag: tag)
         }
     }
+
+    /// All cases in order.
+    static func all(seed: Int, large: Bool) -> [BenchmarkCase] {
+        let lists = ListCases(seed: seed)
+        let sizes = [1000, 4000, 16000]
+        return lists.random(sizes + (large ? [64000, 256000] : []))
+            + lists.movesAndTransactions(sizes)
+            + lists.patterns([1000, 4000])
+            + ObjectCases.objects(sizes + (large ? [64000] : []))
+            + ObjectCases.erasedColumn([1000, 4000])
+            + ObjectCases.addedSchema([100, 400, 1600])
+    }
 }
 
 /// A changeset of a merge case.
 struct TaggedChangeset {
     var bytes: [UInt8]
     var tag: OriginTag
-}
-
-/// Writes what `MergeCase` reads.
-enum MergeCaseLine {
-    /// The line, with its newline. The versions of each side count from 2.
-    static func text(name: String, local: [TaggedChangeset], incoming: [TaggedChangeset]) -> [UInt8] {
-        var line = Array(#"{"name":"\#(name)","at":1,"local":"#.utf8)
-        append(local, to: &line)
-        line += #","incoming":"#.utf8
-        append(incoming, to: &line)
-        line += "}\n".utf8
-        return line
-    }
-
-    private static func append(_ side: [TaggedChangeset], to line: inout [UInt8]) {
-        line += "[".utf8
-        for (position, changeset) in side.enumerated() {
-            if position > 0 { line += ",".utf8 }
-            let tag = changeset.tag
-            line += #"{"version":\#(2 + position),"base":1,"timestamp":\#(tag.timestamp),"origin":\#(tag.ident),"#.utf8
-            line += #""hex":""#.utf8
-            line += Hex.encode(changeset.bytes).utf8
-            line += #""}"#.utf8
-        }
-        line += "]".utf8
-    }
 }

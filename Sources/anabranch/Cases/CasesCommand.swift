@@ -33,20 +33,8 @@ struct CasesCommand: ParsableCommand {
             else { throw InputError(description: "\(output): cannot be written") }
             file = opened
         }
-        for mergeCase in Self.all(seed: seed, large: large) where mergeCase.name.hasPrefix(only) {
+        for mergeCase in BenchmarkCase.all(seed: seed, large: large) where mergeCase.name.hasPrefix(only) {
             try file.write(contentsOf: mergeCase.line())
         }
-    }
-
-    /// All cases in order.
-    static func all(seed: Int, large: Bool) -> [BenchmarkCase] {
-        let lists = ListCases(seed: seed)
-        let sizes = [1000, 4000, 16000]
-        return lists.random(sizes + (large ? [64000, 256000] : []))
-            + lists.movesAndTransactions(sizes)
-            + lists.patterns([1000, 4000])
-            + ObjectCases.objects(sizes + (large ? [64000] : []))
-            + ObjectCases.erasedColumn([1000, 4000])
-            + ObjectCases.addedSchema([100, 400, 1600])
     }
 }

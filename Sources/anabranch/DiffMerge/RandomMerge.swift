@@ -57,16 +57,19 @@ struct RandomMerge {
 
     var cells: Int { local.count * incoming.count }
 
-    /// Mostly small; one in seven beyond 100 × 100.
+    /// Mostly small; one in eight beyond 100 × 100, where shorter ones are more likely.
     private static func sizes(_ sizeMax: Int, _ random: inout SeededRandom) -> (rows: Int, columns: Int) {
         let range: ClosedRange<Int> =
-            switch random.below(14) {
-            case 0..<8: 1...9
-            case 8..<12: 10...100
+            switch random.below(16) {
+            case 0..<9: 1...9
+            case 9..<14: 10...100
             default: 101...400
             }
         let bounds = min(range.lowerBound, sizeMax)...min(range.upperBound, sizeMax)
-        return (Int.random(in: bounds, using: &random), Int.random(in: bounds, using: &random))
+        func size() -> Int {
+            min(Int.random(in: bounds, using: &random), Int.random(in: bounds, using: &random))
+        }
+        return (size(), size())
     }
 
     private static func steps(

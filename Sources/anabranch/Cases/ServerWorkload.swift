@@ -1,0 +1,64 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// What the clients of one file upload.
+struct ServerWorkload {
+    /// In the order in which the clients come back.
+    private let uploads: [Upload]
+
+    /// Each transaction creates an object and sets a field of it.
+    static func ownObjects(clients: Int, transactions: Int) -> ServerWorkload {
+        ServerWorkload(clients: clients, transactions: transactions) { client in
+            (0..<transactions).map { number in
+                var changeset = ChangesetWriter()
+                let key = client * transactions + number
+                changeset.createObject("T", key)
+                changeset.update("T", key, "i", to: number)
+                return changeset
+            }
+        }
+    }
+
+    /// Each transaction inserts into a list of 100 elements at the start, or, two times in five, erases from it.
+    static func oneList(clients: Int, transactions: Int) -> ServerWorkload {
+        ServerWorkload(clients: clients, transactions: transactions) { client in
+            var random = SeededRandom(seed: UInt64(client))
+            var list = ListWriter(size: 100)
+            return (0..<transactions).map { number in
+                var changeset = ChangesetWriter()
+                if list.size > 1, random.below(5) < 2 {
+                    list.erase(at: random.below(list.size), to: &changeset)
+                } else {
+                    list.insert(number, at: random.upTo(list.size), to: &changeset)
+                }
+                return changeset
+            }
+        }
+    }
+
+    private init(clients: Int, transactions: Int, _ changesets: (Int) -> [ChangesetWriter]) {
+        uploads = (0..<clients).map { client in
+            let uploaded = changesets(client).enumerated().map { number, changeset in
+                UploadedChangeset(
+                    cursor: UploadCursor(clientVersion: UInt64(number + 2)),
+                    timestamp: UInt64(1000 + number * clients + client), changeset: changeset.bytes)
+            }
+            return Upload(
+                progress: UploadCursor(clientVersion: UInt64(transactions + 1)), changesets: uploaded)
+        }
+    }
+
+    /// Integrates everything into an empty file, in one commit a client, and says how long that took.
+    func integrate() throws -> Duration {
+        let file = try SyncedFile(path: VirtualPath("bench"), store: InMemoryStore())
+        let idents = try file.allocateIdents(for: Array(repeating: nil, count: uploads.count), at: 1)
+        return try ContinuousClock().measure {
+            for (client, upload) in zip(idents, uploads) {
+                try file.enqueue(upload, from: client.ident)
+                for outcome in try file.integrate(at: 1).outcomes {
+                    if let refusal = outcome.refusal { throw refusal }
+                }
+            }
+        }
+    }
+}
