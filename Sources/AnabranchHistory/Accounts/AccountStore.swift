@@ -1,0 +1,183 @@
+/// Somebody who may log in to an app (`Spec/Protocol.md`, section 1).
+public struct User: Equatable, Sendable {
+    /// 24 hexadecimal digits; the `sub` of the user's tokens, and the owner of the user's client files.
+    public var ident: String
+    /// The app id. Users of different apps have nothing in common.
+    public var app: String
+    /// The ways in which the user logs in, in the order in which they were added; at least one.
+    public var identities: [Identity]
+    /// A JSON object that the operator attaches to the user.
+    public var customData: String
+    /// Shut out by the operator: no session of the user is good for anything.
+    public var isDisabled: Bool
+    /// Seconds since 1970.
+    public var createdAt: UInt64
+
+    public init(
+        ident: String, app: String, identities: [Identity], customData: String = "{}", isDisabled: Bool = false,
+        createdAt: UInt64
+    ) {
+        self.ident = ident
+        self.app = app
+        self.identities = identities
+        self.customData = customData
+        self.isDisabled = isDisabled
+        self.createdAt = createdAt
+    }
+}
+
+/// One way in which a user logs in.
+public struct Identity: Equatable, Sendable {
+    /// 24 hexadecimal digits.
+    public var ident: String
+    /// As in the URL of a login: `anon-user`, `local-userpass`, `custom-token`.
+    public var provider: String
+    /// What the provider knows the user by: an e-mail address, the subject of somebody else's token. Unique for the app
+    /// and the provider, and compared byte by byte.
+    public var name: String
+    /// A hashed password, with the way it was hashed; nil if the provider needs none.
+    public var secret: String?
+
+    public init(ident: String, provider: String, name: String, secret: String? = nil) {
+        self.ident = ident
+        self.provider = provider
+        self.name = name
+        self.secret = secret
+    }
+}
+
+/// What a refresh token stands for: a login that has not been ended.
+public struct LoginSession: Equatable, Sendable {
+    /// 24 hexadecimal digits; the `sid` of the session's tokens.
+    public var ident: String
+    /// The user's ident.
+    public var user: String
+    /// The provider by which the user logged in.
+    public var provider: String
+    /// Seconds since 1970.
+    public var createdAt: UInt64
+    /// Seconds since 1970: from then on the session is over.
+    public var expiresAt: UInt64
+
+    public init(ident: String, user: String, provider: String, createdAt: UInt64, expiresAt: UInt64) {
+        self.ident = ident
+        self.user = user
+        self.provider = provider
+        self.createdAt = createdAt
+        self.expiresAt = expiresAt
+    }
+}
+
+/// A key with which programs log in as a user. The key itself is shown once and kept by nobody.
+public struct APIKey: Equatable, Sendable {
+    /// 24 hexadecimal digits.
+    public var ident: String
+    /// The user's ident.
+    public var user: String
+    /// Chosen by the user; unique among the user's keys.
+    public var name: String
+    /// A cryptographic hash of the key, unique in the store.
+    public var digest: [UInt8]
+    public var isDisabled: Bool
+
+    public init(ident: String, user: String, name: String, digest: [UInt8], isDisabled: Bool = false) {
+        self.ident = ident
+        self.user = user
+        self.name = name
+        self.digest = digest
+        self.isDisabled = isDisabled
+    }
+}
+
+/// Where users, their logins and their keys are kept. Calls are synchronous, block until what they did is durable, and
+/// may come from any thread.
+///
+/// Promises of every store, checked by one conformance suite:
+/// 1. A call takes effect entirely or not at all. When it throws, nothing was changed.
+/// 2. A user's sessions and keys end with the user; a session of a disabled user is kept but good for nothing.
+/// 3. Text is compared byte by byte.
+public protocol AccountStore: Sendable {
+    /// - Throws: `nameTaken` if an identity of the same app, provider and name exists; `storeFailed`.
+    func add(_ user: User) throws(AccountError)
+
+    func user(_ ident: String) throws(AccountError) -> User?
+
+    /// Finds the user who logs in to `app` by this provider and name.
+    func user(of app: String, provider: String, name: String) throws(AccountError) -> User?
+
+    /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
+    func users(after ident: String, countMax: Int) throws(AccountError) -> [User]
+
+    /// Gives a user one more way to log in.
+    /// - Throws: `noSuchUser`; `nameTaken`; `storeFailed`.
+    func add(_ identity: Identity, to user: String) throws(AccountError)
+
+    /// Takes an identity away from a user who has never logged in, and removes that user.
+    /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
+    func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
+
+    /// Replaces the hashed password of an identity.
+    /// - Throws: `noSuchUser` if the user has no such identity.
+    func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
+
+    /// - Throws: `noSuchUser`.
+    func setDisabled(_ isDisabled: Bool, user: String) throws(AccountError)
+
+    /// Replaces the custom data; the caller has made sure that it is a JSON object.
+    /// - Throws: `noSuchUser`.
+    func setCustomData(_ customData: String, user: String) throws(AccountError)
+
+    /// Forgets a user, with sessions and keys. Nothing happens if there is none.
+    func removeUser(_ ident: String) throws(AccountError)
+
+    /// Begins a session and forgets all sessions that are over at its `createdAt`.
+    /// - Throws: `noSuchUser`.
+    func add(_ session: LoginSession) throws(AccountError)
+
+    /// A session with its user, as of one moment; nil if there is none. Whether it is over is for the caller to see.
+    func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)?
+
+    /// Ends a session. Nothing happens if there is none.
+    func removeSession(_ ident: String) throws(AccountError)
+
+    /// Ends all sessions of a user.
+    func removeSessions(of user: String) throws(AccountError)
+
+    /// - Throws: `nameTaken` if the user has a key of that name; `noSuchUser`.
+    func add(_ key: APIKey) throws(AccountError)
+
+    /// The keys of a user, in the order of their idents.
+    func apiKeys(of user: String) throws(AccountError) -> [APIKey]
+
+    func apiKey(digest: [UInt8]) throws(AccountError) -> APIKey?
+
+    /// - Returns: false if the user has no such key.
+    func setDisabled(_ isDisabled: Bool, apiKey ident: String, of user: String) throws(AccountError) -> Bool
+
+    /// - Returns: false if the user has no such key.
+    func removeAPIKey(_ ident: String, of user: String) throws(AccountError) -> Bool
+}
+
+/// Why an account store did not do something. Two errors are equal if their codes are.
+public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible {
+    public enum Code: Equatable, Sendable {
+        /// Somebody else has the name.
+        case nameTaken
+        case noSuchUser
+        /// The store could not do its work now; nothing was changed.
+        case storeFailed
+    }
+
+    public var code: Code
+    /// What was found, in words for a log; no secrets, no names of users.
+    public var reason: String
+
+    public init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    public static func == (left: AccountError, right: AccountError) -> Bool { left.code == right.code }
+
+    public var description: String { "\(code): \(reason)" }
+}

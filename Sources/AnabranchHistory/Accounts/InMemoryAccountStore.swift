@@ -1,0 +1,195 @@
+import Synchronization
+
+/// Accounts that end with the process: for tests, and for servers that let everybody in anew.
+public final class InMemoryAccountStore: AccountStore {
+    /// The name of an identity, compared byte by byte where `String` would compare characters.
+    fileprivate struct Name: Hashable {
+        let app: [UInt8], provider: [UInt8], name: [UInt8]
+
+        init(_ app: String, _ provider: String, _ name: String) {
+            self.app = Array(app.utf8)
+            self.provider = Array(provider.utf8)
+            self.name = Array(name.utf8)
+        }
+    }
+
+    fileprivate struct State {
+        var users: [String: User] = [:]
+        var owners: [Name: String] = [:]
+        var sessions: [String: LoginSession] = [:]
+        /// No session is over before this.
+        var earliestEnd = UInt64.max
+        /// The users who have logged in at least once.
+        var visitors: Set<String> = []
+        var keys: [String: APIKey] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    public init() {}
+
+    private func change<Result: Sendable>(
+        _ body: (inout State) throws(AccountError) -> Result
+    ) throws(AccountError) -> Result {
+        try state.withLock { (state: inout State) throws(AccountError) -> Result in try body(&state) }
+    }
+
+    // MARK: Users
+
+    public func add(_ user: User) throws(AccountError) {
+        try change { state throws(AccountError) in
+            let names = user.identities.map { Name(user.app, $0.provider, $0.name) }
+            guard Set(names).count == names.count, names.allSatisfy({ state.owners[$0] == nil }) else {
+                throw AccountError(.nameTaken, "an identity exists")
+            }
+            for name in names { state.owners[name] = user.ident }
+            state.users[user.ident] = user
+        }
+    }
+
+    public func user(_ ident: String) -> User? { state.withLock { $0.users[ident] } }
+
+    public func user(of app: String, provider: String, name: String) -> User? {
+        state.withLock { state in
+            state.owners[Name(app, provider, name)].flatMap { state.users[$0] }
+        }
+    }
+
+    public func users(after ident: String, countMax: Int) -> [User] {
+        state.withLock { state in
+            state.users.keys.filter { $0 > ident }.sorted().prefix(max(0, countMax)).compactMap { state.users[$0] }
+        }
+    }
+
+    public func add(_ identity: Identity, to user: String) throws(AccountError) {
+        try change { state throws(AccountError) in try state.add(identity, to: user) }
+    }
+
+    public func move(_ identity: String, from owner: String, to user: String) throws(AccountError) {
+        try change { state throws(AccountError) in
+            guard let giver = state.users[owner], state.users[user] != nil,
+                let moved = giver.identities.first(where: { $0.ident == identity })
+            else { throw AccountError(.noSuchUser, "nothing to move") }
+            guard owner != user, giver.identities.count == 1, !state.visitors.contains(owner) else {
+                throw AccountError(.nameTaken, "the identity is in use")
+            }
+            state.removeUser(owner)
+            try state.add(moved, to: user)
+        }
+    }
+
+    public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change { state throws(AccountError) in
+            guard let index = state.users[user]?.identities.firstIndex(where: { $0.ident == identity }) else {
+                throw AccountError(.noSuchUser, "no such identity")
+            }
+            state.users[user]?.identities[index].secret = secret
+        }
+    }
+
+    public func setDisabled(_ isDisabled: Bool, user: String) throws(AccountError) {
+        try change { state throws(AccountError) in
+            try state.requireUser(user)
+            state.users[user]?.isDisabled = isDisabled
+        }
+    }
+
+    public func setCustomData(_ customData: String, user: String) throws(AccountError) {
+        try change { state throws(AccountError) in
+            try state.requireUser(user)
+            state.users[user]?.customData = customData
+        }
+    }
+
+    public func removeUser(_ ident: String) { state.withLock { $0.removeUser(ident) } }
+
+    // MARK: Sessions
+
+    public func add(_ session: LoginSession) throws(AccountError) {
+        try change { state throws(AccountError) in
+            try state.requireUser(session.user)
+            state.forgetSessions(endedBy: session.createdAt)
+            state.sessions[session.ident] = session
+            state.earliestEnd = min(state.earliestEnd, session.expiresAt)
+            state.visitors.insert(session.user)
+        }
+    }
+
+    public func session(_ ident: String) -> (session: LoginSession, user: User)? {
+        state.withLock { state in
+            guard let session = state.sessions[ident], let user = state.users[session.user] else { return nil }
+            return (session, user)
+        }
+    }
+
+    public func removeSession(_ ident: String) { state.withLock { $0.sessions[ident] = nil } }
+
+    public func removeSessions(of user: String) {
+        state.withLock { state in state.sessions = state.sessions.filter { $0.value.user != user } }
+    }
+
+    // MARK: Keys
+
+    public func add(_ key: APIKey) throws(AccountError) {
+        try change { state throws(AccountError) in
+            try state.requireUser(key.user)
+            let isTaken = state.keys.values.contains { other in
+                other.digest == key.digest || other.user == key.user && other.name.utf8.elementsEqual(key.name.utf8)
+            }
+            if isTaken { throw AccountError(.nameTaken, "a key of that name exists") }
+            state.keys[key.ident] = key
+        }
+    }
+
+    public func apiKeys(of user: String) -> [APIKey] {
+        state.withLock { $0.keys.values.filter { $0.user == user }.sorted { $0.ident < $1.ident } }
+    }
+
+    public func apiKey(digest: [UInt8]) -> APIKey? {
+        state.withLock { $0.keys.values.first { $0.digest == digest } }
+    }
+
+    public func setDisabled(_ isDisabled: Bool, apiKey ident: String, of user: String) -> Bool {
+        state.withLock { state in
+            guard state.keys[ident]?.user == user else { return false }
+            state.keys[ident]?.isDisabled = isDisabled
+            return true
+        }
+    }
+
+    public func removeAPIKey(_ ident: String, of user: String) -> Bool {
+        state.withLock { state in
+            guard state.keys[ident]?.user == user else { return false }
+            state.keys[ident] = nil
+            return true
+        }
+    }
+}
+
+extension InMemoryAccountStore.State {
+    func requireUser(_ ident: String) throws(AccountError) {
+        if users[ident] == nil { throw AccountError(.noSuchUser, "no such user") }
+    }
+
+    mutating func add(_ identity: Identity, to ident: String) throws(AccountError) {
+        guard let user = users[ident] else { throw AccountError(.noSuchUser, "no such user") }
+        let name = InMemoryAccountStore.Name(user.app, identity.provider, identity.name)
+        if owners[name] != nil { throw AccountError(.nameTaken, "an identity exists") }
+        owners[name] = ident
+        users[ident]?.identities.append(identity)
+    }
+
+    mutating func forgetSessions(endedBy time: UInt64) {
+        guard earliestEnd <= time else { return }
+        sessions = sessions.filter { $0.value.expiresAt > time }
+        earliestEnd = sessions.values.map(\.expiresAt).min() ?? .max
+    }
+
+    mutating func removeUser(_ ident: String) {
+        users[ident] = nil
+        owners = owners.filter { $0.value != ident }
+        sessions = sessions.filter { $0.value.user != ident }
+        keys = keys.filter { $0.value.user != ident }
+        visitors.remove(ident)
+    }
+}

@@ -1,0 +1,72 @@
+import AnabranchHistory
+import GRDB
+
+/// The tables of the accounts and their versions.
+enum AccountSchema {
+    /// "Anac": marks our databases among all SQLite files.
+    static let applicationID = 0x416e_6163
+    static let formatVersion = 1
+
+    /// Refuses a database that is somebody else's or made by a newer program.
+    static func check(_ db: Database) throws {
+        let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+        let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
+        guard isNew || application == applicationID else {
+            throw AccountError(.storeFailed, "the database does not hold accounts of Anabranch")
+        }
+        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard version <= formatVersion else {
+            throw AccountError(
+                .storeFailed, "the accounts have format \(version); this program reads up to \(formatVersion)")
+        }
+    }
+
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1: users, identities, sessions, keys") { db in
+            try db.execute(sql: firstFormat)
+            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+            try db.execute(sql: "PRAGMA user_version = 1")
+        }
+        return migrator
+    }
+
+    private static let firstFormat = """
+        CREATE TABLE user (
+            ident TEXT NOT NULL PRIMARY KEY,
+            app TEXT NOT NULL,
+            custom_data TEXT NOT NULL,
+            is_disabled BOOLEAN NOT NULL,
+            has_visited BOOLEAN NOT NULL DEFAULT FALSE,
+            created_at INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE identity (
+            place INTEGER PRIMARY KEY,
+            ident TEXT NOT NULL,
+            user TEXT NOT NULL REFERENCES user ON DELETE CASCADE,
+            app TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            name TEXT NOT NULL,
+            secret TEXT,
+            UNIQUE (app, provider, name)
+        );
+        CREATE INDEX identity_of_user ON identity (user);
+        CREATE TABLE session (
+            ident TEXT NOT NULL PRIMARY KEY,
+            user TEXT NOT NULL REFERENCES user ON DELETE CASCADE,
+            provider TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX session_of_user ON session (user);
+        CREATE INDEX session_by_end ON session (expires_at);
+        CREATE TABLE api_key (
+            ident TEXT NOT NULL PRIMARY KEY,
+            user TEXT NOT NULL REFERENCES user ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            digest BLOB NOT NULL UNIQUE,
+            is_disabled BOOLEAN NOT NULL,
+            UNIQUE (user, name)
+        ) WITHOUT ROWID;
+        """
+}

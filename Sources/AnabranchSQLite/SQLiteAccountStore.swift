@@ -1,0 +1,262 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// Accounts in a SQLite database of their own, flushed to the disk with each change (`Spec/Durability.md`).
+///
+/// They stand beside the synced files and not among them, so that whoever copies a store does not copy passwords.
+public final class SQLiteAccountStore: AccountStore {
+    private let queue: DatabaseQueue
+
+    /// Opens the accounts in the directory of a `SQLiteStore`, which keeps other processes out. Only the owner of the
+    /// process may read the database.
+    /// - Throws: `storeFailed`, also if a newer program has written the database.
+    public init(directory path: String) throws(AccountError) {
+        let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent("accounts.sqlite")
+        queue = try inTermsOfAccounts {
+            if !FileManager.default.fileExists(atPath: url.path) {
+                // SQLite gives its other files the mode of this one.
+                let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
+                guard FileManager.default.createFile(atPath: url.path, contents: nil, attributes: mode) else {
+                    throw AccountError(.storeFailed, "\(url.path) cannot be made")
+                }
+            }
+            var configuration = Configuration()
+            configuration.label = "anabranch.accounts"
+            configuration.foreignKeysEnabled = true
+            configuration.prepareDatabase { db in
+                try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON")
+            }
+            let queue = try DatabaseQueue(path: url.path, configuration: configuration)
+            try queue.write { db in try AccountSchema.check(db) }
+            try AccountSchema.migrator.migrate(queue)
+            return queue
+        }
+    }
+
+    /// Ends all access.
+    public func close() throws(AccountError) { try inTermsOfAccounts { try queue.close() } }
+
+    // MARK: Users
+
+    public func add(_ user: User) throws(AccountError) {
+        try write { db in
+            try db.execute(
+                sql: "INSERT INTO user (ident, app, custom_data, is_disabled, created_at) VALUES (?, ?, ?, ?, ?)",
+                arguments: [
+                    user.ident, user.app, user.customData, user.isDisabled, Int64(clamping: user.createdAt),
+                ])
+            for identity in user.identities { try Self.insert(identity, of: user.ident, app: user.app, in: db) }
+        }
+    }
+
+    public func user(_ ident: String) throws(AccountError) -> User? {
+        try read { db in try Self.user(ident, in: db) }
+    }
+
+    public func user(of app: String, provider: String, name: String) throws(AccountError) -> User? {
+        try read { db in
+            let sql = "SELECT user FROM identity WHERE app = ? AND provider = ? AND name = ?"
+            return try String.fetchOne(db, sql: sql, arguments: [app, provider, name])
+                .flatMap { try Self.user($0, in: db) }
+        }
+    }
+
+    public func users(after ident: String, countMax: Int) throws(AccountError) -> [User] {
+        try read { db in
+            try String.fetchAll(
+                db, sql: "SELECT ident FROM user WHERE ident > ? ORDER BY ident LIMIT ?",
+                arguments: [ident, max(0, countMax)]
+            ).compactMap { try Self.user($0, in: db) }
+        }
+    }
+
+    public func add(_ identity: Identity, to user: String) throws(AccountError) {
+        try write { db in
+            let app = try Self.requiredUser(user, in: db).app
+            try Self.insert(identity, of: user, app: app, in: db)
+        }
+    }
+
+    public func move(_ identity: String, from owner: String, to user: String) throws(AccountError) {
+        try write { db in
+            let giver = try Self.requiredUser(owner, in: db)
+            let taker = try Self.requiredUser(user, in: db)
+            guard let moved = giver.identities.first(where: { $0.ident == identity }) else {
+                throw AccountError(.noSuchUser, "no such identity")
+            }
+            let hasVisited = try Bool.fetchOne(
+                db, sql: "SELECT has_visited FROM user WHERE ident = ?", arguments: [owner])
+            guard owner != user, giver.identities.count == 1, hasVisited == false else {
+                throw AccountError(.nameTaken, "the identity is in use")
+            }
+            try db.execute(sql: "DELETE FROM user WHERE ident = ?", arguments: [owner])
+            try Self.insert(moved, of: user, app: taker.app, in: db)
+        }
+    }
+
+    public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change(
+            "UPDATE identity SET secret = ? WHERE ident = ? AND user = ?", [secret, identity, user],
+            orThrow: "no such identity")
+    }
+
+    public func setDisabled(_ isDisabled: Bool, user: String) throws(AccountError) {
+        try change("UPDATE user SET is_disabled = ? WHERE ident = ?", [isDisabled, user], orThrow: "no such user")
+    }
+
+    public func setCustomData(_ customData: String, user: String) throws(AccountError) {
+        try change("UPDATE user SET custom_data = ? WHERE ident = ?", [customData, user], orThrow: "no such user")
+    }
+
+    public func removeUser(_ ident: String) throws(AccountError) {
+        try write { db in try db.execute(sql: "DELETE FROM user WHERE ident = ?", arguments: [ident]) }
+    }
+
+    // MARK: Sessions
+
+    public func add(_ session: LoginSession) throws(AccountError) {
+        try write { db in
+            let createdAt = Int64(clamping: session.createdAt)
+            try db.execute(sql: "UPDATE user SET has_visited = TRUE WHERE ident = ?", arguments: [session.user])
+            guard db.changesCount == 1 else { throw AccountError(.noSuchUser, "no such user") }
+            try db.execute(sql: "DELETE FROM session WHERE expires_at <= ?", arguments: [createdAt])
+            try db.execute(
+                sql: "INSERT INTO session (ident, user, provider, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
+                arguments: [
+                    session.ident, session.user, session.provider, createdAt, Int64(clamping: session.expiresAt),
+                ])
+        }
+    }
+
+    public func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)? {
+        try read { db in
+            let sql = "SELECT ident, user, provider, created_at, expires_at FROM session WHERE ident = ?"
+            guard let row = try Row.fetchOne(db, sql: sql, arguments: [ident]),
+                let user = try Self.user(row[1], in: db)
+            else { return nil }
+            let session = LoginSession(
+                ident: row[0], user: row[1], provider: row[2], createdAt: try row.number(3),
+                expiresAt: try row.number(4))
+            return (session, user)
+        }
+    }
+
+    public func removeSession(_ ident: String) throws(AccountError) {
+        try write { db in try db.execute(sql: "DELETE FROM session WHERE ident = ?", arguments: [ident]) }
+    }
+
+    public func removeSessions(of user: String) throws(AccountError) {
+        try write { db in try db.execute(sql: "DELETE FROM session WHERE user = ?", arguments: [user]) }
+    }
+
+    // MARK: Keys
+
+    public func add(_ key: APIKey) throws(AccountError) {
+        try write { db in
+            _ = try Self.requiredUser(key.user, in: db)
+            try db.execute(
+                sql: "INSERT INTO api_key (ident, user, name, digest, is_disabled) VALUES (?, ?, ?, ?, ?)",
+                arguments: [key.ident, key.user, key.name, Data(key.digest), key.isDisabled])
+        }
+    }
+
+    public func apiKeys(of user: String) throws(AccountError) -> [APIKey] {
+        try read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT \(Self.keyColumns) FROM api_key WHERE user = ? ORDER BY ident", arguments: [user]
+            ).map(Self.key)
+        }
+    }
+
+    public func apiKey(digest: [UInt8]) throws(AccountError) -> APIKey? {
+        try read { db in
+            try Row.fetchOne(
+                db, sql: "SELECT \(Self.keyColumns) FROM api_key WHERE digest = ?", arguments: [Data(digest)]
+            ).map(Self.key)
+        }
+    }
+
+    public func setDisabled(_ isDisabled: Bool, apiKey ident: String, of user: String) throws(AccountError) -> Bool {
+        try write { db in
+            try db.execute(
+                sql: "UPDATE api_key SET is_disabled = ? WHERE ident = ? AND user = ?",
+                arguments: [isDisabled, ident, user])
+            return db.changesCount == 1
+        }
+    }
+
+    public func removeAPIKey(_ ident: String, of user: String) throws(AccountError) -> Bool {
+        try write { db in
+            try db.execute(sql: "DELETE FROM api_key WHERE ident = ? AND user = ?", arguments: [ident, user])
+            return db.changesCount == 1
+        }
+    }
+
+    // MARK: Rows
+
+    private static let keyColumns = "ident, user, name, digest, is_disabled"
+
+    private static func key(_ row: Row) throws -> APIKey {
+        APIKey(ident: row[0], user: row[1], name: row[2], digest: try row.bytes(3), isDisabled: row[4])
+    }
+
+    private static func user(_ ident: String, in db: Database) throws -> User? {
+        let sql = "SELECT ident, app, custom_data, is_disabled, created_at FROM user WHERE ident = ?"
+        guard let row = try Row.fetchOne(db, sql: sql, arguments: [ident]) else { return nil }
+        let identities = try Row.fetchAll(
+            db, sql: "SELECT ident, provider, name, secret FROM identity WHERE user = ? ORDER BY place",
+            arguments: [ident]
+        ).map { Identity(ident: $0[0], provider: $0[1], name: $0[2], secret: $0[3]) }
+        return User(
+            ident: row[0], app: row[1], identities: identities, customData: row[2], isDisabled: row[3],
+            createdAt: try row.number(4))
+    }
+
+    private static func requiredUser(_ ident: String, in db: Database) throws -> User {
+        guard let user = try user(ident, in: db) else { throw AccountError(.noSuchUser, "no such user") }
+        return user
+    }
+
+    private static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO identity (ident, user, app, provider, name, secret) VALUES (?, ?, ?, ?, ?, ?)",
+            arguments: [identity.ident, user, app, identity.provider, identity.name, identity.secret])
+    }
+
+    // MARK: Transactions
+
+    private func read<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
+        try inTermsOfAccounts { try queue.read(body) }
+    }
+
+    private func write<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
+        try inTermsOfAccounts { try queue.write(body) }
+    }
+
+    /// An update of one row, which has to be there.
+    private func change(_ sql: String, _ arguments: StatementArguments, orThrow reason: String) throws(AccountError) {
+        try write { db in
+            try db.execute(sql: sql, arguments: arguments)
+            guard db.changesCount == 1 else { throw AccountError(.noSuchUser, reason) }
+        }
+    }
+}
+
+/// Gives whatever goes wrong the form that the contract asks for. Only names can be taken: idents are random.
+private func inTermsOfAccounts<Result>(_ body: () throws -> Result) throws(AccountError) -> Result {
+    do {
+        return try body()
+    } catch let error as AccountError {
+        throw error
+    } catch let error as HistoryError {
+        throw AccountError(.storeFailed, error.description)
+    } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
+        throw AccountError(.nameTaken, "somebody else has the name")
+    } catch let error as DatabaseError {
+        // Neither the statement nor its arguments: they may name users.
+        throw AccountError(.storeFailed, "SQLite error \(error.extendedResultCode.rawValue)")
+    } catch {
+        throw AccountError(.storeFailed, "\(type(of: error))")
+    }
+}

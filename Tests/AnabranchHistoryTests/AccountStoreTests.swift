@@ -1,0 +1,177 @@
+import AnabranchHistory
+import AnabranchSQLite
+import Foundation
+import Testing
+
+/// What every account store promises.
+@Suite struct AccountStoreTests {
+    enum Kind: CaseIterable {
+        case inMemory, sqlite
+    }
+
+    /// Runs a body over an empty store of the kind.
+    private static func with(_ kind: Kind, _ body: (any AccountStore) throws -> Void) throws {
+        switch kind {
+        case .inMemory:
+            try body(InMemoryAccountStore())
+        case .sqlite:
+            let folder = FileManager.default.temporaryDirectory.appendingPathComponent("accounts-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: folder) }
+            let store = try SQLiteAccountStore(directory: folder.path)
+            try body(store)
+            try store.close()
+        }
+    }
+
+    private static func user(_ ident: String, app: String = "a", _ name: String, provider: String = "p") -> User {
+        User(
+            ident: ident, app: app,
+            identities: [Identity(ident: "i" + ident, provider: provider, name: name, secret: "s")], createdAt: 5)
+    }
+
+    private static func session(_ ident: String, of user: String, from: UInt64 = 10, to: UInt64 = 20) -> LoginSession {
+        LoginSession(ident: ident, user: user, provider: "p", createdAt: from, expiresAt: to)
+    }
+
+    @Test(arguments: Kind.allCases) func usersAreFoundByIdentAndByName(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            let ann = Self.user("1", "ann"), other = Self.user("2", app: "b", "ann")
+            try store.add(ann)
+            try store.add(other)
+            #expect(try store.user("1") == ann)
+            #expect(try store.user(of: "b", provider: "p", name: "ann") == other)
+            #expect(try store.user(of: "a", provider: "q", name: "ann") == nil)
+            #expect(try store.user("3") == nil)
+            #expect(try store.users(after: "", countMax: 1) == [ann])
+            #expect(try store.users(after: "1", countMax: 9) == [other])
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func aNameIsTakenOnce(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            #expect(throws: AccountError(.nameTaken, "")) { try store.add(Self.user("2", "ann")) }
+            #expect(try store.user("2") == nil)
+            try store.add(Self.user("3", "ann", provider: "q"))
+            let ann = Identity(ident: "x", provider: "p", name: "ann")
+            #expect(throws: AccountError(.nameTaken, "")) { try store.add(ann, to: "3") }
+        }
+    }
+
+    /// "é" is one character in two ways, and two names.
+    @Test(arguments: Kind.allCases) func namesAreComparedByteByByte(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "caf\u{e9}"))
+            try store.add(Self.user("2", "cafe\u{301}"))
+            #expect(try store.user(of: "a", provider: "p", name: "cafe\u{301}")?.ident == "2")
+            #expect(try store.user(of: "a", provider: "p", name: "CAF\u{e9}") == nil)
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func anUnusedUsersIdentityCanBeMoved(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            for (ident, name) in [("1", "ann"), ("2", "bob"), ("3", "cat")] { try store.add(Self.user(ident, name)) }
+            try store.add(Self.session("s", of: "3"))
+            try store.move("i2", from: "2", to: "1")
+            #expect(try store.user("2") == nil)
+            #expect(try store.user(of: "a", provider: "p", name: "bob")?.ident == "1")
+            #expect(try store.user("1")?.identities.map(\.ident) == ["i1", "i2"])
+            #expect(throws: AccountError(.nameTaken, "")) { try store.move("i3", from: "3", to: "1") }
+            #expect(throws: AccountError(.noSuchUser, "")) { try store.move("i3", from: "9", to: "1") }
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func changesNeedAUser(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            let none = AccountError(.noSuchUser, "")
+            #expect(throws: none) { try store.setDisabled(true, user: "1") }
+            #expect(throws: none) { try store.setCustomData("{}", user: "1") }
+            #expect(throws: none) { try store.setSecret("x", of: "i1", user: "1") }
+            #expect(throws: none) { try store.add(Self.session("s", of: "1")) }
+            #expect(throws: none) { try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1])) }
+            try store.add(Self.user("1", "ann"))
+            try store.setDisabled(true, user: "1")
+            try store.setCustomData(#"{"team":1}"#, user: "1")
+            try store.setSecret("x", of: "i1", user: "1")
+            let user = try #require(try store.user("1"))
+            #expect(user.isDisabled && user.customData == #"{"team":1}"# && user.identities[0].secret == "x")
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func sessionsEnd(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            for (ident, end) in [("s", 20), ("t", 30), ("u", 90)] as [(String, UInt64)] {
+                try store.add(Self.session(ident, of: "1", to: end))
+            }
+            #expect(try store.session("s")?.session == Self.session("s", of: "1"))
+            #expect(try store.session("s")?.user.ident == "1")
+            try store.add(Self.session("v", of: "1", from: 30, to: 99))
+            #expect(try store.session("t") == nil, "it was over when another began")
+            try store.removeSession("u")
+            #expect(try store.session("u") == nil)
+            try store.removeSessions(of: "1")
+            #expect(try store.session("v") == nil)
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func keysBelongToTheirUser(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(Self.user("2", "bob"))
+            let key = APIKey(ident: "k", user: "1", name: "n", digest: [1, 2])
+            try store.add(key)
+            #expect(throws: AccountError(.nameTaken, "")) {
+                try store.add(APIKey(ident: "l", user: "1", name: "n", digest: [3]))
+            }
+            #expect(try store.apiKey(digest: [1, 2]) == key)
+            #expect(try store.apiKeys(of: "1") == [key])
+            #expect(try store.apiKeys(of: "2") == [])
+            #expect(try !store.setDisabled(true, apiKey: "k", of: "2"))
+            #expect(try store.setDisabled(true, apiKey: "k", of: "1"))
+            #expect(try store.apiKey(digest: [1, 2])?.isDisabled == true)
+            #expect(try !store.removeAPIKey("k", of: "2"))
+            #expect(try store.removeAPIKey("k", of: "1"))
+            #expect(try store.apiKey(digest: [1, 2]) == nil)
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func everythingOfAUserEndsWithTheUser(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(Self.session("s", of: "1"))
+            try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1]))
+            try store.removeUser("1")
+            try store.removeUser("1")
+            #expect(try store.session("s") == nil)
+            #expect(try store.apiKey(digest: [1]) == nil)
+            try store.add(Self.user("2", "ann"))
+        }
+    }
+
+    @Test func theDatabaseIsTheOwnersAloneAndLasts() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("accounts-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let store = try SQLiteAccountStore(directory: folder.path)
+        try store.add(Self.user("1", "ann"))
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+            let path = folder.appendingPathComponent(name).path
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600, "\(name)")
+        }
+        try store.close()
+        #expect(try SQLiteAccountStore(directory: folder.path).user("1") == Self.user("1", "ann"))
+    }
+
+    @Test func somebodyElsesDatabaseIsRefused() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("accounts-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try SQLiteStore(directory: folder.path).close()
+        let others = folder.appendingPathComponent("anabranch.sqlite")
+        try FileManager.default.copyItem(at: others, to: folder.appendingPathComponent("accounts.sqlite"))
+        #expect(throws: AccountError(.storeFailed, "")) { try SQLiteAccountStore(directory: folder.path) }
+    }
+}
