@@ -7,13 +7,13 @@ struct Anabranch: AsyncParsableCommand {
         abstract: "A sync server for Realm clients, and the tools around its changesets.",
         discussion: """
             EXAMPLES
-              anabranch serve --data ./data --listen 127.0.0.1:9090
+              anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch verify --data ./data
               anabranch changeset print upload.bin
               anabranch vectors Tests/Vectors/*.jsonl.zst
             """,
         subcommands: [
-            ServeCommand.self, VerifyCommand.self, ChangesetCommand.self, VectorsCommand.self, MergeCommand.self,
+            ServeCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self, ChangesetCommand.self, VectorsCommand.self, MergeCommand.self,
             BenchCommand.self, CasesCommand.self, DiffMergeCommand.self,
         ])
 }

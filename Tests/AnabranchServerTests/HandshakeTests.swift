@@ -121,7 +121,8 @@ import Testing
         let admission: Admission
 
         func admit(_ credentials: Credentials) async -> Admission {
-            credentials.app == "app" && credentials.token == "a.b.c" ? .admitted(user: "somebody") : admission
+            let isRight = credentials.app == "app" && credentials.token == "a.b.c"
+            return isRight ? .admitted(Member(app: credentials.app, user: "somebody")) : admission
         }
     }
 
@@ -156,7 +157,9 @@ import Testing
     @Test("a client file belongs to the user who created it, and partitions to their app")
     func users() async throws {
         struct ByToken: Authenticator {
-            func admit(_ credentials: Credentials) async -> Admission { .admitted(user: credentials.token) }
+            func admit(_ credentials: Credentials) async -> Admission {
+                .admitted(Member(app: credentials.app, user: credentials.token))
+            }
         }
         try await withServer(authenticator: ByToken()) { server in
             func open(_ app: String, _ token: String) async throws -> WebSocketClient {

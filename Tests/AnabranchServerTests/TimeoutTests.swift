@@ -33,9 +33,9 @@ import Testing
                     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": WebSocketClient.offer,
                 ])
             let handshake = try SyncHandshake(head)
-            let visitor = FrontDoor.Visitor(handshake: handshake, user: nil, refusal: nil)
+            let visitor = FrontDoor.Visitor(handshake: handshake, member: Member(app: ""), refusal: nil)
             let connection = SyncConnection(
-                table.newIdent(), negotiation: handshake.negotiation, app: "", user: nil, limits: settings.limits,
+                table.newIdent(), negotiation: handshake.negotiation, member: Member(app: ""), limits: settings.limits,
                 metrics: WireMetrics(), logger: .quiet)
             let pulse = Pulse()
             let handler = SyncHandler(
@@ -123,7 +123,9 @@ import Testing
     @Test("a request that does not become complete in time is given up")
     func handshake() throws {
         let channel = EmbeddedChannel()
-        let door = FrontDoor(authenticator: OpenDoor(), patience: .seconds(20)) { _, _ in }
+        let door = FrontDoor(
+            authenticator: OpenDoor(), endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false
+        ) { _, _ in }
         try FrontDoor.install(door, in: channel, frameBytesMax: 1 << 20)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         for byte in "GET /realm-sync HTT".utf8 {

@@ -10,12 +10,12 @@ import Testing
         "AnabranchHistory": collections.union(["AnabranchCore", "CZstd"]),
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "Foundation", "GRDB"],
         "AnabranchServer": nio.union([
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "Crypto", "Foundation", "Logging", "Metrics",
-            "ServiceLifecycle",
+            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "Crypto", "CryptoExtras", "Foundation", "JWTKit",
+            "Logging", "Metrics", "NIOSSL", "ServiceLifecycle", "Yams",
         ]),
         "anabranch": nio.union([
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "CZlib", "CZstd", "Crypto", "Foundation", "Logging", "Metrics", "ServiceLifecycle",
+            "ArgumentParser", "CZlib", "CZstd", "Crypto", "Foundation", "Logging", "Metrics", "ServiceLifecycle", "Yams",
         ]),
         "CZlib": [],
         "CZstd": [],

@@ -4,16 +4,20 @@ public struct Credentials: Sendable {
     public let app: String
     /// The access token of the query; empty if there is none. It must not get into any log.
     public let token: String
+    /// The client's IP address, if it is known.
+    public let address: String?
 }
 
 /// Whether a client may come in.
 public enum Admission: Sendable {
-    /// Welcome; its client files belong to `user`, or to nobody in particular.
-    case admitted(user: String?)
+    /// Welcome; its client files belong to the member's user, or to nobody in particular.
+    case admitted(Member)
     /// The token is expired, unknown or revoked. The client fetches another one and comes back at once.
     case tokenRefused
     /// A new token would not help: the user has to log in again.
     case userRefused
+    /// Nobody can say right now, because of trouble of the server's own: the client tries again later.
+    case unavailable
 }
 
 /// Decides who may connect. Called once a connection, before the handshake is answered; it may take its time within
@@ -26,5 +30,7 @@ public protocol Authenticator: Sendable {
 public struct OpenDoor: Authenticator {
     public init() {}
 
-    public func admit(_ credentials: Credentials) async -> Admission { .admitted(user: nil) }
+    public func admit(_ credentials: Credentials) async -> Admission {
+        .admitted(Member(app: credentials.app))
+    }
 }

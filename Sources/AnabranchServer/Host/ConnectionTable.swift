@@ -25,6 +25,13 @@ final class ConnectionTable: Sendable {
         state.withLock { $0.handlers[ident] = nil }
     }
 
+    /// Has something done for every connection, each on its event loop.
+    func forEach(_ body: @escaping @Sendable (SyncHandler) -> Void) {
+        for handler in state.withLock({ Array($0.handlers.values) }) {
+            handler.eventLoop.execute { body(handler.value) }
+        }
+    }
+
     /// Takes news to the connections' event loops: one trip a loop, however many connections it serves.
     func deliver(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }

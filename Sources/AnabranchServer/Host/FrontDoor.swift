@@ -14,8 +14,7 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
     /// Somebody whose socket is a WebSocket now.
     struct Visitor: Sendable {
         let handshake: SyncHandshake
-        /// Who the client files belong to, if anybody in particular.
-        let user: String?
+        let member: Member
         /// The code of the close frame with which the visit has to end at once.
         let refusal: WebSocketErrorCode?
 
@@ -24,28 +23,41 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
             var metadata: Logger.Metadata = ["protocol": "\(handshake.negotiation.element)"]
             if let host = address?.ipAddress, let port = address?.port { metadata["remote"] = "\(host):\(port)" }
             if !handshake.credentials.app.isEmpty { metadata["app"] = "\(handshake.credentials.app.prefix(200))" }
-            if let user { metadata["user"] = "\(user)" }
+            if let user = member.user { metadata["user"] = "\(user)" }
             return metadata
         }
     }
 
     private let authenticator: any Authenticator
+    private let endpoints: any HTTPEndpoints
     private let patience: TimeAmount
+    private let bodyBytesMax: Int
+    private let isSecure: Bool
     /// Puts what serves the visitor into the pipeline of the socket.
     private let entrance: (any Channel, Visitor) throws -> Void
     private var timer: Scheduled<Void>?
-    /// The answer to the request that is being received.
-    private var answer: (refusal: HTTPRefusal, isLast: Bool)?
+    private var request = Request.none
     /// Why a handshake that was in order is not answered with 101.
     private var refusal: HTTPRefusal?
     private var visitor: Visitor?
 
+    /// The request that is being received.
+    private enum Request {
+        case none
+        case receiving(HTTPRequestHead, body: ByteBuffer)
+        /// Nothing of the rest is of interest.
+        case refused(HTTPRefusal, isLast: Bool)
+    }
+
     init(
-        authenticator: any Authenticator, patience: TimeAmount,
+        authenticator: any Authenticator, endpoints: any HTTPEndpoints, settings: ServerSettings, isSecure: Bool,
         entrance: @escaping (any Channel, Visitor) throws -> Void
     ) {
         self.authenticator = authenticator
-        self.patience = patience
+        self.endpoints = endpoints
+        patience = .seconds(settings.handshakeSecondsMax)
+        bodyBytesMax = settings.bodyBytesMax
+        self.isSecure = isSecure
         self.entrance = entrance
     }
 
@@ -54,7 +66,7 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
         let bound = NIOLoopBound(door, eventLoop: channel.eventLoop)
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: frameBytesMax, automaticErrorHandling: false,
-            shouldUpgrade: { channel, head in bound.value.decide(head, on: channel.eventLoop) },
+            shouldUpgrade: { channel, head in bound.value.decide(head, on: channel) },
             upgradePipelineHandler: { channel, _ in
                 channel.eventLoop.makeCompletedFuture { try bound.value.enter(channel) }
             })
@@ -66,18 +78,21 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
     // MARK: The handshake
 
     /// The extra headers of the 101, or nil: then the request goes on to `channelRead`, which answers it.
-    private func decide(_ head: HTTPRequestHead, on eventLoop: any EventLoop) -> EventLoopFuture<HTTPHeaders?> {
-        guard let handshake = try? SyncHandshake(head) else { return eventLoop.makeSucceededFuture(nil) }
+    private func decide(_ head: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
+        let address = channel.remoteAddress?.ipAddress
+        guard let handshake = try? SyncHandshake(head, from: address) else {
+            return channel.eventLoop.makeSucceededFuture(nil)
+        }
         let authenticator = authenticator
-        return eventLoop.makeFutureWithTask { await authenticator.admit(handshake.credentials) }
+        return channel.eventLoop.makeFutureWithTask { await authenticator.admit(handshake.credentials) }
             .assumeIsolated().map { self.decide(handshake, $0) }.nonisolated()
     }
 
     private func decide(_ handshake: SyncHandshake, _ admission: Admission) -> HTTPHeaders? {
         let closeCode: WebSocketErrorCode
         switch admission {
-        case .admitted(let user):
-            visitor = Visitor(handshake: handshake, user: user, refusal: nil)
+        case .admitted(let member):
+            visitor = Visitor(handshake: handshake, member: member, refusal: nil)
             return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
         case .tokenRefused:
             refusal = .unauthorized
@@ -85,9 +100,13 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
         case .userRefused:
             refusal = .forbidden
             closeCode = WebSocketErrorCode(codeNumber: 4002)
+        case .unavailable:
+            refusal = .unavailable
+            return nil
         }
         if handshake.negotiation.usesOldCloseStyle { return nil }
-        visitor = Visitor(handshake: handshake, user: nil, refusal: closeCode)
+        visitor = Visitor(
+            handshake: handshake, member: Member(app: handshake.credentials.app), refusal: closeCode)
         return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
     }
 
@@ -107,37 +126,71 @@ final class FrontDoor: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
-            answer = (refusal(of: head), !head.isKeepAlive)
-        case .body:
-            break
+            request = begin(head)
+        case .body(let part):
+            guard case .receiving(let head, var body) = request else { return }
+            request = .none  // so that the bytes are not copied for the sake of a second owner
+            guard part.readableBytes <= bodyBytesMax - body.readableBytes else {
+                request = .refused(.bodyTooLarge, isLast: true)
+                return
+            }
+            body.writeImmutableBuffer(part)
+            request = .receiving(head, body: body)
         case .end:
-            guard let answer else { return }
-            self.answer = nil
-            send(answer.refusal, isLast: answer.isLast, context)
+            defer { request = .none }
+            switch request {
+            case .none: break
+            case .refused(let refusal, let isLast): send(HTTPExchangeAnswer(refusal), isLast: isLast, context)
+            case .receiving(let head, let body): answer(head, body, context)
+            }
         }
     }
 
-    /// There is one endpoint so far, and its requests get here only if they are refused.
-    private func refusal(of head: HTTPRequestHead) -> HTTPRefusal {
-        if let refusal { return refusal }
-        do {
-            _ = try SyncHandshake(head)
-            return .badRequest("a WebSocket is the first request of its connection")
-        } catch {
-            return error
+    private func begin(_ head: HTTPRequestHead) -> Request {
+        let isLast = Self.isLast(head)
+        if let refusal { return .refused(refusal, isLast: isLast) }
+        if SyncHandshake.isMeant(by: head) {
+            do {
+                _ = try SyncHandshake(head)
+                return .refused(.badRequest("a WebSocket is the first request of its connection"), isLast: isLast)
+            } catch {
+                return .refused(error, isLast: isLast)
+            }
         }
+        return .receiving(head, body: ByteBuffer())
     }
 
-    private func send(_ refusal: HTTPRefusal, isLast: Bool, _ context: ChannelHandlerContext) {
-        let body = ByteBuffer(string: refusal.json)
-        let head = HTTPResponseHead(
-            version: .http1_1, status: refusal.status,
-            headers: [
-                "Content-Type": "application/json", "Content-Length": "\(body.readableBytes)",
-                "Connection": isLast ? "close" : "keep-alive",
-            ])
+    /// A body where there must be none, as after HEAD, is harmless if nothing follows it. What follows a request for another
+    /// protocol is not read as HTTP.
+    private static func isLast(_ head: HTTPRequestHead) -> Bool {
+        !head.isKeepAlive || head.method == .HEAD || head.method == .CONNECT || head.headers.contains(name: "upgrade")
+    }
+
+    private func answer(_ head: HTTPRequestHead, _ body: ByteBuffer, _ context: ChannelHandlerContext) {
+        timer?.cancel()
+        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let request = HTTPExchangeRequest(
+            method: head.method, path: parts.first.map(String.init) ?? "",
+            query: parts.count > 1 ? String(parts[1]) : "", headers: head.headers, body: Array(buffer: body),
+            address: context.remoteAddress?.ipAddress, isSecure: isSecure)
+        let endpoints = endpoints
+        context.eventLoop.makeFutureWithTask { await endpoints.answer(request) }
+            .assumeIsolated().whenSuccess { answer in
+                if context.channel.isActive { self.send(answer, isLast: Self.isLast(head), context) }
+            }
+    }
+
+    private func send(_ answer: HTTPExchangeAnswer, isLast: Bool, _ context: ChannelHandlerContext) {
+        var headers: HTTPHeaders = ["Connection": isLast ? "close" : "keep-alive"]
+        if answer.status.mayHaveResponseBody {
+            headers.add(name: "Content-Type", value: answer.contentType)
+            headers.add(name: "Content-Length", value: "\(answer.body.utf8.count)")
+        }
+        let head = HTTPResponseHead(version: .http1_1, status: answer.status, headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        if answer.status.mayHaveResponseBody, !answer.body.isEmpty {
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body)))), promise: nil)
+        }
         let sent = context.eventLoop.makePromise(of: Void.self)
         if isLast { sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) } }
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: sent)

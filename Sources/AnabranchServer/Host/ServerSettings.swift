@@ -19,6 +19,8 @@ public struct ServerSettings: Sendable {
     public var connectionsMax = 10_000
     /// How long a client may take until its connection is a WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
+    /// Longest body of an HTTP request in bytes.
+    public var bodyBytesMax = 64 << 10
     /// How long a closed WebSocket waits for the client to close its side, in seconds.
     public var lingerSecondsMax: Int64 = 10
     /// How long a shutdown waits for clients to be told what was committed, in seconds.

@@ -145,6 +145,14 @@ final class SyncHandler: ChannelDuplexHandler {
         leaveIfDrained(context)
     }
 
+    /// Rights have changed; on the event loop.
+    func recheckRights() {
+        guard let context, phase == .open || phase == .draining else { return }
+        connection.recheckRights()
+        submitCalls()
+        speak(context)
+    }
+
     // MARK: Speaking
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {

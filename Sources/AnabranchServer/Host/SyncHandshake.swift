@@ -6,8 +6,12 @@ struct SyncHandshake: Sendable {
     let credentials: Credentials
     let negotiation: Negotiation
 
+    /// Whether a request is for the sync protocol, in order or not.
+    static func isMeant(by head: HTTPRequestHead) -> Bool { app(of: head.uri.prefix { $0 != "?" }) != nil }
+
+    /// - Parameter address: the client's IP address, if it is known.
     /// - Throws: what to answer instead of 101.
-    init(_ head: HTTPRequestHead) throws(HTTPRefusal) {
+    init(_ head: HTTPRequestHead, from address: String? = nil) throws(HTTPRefusal) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let app = Self.app(of: parts[0]) else { throw .notFound }
         guard head.method == .GET, head.version == .http1_1 else { throw .badRequest("a WebSocket begins with GET") }
@@ -22,7 +26,8 @@ struct SyncHandshake: Sendable {
         } catch {
             throw .badRequest("no known subprotocol")
         }
-        credentials = Credentials(app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "")
+        credentials = Credentials(
+            app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "", address: address)
     }
 
     /// The app id of `/api/client/v2.0/app/<id>/realm-sync`; empty for `/realm-sync`; nil for any other path.
@@ -50,23 +55,4 @@ struct SyncHandshake: Sendable {
                     || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/")
             }
     }
-}
-
-/// An answer of the HTTP side that is not what the client had hoped for.
-struct HTTPRefusal: Error, Equatable, Sendable {
-    let status: HTTPResponseStatus
-    /// The error's name, as clients know it.
-    let code: String
-    let message: String
-
-    static let notFound = HTTPRefusal(status: .notFound, code: "NotFound", message: "no such endpoint")
-    static let unauthorized = HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "invalid session")
-    static let forbidden = HTTPRefusal(status: .forbidden, code: "Forbidden", message: "no entry")
-
-    static func badRequest(_ message: String) -> HTTPRefusal {
-        HTTPRefusal(status: .badRequest, code: "BadRequest", message: message)
-    }
-
-    /// The body that clients parse (`Spec/Protocol.md`, section 1.1). Both texts are ours and need no escapes.
-    var json: String { #"{"error":"\#(message)","error_code":"\#(code)","link":""}"# }
 }

@@ -13,6 +13,9 @@ public final class SyncServer: Service {
     private let settings: ServerSettings
     private let store: any HistoryStore
     private let authenticator: any Authenticator
+    private let endpoints: any HTTPEndpoints
+    private let rights: any Rights
+    private let tls: TLSFiles?
     private let unixSeconds: @Sendable () -> UInt64
     private let logger: Logger
     private let onListening: @Sendable (SocketAddress) -> Void
@@ -21,11 +24,15 @@ public final class SyncServer: Service {
     /// - Parameters:
     ///   - store: where the synced files are. It stays open when the server has ended.
     ///   - authenticator: decides who may connect.
+    ///   - endpoints: what answers HTTP requests; nil if there is nothing but the sync protocol.
+    ///   - rights: what clients may do.
+    ///   - tls: certificate and key; nil to listen without TLS.
     ///   - unixSeconds: the clock, in seconds since 1970.
     ///   - onListening: told once where the server listens, as soon as it does.
     ///   - metrics: what the server counts with.
     public init(
-        settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator, logger: Logger,
+        settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
+        endpoints: (any HTTPEndpoints)? = nil, rights: any Rights = AllRights(), tls: TLSFiles? = nil, logger: Logger,
         metrics: any MetricsFactory = MetricsSystem.factory, unixSeconds: @escaping @Sendable () -> UInt64,
         onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }
     ) {
@@ -33,6 +40,9 @@ public final class SyncServer: Service {
         self.settings = settings
         self.store = store
         self.authenticator = authenticator
+        self.endpoints = endpoints ?? NoEndpoints()
+        self.rights = rights
+        self.tls = tls
         self.logger = logger
         self.unixSeconds = unixSeconds
         self.onListening = onListening
@@ -74,7 +84,11 @@ public final class SyncServer: Service {
             onListening(address)
         }
         try await withTaskCancellationOrGracefulShutdownHandler {
-            try await listener.closeFuture.get()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { [self] in await watch(table) }
+                try await listener.closeFuture.get()
+                group.cancelAll()
+            }
         } onCancelOrGracefulShutdown: {
             listener.close(promise: nil)
         }
@@ -82,17 +96,26 @@ public final class SyncServer: Service {
         await sockets.end(within: .seconds(settings.shutdownSecondsMax), on: group.any())
     }
 
+    /// Once a second: what has changed on disk, or in the embedder's mind, takes effect.
+    private func watch(_ table: ConnectionTable) async {
+        while (try? await Task.sleep(for: .seconds(1))) != nil {
+            await tls?.refresh()
+            if await rights.refresh() { table.forEach { $0.recheckRights() } }
+        }
+    }
+
     /// A new socket begins as HTTP; `FrontDoor` lets it become a WebSocket.
     private func open(_ channel: any Channel, _ table: ConnectionTable, _ stores: StoreThreads) throws {
+        if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let door = FrontDoor(
-            authenticator: authenticator, patience: .seconds(settings.handshakeSecondsMax)
+            authenticator: authenticator, endpoints: endpoints, settings: settings, isSecure: tls != nil
         ) { [self] channel, visitor in
             let ident = table.newIdent()
             var logger = logger
             logger[metadataKey: "connection"] = "\(ident)"
             let connection = SyncConnection(
-                ident, negotiation: visitor.handshake.negotiation, app: visitor.handshake.credentials.app,
-                user: visitor.user, limits: settings.limits, metrics: metrics, logger: logger)
+                ident, negotiation: visitor.handshake.negotiation, member: visitor.member, rights: rights,
+                limits: settings.limits, metrics: metrics, logger: logger)
             let pulse = Pulse()
             let handler = SyncHandler(
                 connection, visitor, pulse: pulse, settings: settings, table: table, stores: stores, logger: logger)

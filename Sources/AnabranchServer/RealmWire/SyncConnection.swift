@@ -17,13 +17,14 @@ struct SyncConnection: ~Copyable {
 
     private struct Session {
         let path: VirtualPath
+        let partition: [UInt8]
         /// 0 until the client has named its file.
         var clientIdent: UInt64 = 0
     }
 
     let ident: ConnectionIdent
-    private let app: String
-    private let user: String?
+    private let member: Member
+    private let rights: any Rights
     private let metrics: WireMetrics
     private let logger: Logger
     private var machine: ServerConnection
@@ -33,15 +34,15 @@ struct SyncConnection: ~Copyable {
     private(set) var isSuperseded = false
 
     /// - Parameters:
-    ///   - app: the app id of the URL; partitions of different apps are different files. Empty if the URL has none.
-    ///   - user: who the client files belong to; nil if the server does not know.
+    ///   - member: who the client is. Partitions of different apps are different files.
+    ///   - rights: what the client may do.
     init(
-        _ ident: ConnectionIdent, negotiation: Negotiation, app: String, user: String?, limits: Limits,
-        metrics: WireMetrics, logger: Logger
+        _ ident: ConnectionIdent, negotiation: Negotiation, member: Member, rights: any Rights = AllRights(),
+        limits: Limits, metrics: WireMetrics, logger: Logger
     ) {
         self.ident = ident
-        self.app = app
-        self.user = user
+        self.member = member
+        self.rights = rights
         self.metrics = metrics
         self.logger = logger
         machine = ServerConnection(negotiation, limits: limits)
@@ -66,7 +67,7 @@ struct SyncConnection: ~Copyable {
             call(session, .identify(ident))
         case .integrate(let session, let upload):
             metrics.uploadsReceived.increment()
-            call(session, .integrate(upload))
+            integrate(session, upload)
         case .detach(let session):
             log("session ended", session)
             close(session)
@@ -87,9 +88,34 @@ struct SyncConnection: ~Copyable {
     private mutating func open(_ session: SessionHandle, _ partition: [UInt8], needsFileIdent: Bool) {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so the two parts cannot be mistaken for others.
-        sessions[session] = Session(path: VirtualPath(Array(app.utf8) + [UInt8(ascii: "/")] + partition))
+        sessions[session] = Session(
+            path: VirtualPath(Array(member.app.utf8) + [UInt8(ascii: "/")] + partition), partition: partition)
         log("session opened", session)
-        call(session, .open(user: user, needsFileIdent: needsFileIdent))
+        guard rights.right(of: member, to: partition) > .none else {
+            fail(session, ErrorMessage(.permissionDenied))
+            sessions[session] = nil
+            return
+        }
+        call(session, .open(user: member.user, needsFileIdent: needsFileIdent))
+    }
+
+    /// UPLOAD. One without changesets tells only what the client has taken in, which a reader does as well.
+    private mutating func integrate(_ session: SessionHandle, _ upload: UploadMessage) {
+        guard let partition = sessions[session]?.partition else { return }
+        let right = rights.right(of: member, to: partition)
+        if right == .none {
+            refuse(session, .permissionDenied)
+        } else if right < .write, upload.entries.count > 0 {
+            refuse(session, .writeNotAllowed)
+        } else {
+            call(session, .integrate(upload))
+        }
+    }
+
+    /// Ends a session for want of a right.
+    private mutating func refuse(_ session: SessionHandle, _ code: ErrorCode) {
+        fail(session, ErrorMessage(code))
+        close(session)
     }
 
     // MARK: From the files
@@ -121,6 +147,13 @@ struct SyncConnection: ~Copyable {
     }
 
     // MARK: From the host
+
+    /// Rights have changed: sessions that may not even read any more are over.
+    mutating func recheckRights() {
+        for (session, state) in sessions where rights.right(of: member, to: state.partition) == .none {
+            refuse(session, .permissionDenied)
+        }
+    }
 
     /// Ends the connection with a message.
     mutating func fail(_ error: ErrorMessage) {

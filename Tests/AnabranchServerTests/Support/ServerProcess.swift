@@ -21,7 +21,7 @@ final class ServerProcess {
     }()
 
     /// Starts a server over the directory and waits until it listens.
-    init(data: String, arguments: [String] = ["--listen", "127.0.0.1:0"]) async throws {
+    init(data: String, arguments: [String] = ["--dev", "--listen", "127.0.0.1:0"]) async throws {
         let process = Process()
         let executable: URL = try #require(Self.executable)
         process.executableURL = executable

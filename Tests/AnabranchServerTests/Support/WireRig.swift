@@ -32,7 +32,7 @@ final class WireRig {
         let ident = ConnectionIdent(number: lastNumber)
         let connection = RigConnection(
             SyncConnection(
-                ident, negotiation: negotiation, app: app, user: nil, limits: limits, metrics: WireMetrics(),
+                ident, negotiation: negotiation, member: Member(app: app), limits: limits, metrics: WireMetrics(),
                 logger: .quiet), ident)
         connections[ident] = connection
         return connection

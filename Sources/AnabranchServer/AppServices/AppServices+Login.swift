@@ -1,0 +1,269 @@
+import AnabranchHistory
+import Crypto
+import NIOPosix
+import Synchronization
+
+/// Registering, logging in, linking, and what e-mails do.
+extension AppServices {
+    // MARK: E-mail and password
+
+    func register(_ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) {
+        try require(.emailPassword, in: app)
+        let email = try Self.email(in: body, "email")
+        let password = try Self.newPassword(in: body)
+        let secret = try await hashing { passwords in try passwords.hash(password) }
+        let user = newUser(in: app, .emailPassword, name: email, secret: secret)
+        try await store { accounts throws(AccountError) in try accounts.add(user) }
+        logger.info("user registered", metadata: ["app": "\(app)", "user": "\(user.ident)"])
+    }
+
+    /// What may stand in an answer and in a log line without harm; whether it can receive mail only mail can tell.
+    private static func email(in body: [String: JSONValue], _ name: String) throws(HTTPRefusal) -> String {
+        let email = try body.text(name)
+        guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
+            throw .badRequest("invalid e-mail address")
+        }
+        return email
+    }
+
+    private static func newPassword(in body: [String: JSONValue]) throws(HTTPRefusal) -> String {
+        guard let password = body["password"]?.string, (6...128).contains(password.unicodeScalars.count) else {
+            throw .badRequest("password must be between 6 and 128 characters")
+        }
+        return password
+    }
+
+    // MARK: Logging in
+
+    func logIn(_ name: String, _ request: HTTPExchangeRequest, to app: String) async throws(HTTPRefusal) -> JSONValue {
+        guard let provider = Provider(rawValue: name) else { throw Self.noProvider }
+        try require(provider, in: app)
+        let body = try request.object()
+        if request.query.split(separator: "&").contains("link=true") {
+            let (session, user) = try await bearer(request, .access)
+            guard user.app == app else { throw .unauthorized }
+            try await link(provider, body, to: user)
+            let linked = try await standing(
+                of: SessionTokens.Claims(user: user.ident, session: session.ident, app: app))
+            guard let linked else { throw .unauthorized }
+            return ["access_token": .string(try await token(.access, session, linked.user))]
+        }
+        let user = try await user(by: provider, body, in: app)
+        if user.isDisabled {
+            throw HTTPRefusal(status: .unauthorized, code: "UserDisabled", message: "user disabled")
+        }
+        return try await open(provider, for: user)
+    }
+
+    private static let noProvider = HTTPRefusal(
+        status: .notFound, code: "AuthProviderNotFound", message: "no such authentication provider")
+    private static let invalidPassword = HTTPRefusal(
+        status: .unauthorized, code: "InvalidPassword", message: "invalid username/password")
+
+    private func require(_ provider: Provider, in app: String) throws(HTTPRefusal) {
+        guard allowed(in: app)?.providers.contains(provider) == true else { throw Self.noProvider }
+    }
+
+    private func open(_ provider: Provider, for user: User) async throws(HTTPRefusal) -> JSONValue {
+        let now = unixSeconds()
+        let session = LoginSession(
+            ident: RandomText.hexadecimal(bytes: 12), user: user.ident, provider: provider.rawValue, createdAt: now,
+            expiresAt: now + settings.sessionSeconds)
+        try await store { accounts throws(AccountError) in try accounts.add(session) }
+        logger.info(
+            "logged in", metadata: ["app": "\(user.app)", "user": "\(user.ident)", "provider": "\(provider.rawValue)"])
+        return [
+            "access_token": .string(try await token(.access, session, user)),
+            "refresh_token": .string(try await token(.refresh, session, user)),
+            "user_id": .string(user.ident), "device_id": .string(RandomText.hexadecimal(bytes: 12)),
+        ]
+    }
+
+    private func user(
+        by provider: Provider, _ body: [String: JSONValue], in app: String
+    ) async throws(HTTPRefusal) -> User {
+        switch provider {
+        case .anonymous:
+            let user = newUser(in: app, .anonymous, name: RandomText.hexadecimal(bytes: 12))
+            try await store { accounts throws(AccountError) in try accounts.add(user) }
+            return user
+        case .emailPassword:
+            return try await checkPassword(body, in: app)
+        case .apiKey:
+            return try await userWithKey(try body.text("key"), in: app)
+        case .customToken:
+            let subject = try await subject(of: body, in: app)
+            return try await findOrAdd(newUser(in: app, .customToken, name: subject))
+        }
+    }
+
+    /// Takes the same time whether there is no such user or the password is wrong, and says the same.
+    private func checkPassword(_ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) -> User {
+        let email = try body.text("username")
+        guard let password = body["password"]?.string, password.utf8.count <= 1024 else { throw Self.invalidPassword }
+        let user = try await userWithEmail(email, in: app)
+        let secret = user?.identities.first { $0.provider == Provider.emailPassword.rawValue }?.secret
+        let isRight = try await hashing { passwords in try passwords.verify(password, against: secret) }
+        guard isRight, let user else { throw Self.invalidPassword }
+        return user
+    }
+
+    private func userWithEmail(_ email: String, in app: String) async throws(HTTPRefusal) -> User? {
+        try await store { accounts throws(AccountError) in
+            try accounts.user(of: app, provider: Provider.emailPassword.rawValue, name: email)
+        }
+    }
+
+    private func userWithKey(_ key: String, in app: String) async throws(HTTPRefusal) -> User {
+        let digest = Self.digest(ofKey: key)
+        let user = try await store { accounts throws(AccountError) -> User? in
+            guard let key = try accounts.apiKey(digest: digest), !key.isDisabled else { return nil }
+            return try accounts.user(key.user)
+        }
+        guard let user, user.app == app else {
+            throw HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "invalid API key")
+        }
+        return user
+    }
+
+    private func subject(of body: [String: JSONValue], in app: String) async throws(HTTPRefusal) -> String {
+        guard let issuer = issuers[app] else { throw Self.noProvider }
+        let token = try body.text("token", bytesMax: CompactToken.bytesMax)
+        do {
+            return try await issuer.subject(of: token, now: now)
+        } catch {
+            logger.info("custom token refused", metadata: ["app": "\(app)", "reason": "\(error)"])
+            throw HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "the token is not accepted")
+        }
+    }
+
+    /// Two first logins at the same time make one user.
+    private func findOrAdd(_ user: User) async throws(HTTPRefusal) -> User {
+        try await store { accounts throws(AccountError) in
+            let identity = user.identities[0]
+            let found = { () throws(AccountError) in
+                try accounts.user(of: user.app, provider: identity.provider, name: identity.name)
+            }
+            if let known = try found() { return known }
+            do throws(AccountError) {
+                try accounts.add(user)
+                return user
+            } catch {
+                guard error.code == .nameTaken, let known = try found() else { throw error }
+                return known
+            }
+        }
+    }
+
+    private func newUser(in app: String, _ provider: Provider, name: String, secret: String? = nil) -> User {
+        let identity = Identity(
+            ident: RandomText.hexadecimal(bytes: 12), provider: provider.rawValue, name: name, secret: secret)
+        return User(
+            ident: RandomText.hexadecimal(bytes: 12), app: app, identities: [identity], createdAt: unixSeconds())
+    }
+
+    // MARK: Linking
+
+    /// Gives a user one more way to log in. An e-mail address is registered first, and must not have been used since.
+    private func link(_ provider: Provider, _ body: [String: JSONValue], to user: User) async throws(HTTPRefusal) {
+        switch provider {
+        case .anonymous, .apiKey:
+            throw .badRequest("this provider cannot be linked")
+        case .customToken:
+            let identity = Identity(
+                ident: RandomText.hexadecimal(bytes: 12), provider: provider.rawValue,
+                name: try await subject(of: body, in: user.app))
+            try await store { accounts throws(AccountError) in try accounts.add(identity, to: user.ident) }
+        case .emailPassword:
+            let owner = try await checkPassword(body, in: user.app)
+            guard let identity = owner.identities.first(where: { $0.provider == provider.rawValue }) else {
+                throw Self.invalidPassword
+            }
+            try await store { accounts throws(AccountError) in
+                try accounts.move(identity.ident, from: owner.ident, to: user.ident)
+            }
+        }
+    }
+
+    // MARK: E-mails
+
+    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) {
+        try require(.emailPassword, in: app)
+        let request = try Self.emailRequest(action, body)
+        guard let emails else {
+            throw HTTPRefusal(
+                status: .badRequest, code: "EmailNotConfigured",
+                message: "this server sends no e-mail: addresses need no confirmation, passwords cannot be reset")
+        }
+        switch await emails.handle(request, app: app) {
+        case .done: return
+        case .refused(let reason): throw .badRequest(reason)
+        case .setPassword(let email, let password): try await setPassword(password, of: email, in: app)
+        }
+    }
+
+    private static func emailRequest(
+        _ action: Route.EmailAction, _ body: [String: JSONValue]
+    ) throws(HTTPRefusal) -> EmailRequest {
+        switch action {
+        case .confirm: .confirm(token: try body.text("token", bytesMax: 1024), tokenIdent: try body.text("tokenId"))
+        case .sendConfirmation: .sendConfirmation(email: try email(in: body, "email"))
+        case .callConfirmation: .callConfirmation(email: try email(in: body, "email"))
+        case .sendReset: .sendReset(email: try email(in: body, "email"))
+        case .reset:
+            .reset(
+                password: try newPassword(in: body), token: try body.text("token", bytesMax: 1024),
+                tokenIdent: try body.text("tokenId"))
+        case .callReset:
+            .callReset(
+                email: try email(in: body, "email"), password: try newPassword(in: body),
+                arguments: (body["arguments"] ?? []).encoded)
+        }
+    }
+
+    private func setPassword(_ password: String, of email: String, in app: String) async throws(HTTPRefusal) {
+        let secret = try await hashing { passwords in try passwords.hash(password) }
+        guard let user = try await userWithEmail(email, in: app),
+            let identity = user.identities.first(where: { $0.provider == Provider.emailPassword.rawValue })
+        else { throw HTTPRefusal(status: .notFound, code: "UserNotFound", message: "user not found") }
+        try await store { accounts throws(AccountError) in
+            try accounts.setSecret(secret, of: identity.ident, user: user.ident)
+            try accounts.removeSessions(of: user.ident)
+        }
+    }
+
+    // MARK: Work
+
+    /// Hashes on a thread that may be busy for a while. Each hash takes memory, so only so many may wait.
+    private func hashing<Result: Sendable>(
+        _ body: @escaping @Sendable (PasswordHash) throws -> Result
+    ) async throws(HTTPRefusal) -> Result {
+        guard passwordsUnderWay.enter(countMax: settings.passwordsUnderWayMax) else {
+            throw HTTPRefusal(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
+        }
+        defer { passwordsUnderWay.leave() }
+        let passwords = passwords
+        do {
+            return try await NIOThreadPool.singleton.runIfActive { try body(passwords) }
+        } catch {
+            throw troubleOfOurs(error)
+        }
+    }
+
+    static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }
+}
+
+/// Lets so many in at a time.
+final class AttemptGate: Sendable {
+    private let inside = Mutex(0)
+
+    func enter(countMax: Int) -> Bool {
+        inside.withLock { inside in
+            guard inside < countMax else { return false }
+            inside += 1
+            return true
+        }
+    }
+
+    func leave() { inside.withLock { $0 -= 1 } }
+}

@@ -1,0 +1,270 @@
+import AnabranchHistory
+import Logging
+import NIOHTTP1
+import NIOPosix
+
+/// The part of App Services that a client needs before it can sync: users, logins and tokens, for several apps
+/// (`Spec/Protocol.md`, sections 1 and 8.8). Also decides who may open a WebSocket, by the same test by which a session is
+/// refreshed: a token that would be issued again is never refused as worn out.
+///
+/// No token, no password and no key gets into the log.
+public final class AppServices: HTTPEndpoints, Authenticator {
+    let settings: AppServicesSettings
+    let accounts: any AccountStore
+    let tokens: SessionTokens
+    let issuers: [String: CustomTokens]
+    let emails: (any EmailHook)?
+    let passwords: PasswordHash
+    let passwordsUnderWay = AttemptGate()
+    let unixSeconds: @Sendable () -> UInt64
+    let logger: Logger
+    private let logins = AttemptCounter()
+    private let refusals = AttemptCounter()
+
+    /// - Parameters:
+    ///   - emails: sends e-mails; without it nothing has to be confirmed, and nothing can be reset.
+    ///   - passwordCost: the logarithm of the work of hashing one password (`PasswordHash.cost`), 1 to 20.
+    ///   - unixSeconds: the clock, in seconds since 1970.
+    /// - Throws: `FileError` if the keys of an issuer cannot be read.
+    public init(
+        settings: AppServicesSettings, accounts: any AccountStore, keys: KeyFile, emails: (any EmailHook)? = nil,
+        passwordCost: Int = 15, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+    ) async throws {
+        self.settings = settings
+        self.accounts = accounts
+        self.emails = emails
+        self.logger = logger
+        self.unixSeconds = unixSeconds
+        passwords = PasswordHash(cost: passwordCost)
+        tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
+        var issuers: [String: CustomTokens] = [:]
+        for (app, settings) in settings.apps {
+            guard let issuer = settings.issuer else { continue }
+            issuers[app] = try await CustomTokens(
+                jwksPath: issuer.jwksPath, issuer: issuer.issuer, audience: issuer.audience ?? app, logger: logger)
+        }
+        self.issuers = issuers
+    }
+
+    var now: Int64 { Int64(clamping: unixSeconds()) }
+
+    func allowed(in app: String) -> AppSettings? { settings.apps[app] ?? settings.otherApps }
+
+    // MARK: HTTP
+
+    public func answer(_ request: HTTPExchangeRequest) async -> HTTPExchangeAnswer {
+        do throws(HTTPRefusal) {
+            guard let route = Route(request.method, request.path) else { throw .notFound }
+            if let app = route.app, allowed(in: app) == nil {
+                throw HTTPRefusal(status: .notFound, code: "AppNotFound", message: "no such app")
+            }
+            return try await answer(route, request)
+        } catch {
+            logger.debug("request refused", metadata: ["status": "\(error.status.code)", "error": "\(error.code)"])
+            return HTTPExchangeAnswer(error)
+        }
+    }
+
+    private func answer(
+        _ route: Route, _ request: HTTPExchangeRequest
+    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+        switch route {
+        case .location(let app):
+            return HTTPExchangeAnswer(.ok, try location(of: app, request))
+        case .register(let app):
+            try checkRate(request)
+            try await register(try request.object(), in: app)
+            return HTTPExchangeAnswer(.created, [:])
+        case .login(let app, let provider):
+            try checkRate(request)
+            return HTTPExchangeAnswer(.ok, try await logIn(provider, request, to: app))
+        case .email(let action, let app):
+            try checkRate(request)
+            try await email(action, try request.object(), in: app)
+            return HTTPExchangeAnswer(.ok, [:])
+        case .profile:
+            return HTTPExchangeAnswer(.ok, Self.profile(of: try await bearer(request, .access).user))
+        case .refresh:
+            let (session, user) = try await bearer(request, .refresh)
+            return HTTPExchangeAnswer(.created, ["access_token": .string(try await token(.access, session, user))])
+        case .logOut:
+            let session = try await bearer(request, .refresh).session
+            try await store { accounts throws(AccountError) in try accounts.removeSession(session.ident) }
+            return HTTPExchangeAnswer(status: .noContent)
+        case .deleteUser:
+            let user = try await bearer(request, .access).user
+            try await store { accounts throws(AccountError) in try accounts.removeUser(user.ident) }
+            return HTTPExchangeAnswer(status: .noContent)
+        case .createKey, .keys, .key, .enableKey, .disableKey, .deleteKey:
+            let user = try await bearer(request, .refresh).user
+            return try await answerKeys(route, request, of: user)
+        }
+    }
+
+    /// All four members: old clients want two that new ones do not (section 1.2).
+    private func location(of app: String, _ request: HTTPExchangeRequest) throws(HTTPRefusal) -> JSONValue {
+        let base: String
+        if let publicURL = settings.publicURL {
+            base = publicURL
+        } else {
+            let hosts = request.headers["host"]
+            guard hosts.count == 1, Self.isHost(hosts[0]) else { throw .badRequest("no usable Host header") }
+            base = (request.isSecure ? "https://" : "http://") + hosts[0]
+        }
+        let webSocketBase = "ws" + base.dropFirst("http".count)
+        return [
+            "deployment_model": "GLOBAL", "location": "US-VA", "hostname": .string(base),
+            "ws_hostname": .string(webSocketBase),
+            "sync_route": .string("\(webSocketBase)/api/client/v2.0/app/\(app)/realm-sync"),
+        ]
+    }
+
+    /// A name or an address, with or without a port.
+    private static func isHost(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= 255
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                default: [".", "-", "_", ":", "[", "]"].contains(Unicode.Scalar(byte))
+                }
+            }
+    }
+
+    private static func profile(of user: User) -> JSONValue {
+        let identities = user.identities.map { identity -> JSONValue in
+            ["id": .string(identity.ident), "provider_type": .string(identity.provider)]
+        }
+        let email = user.identities.first { $0.provider == Provider.emailPassword.rawValue }?.name
+        return [
+            "data": email.map { ["email": .string($0)] } ?? [:], "identities": .array(identities),
+            "type": "normal", "user_id": .string(user.ident),
+        ]
+    }
+
+    private func checkRate(_ request: HTTPExchangeRequest) throws(HTTPRefusal) {
+        guard logins.count(request.address ?? "", now: now) <= settings.loginsPerMinuteMax else {
+            throw HTTPRefusal(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
+        }
+    }
+
+    // MARK: Tokens
+
+    /// The session that the token of a request stands for.
+    func bearer(
+        _ request: HTTPExchangeRequest, _ kind: SessionTokens.Kind
+    ) async throws(HTTPRefusal) -> (session: LoginSession, user: User) {
+        let values = request.headers["authorization"]
+        guard values.count == 1, values[0].hasPrefix("Bearer ") else { throw .unauthorized }
+        do {
+            let claims = try await tokens.read(String(values[0].dropFirst("Bearer ".count)), as: kind, now: now)
+            guard let standing = try await standing(of: claims) else { throw HTTPRefusal.unauthorized }
+            return standing
+        } catch let error as HTTPRefusal {
+            throw error
+        } catch {
+            throw .unauthorized
+        }
+    }
+
+    /// The session of a genuine token, unless it is over or its user is shut out: the one test for all tokens.
+    func standing(of claims: SessionTokens.Claims) async throws(HTTPRefusal) -> (session: LoginSession, user: User)? {
+        let found = try await store { accounts throws(AccountError) in try accounts.session(claims.session) }
+        guard let (session, user) = found, session.expiresAt > unixSeconds(), !user.isDisabled,
+            user.ident == claims.user, user.app == claims.app
+        else { return nil }
+        return (session, user)
+    }
+
+    func token(
+        _ kind: SessionTokens.Kind, _ session: LoginSession, _ user: User
+    ) async throws(HTTPRefusal) -> String {
+        do {
+            return try await tokens.issue(kind, session, user, now: now)
+        } catch {
+            throw troubleOfOurs(error)
+        }
+    }
+
+    // MARK: WebSockets
+
+    public func admit(_ credentials: Credentials) async -> Admission {
+        let (admission, name) = await decide(credentials)
+        if case .admitted = admission { return admission }
+        // A client whose token is refused comes back as fast as it can; who keeps failing is made to wait.
+        let excess = refusals.count(name, now: now) - settings.promptRefusalsPerMinuteMax
+        if excess > 0 { try? await Task.sleep(for: .milliseconds(min(8_000, 125 << min(excess, 6)))) }
+        return admission
+    }
+
+    /// - Returns: also who is to be blamed for a refusal.
+    private func decide(_ credentials: Credentials) async -> (Admission, String) {
+        let address = credentials.address ?? ""
+        if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
+            return (.admitted(Member(app: credentials.app, user: user)), address)
+        }
+        do {
+            let claims = try await tokens.read(credentials.token, as: .access, now: now)
+            guard let (session, user) = try await standing(of: claims) else { return (.tokenRefused, claims.user) }
+            // Genuine, so a refresh would bring the like of it: the same app has to be named.
+            guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
+            let member = Member(
+                app: user.app, user: user.ident, provider: session.provider, customData: user.customData)
+            return (.admitted(member), user.ident)
+        } catch let error as TokenRefusal {
+            logger.info("token refused", metadata: ["reason": "\(error)"])
+            return (.tokenRefused, address)
+        } catch {
+            return (.unavailable, address)
+        }
+    }
+
+    // MARK: The store
+
+    /// Runs what blocks on a thread that may.
+    func store<Result: Sendable>(
+        _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
+    ) async throws(HTTPRefusal) -> Result {
+        let accounts = accounts
+        do {
+            return try await NIOThreadPool.singleton.runIfActive { try body(accounts) }
+        } catch let error as AccountError where error.code == .nameTaken {
+            throw HTTPRefusal(status: .conflict, code: "AccountNameInUse", message: "name already in use")
+        } catch let error as AccountError where error.code == .noSuchUser {
+            throw .unauthorized
+        } catch {
+            throw troubleOfOurs(error)
+        }
+    }
+
+    func troubleOfOurs(_ error: any Error) -> HTTPRefusal {
+        logger.error("accounts not available", metadata: ["error": "\(error)"])
+        return .unavailable
+    }
+}
+
+extension HTTPExchangeRequest {
+    /// The body; it has to be a JSON object.
+    func object() throws(HTTPRefusal) -> [String: JSONValue] {
+        do {
+            guard let object = try JSONValue(parsing: body).object else {
+                throw HTTPRefusal.badRequest("no JSON object")
+            }
+            return object
+        } catch {
+            throw .badRequest("the body is not a JSON object")
+        }
+    }
+}
+
+extension [String: JSONValue] {
+    /// A member that has to be a text of 1 to `bytesMax` bytes.
+    func text(_ name: String, bytesMax: Int = 255) throws(HTTPRefusal) -> String {
+        guard let text = self[name]?.string, (1...bytesMax).contains(text.utf8.count) else {
+            throw HTTPRefusal(
+                status: .badRequest, code: "InvalidParameter", message: "\(name) must be a text, and not too long")
+        }
+        return text
+    }
+}

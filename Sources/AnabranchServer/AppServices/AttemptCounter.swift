@@ -1,0 +1,43 @@
+import Synchronization
+
+/// Counts what somebody does within a minute. Who is counted is a text: an address, a user's ident.
+final class AttemptCounter: Sendable {
+    fileprivate struct State {
+        var minute: Int64 = 0
+        var counts: [String: Int] = [:]
+    }
+
+    /// Different texts counted within one minute; more are counted together, so that memory is bounded.
+    private static let namesMax = 100_000
+
+    private let state = Mutex(State())
+
+    /// - Parameter now: seconds since 1970.
+    /// - Returns: how often it has happened within this minute, this time included.
+    @discardableResult
+    func count(_ name: String, now: Int64) -> Int {
+        state.withLock { state in
+            state.turn(to: now)
+            let isKnown = state.counts[name] != nil
+            let key = isKnown || state.counts.count < Self.namesMax ? name : ""
+            state.counts[key, default: 0] += 1
+            return state.counts[key, default: 0]
+        }
+    }
+
+    /// How often it has happened within this minute.
+    func current(_ name: String, now: Int64) -> Int {
+        state.withLock { state in
+            state.turn(to: now)
+            return state.counts[name, default: 0]
+        }
+    }
+}
+
+extension AttemptCounter.State {
+    mutating func turn(to now: Int64) {
+        guard minute != now / 60 else { return }
+        minute = now / 60
+        counts = [:]
+    }
+}

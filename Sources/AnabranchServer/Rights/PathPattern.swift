@@ -1,0 +1,68 @@
+/// A pattern for partition values: `*` stands for any bytes, `${user}` for the ident of the user who asks.
+struct PathPattern: Equatable, Sendable {
+    private enum Piece: Equatable {
+        case byte(UInt8)
+        case any
+        case user
+    }
+
+    /// Longest pattern in bytes: the longer, the more work a long partition value is.
+    static let bytesMax = 256
+
+    private let pieces: [Piece]
+
+    init?(_ text: String) {
+        guard text.utf8.count <= Self.bytesMax else { return nil }
+        let user = Array("${user}".utf8)
+        var pieces: [Piece] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.first {
+            if rest.starts(with: user) {
+                pieces.append(.user)
+                rest = rest.dropFirst(user.count)
+            } else {
+                pieces.append(byte == UInt8(ascii: "*") ? .any : .byte(byte))
+                rest = rest.dropFirst()
+            }
+        }
+        self.pieces = pieces
+    }
+
+    func matches(_ path: [UInt8], user: String?) -> Bool {
+        if user == nil, pieces.contains(.user) { return false }
+        // nil stands for any bytes, so that a `*` in a user's ident is only a character.
+        let pattern = pieces.flatMap { piece -> [UInt8?] in
+            switch piece {
+            case .byte(let byte): [byte]
+            case .any: [nil]
+            case .user: Array((user ?? "").utf8)
+            }
+        }
+        return Self.matches(path, pattern)
+    }
+
+    /// Goes back to the last `*` only, which finds a match if there is one: the work is at most the product of both
+    /// lengths.
+    private static func matches(_ path: [UInt8], _ pattern: [UInt8?]) -> Bool {
+        var place = 0, next = 0
+        var retry: (place: Int, next: Int)?
+        while place < path.count {
+            if next < pattern.count, let byte = pattern[next] {
+                if byte == path[place] {
+                    place += 1
+                    next += 1
+                    continue
+                }
+            } else if next < pattern.count {
+                next += 1
+                retry = (place, next)
+                continue
+            }
+            guard let last = retry else { return false }
+            retry = (last.place + 1, last.next)
+            place = last.place + 1
+            next = last.next
+        }
+        return pattern[next...].allSatisfy { $0 == nil }
+    }
+}

@@ -1,0 +1,118 @@
+import Crypto
+import Foundation
+import JWTKit
+import Logging
+
+/// The keys with which a server signs its tokens: a file that only its owner can read, made at the first start.
+///
+/// The first key signs. The others are former first keys, kept until the last token that they signed has expired, so a
+/// new key ends nobody's session. A running server notices that the file has changed.
+public final class KeyFile: Sendable {
+    private struct Secret: Equatable {
+        let ident: String
+        let bytes: [UInt8]
+        /// Seconds since 1970.
+        let createdAt: Int64
+    }
+
+    private static let secretBytes = 32
+
+    private let file: WatchedFile<[TokenKey]>
+
+    /// Reads the keys; the file is made, with one key, if there is none.
+    /// - Parameter now: seconds since 1970.
+    /// - Throws: `FileError`, also if others than its owner could read it.
+    public init(path: String, now: UInt64, logger: Logger) async throws {
+        if !FileManager.default.fileExists(atPath: path) {
+            try Self.write([Self.newSecret(now: Int64(clamping: now))], to: path)
+            logger.notice("key made", metadata: ["path": "\(path)"])
+        }
+        file = try await WatchedFile(path, logger: logger) { try await Self.keys(try Self.read(path)) }
+    }
+
+    /// Puts a new key before the others, and drops those that were replaced more than `lifetimeSeconds` ago: whatever
+    /// they have signed is over.
+    /// - Parameter now: seconds since 1970.
+    /// - Returns: the new key's ident.
+    public static func rotate(path: String, now: UInt64, lifetimeSeconds: UInt64) throws -> String {
+        let now = Int64(clamping: now)
+        let newest = newSecret(now: now)
+        let secrets = [newest] + (try read(path))
+        // A key was replaced when the one before it was made.
+        let retained = zip(secrets, secrets.dropFirst())
+            .prefix { successor, _ in now - successor.createdAt <= Int64(clamping: lifetimeSeconds) }
+        try write([newest] + retained.map(\.1), to: path)
+        return newest.ident
+    }
+
+    /// The keys, the one that signs first.
+    func keys() async -> [TokenKey] { await file.value() }
+
+    private static func keys(_ secrets: [Secret]) async throws -> [TokenKey] {
+        var keys: [TokenKey] = []
+        for secret in secrets {
+            keys.append(try await TokenKey(ident: secret.ident, secret: secret.bytes))
+        }
+        return keys
+    }
+
+    private static func newSecret(now: Int64) -> Secret {
+        Secret(
+            ident: RandomText.hexadecimal(bytes: 8),
+            bytes: SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }, createdAt: now)
+    }
+
+    // MARK: The file
+
+    private static func read(_ path: String) throws -> [Secret] {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw FileError.last(path) }
+        guard status.st_mode & 0o077 == 0 else { throw FileError(path, "others can read it; its mode must be 0600") }
+        let notKeys = FileError(path, "not a file of keys")
+        guard let bytes = FileManager.default.contents(atPath: path),
+            let entries = try? JSONValue(parsing: bytes)["keys"]?.array
+        else { throw notKeys }
+        let secrets = entries.compactMap { entry -> Secret? in
+            guard let ident = entry["kid"]?.string, entry["alg"]?.string == "HS256",
+                let bytes = entry["k"]?.string.flatMap({ Base64URL.decode($0.utf8) }), bytes.count >= secretBytes,
+                let createdAt = entry["created"]?.integer, createdAt >= 0
+            else { return nil }
+            return Secret(ident: ident, bytes: bytes, createdAt: createdAt)
+        }
+        guard !secrets.isEmpty, secrets.count == entries.count, Set(secrets.map(\.ident)).count == secrets.count else {
+            throw notKeys
+        }
+        return secrets
+    }
+
+    /// Writes beside the file and renames, so that whoever reads sees the old keys or the new ones.
+    private static func write(_ secrets: [Secret], to path: String) throws {
+        let entries = secrets.map { secret -> JSONValue in
+            [
+                "alg": "HS256", "created": .integer(secret.createdAt), "k": .string(Base64URL.encode(secret.bytes)),
+                "kid": .string(secret.ident),
+            ]
+        }
+        let text = JSONValue.object(["keys": .array(entries)]).encoded + "\n"
+        let draft = path + ".new"
+        unlink(draft)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw FileError.last(draft) }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        try file.write(contentsOf: Data(text.utf8))
+        try file.synchronize()
+        guard rename(draft, path) == 0 else { throw FileError.last(path) }
+    }
+}
+
+/// Text that nobody can guess.
+enum RandomText {
+    static func hexadecimal(bytes count: Int) -> String {
+        hexadecimal((0..<count).map { _ in UInt8.random(in: 0...255) })
+    }
+
+    static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}

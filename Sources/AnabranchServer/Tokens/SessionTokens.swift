@@ -1,0 +1,51 @@
+import AnabranchHistory
+
+/// The tokens of our own: an access token opens doors for a short time, a refresh token is worth access tokens as long as
+/// its session lasts (`Spec/Protocol.md`, sections 1.5 and 8.8).
+struct SessionTokens: Sendable {
+    enum Kind: String {
+        case access, refresh
+    }
+
+    /// What a token of ours says.
+    struct Claims: Equatable, Sendable {
+        let user: String
+        let session: String
+        let app: String
+    }
+
+    /// Custom data that is longer, in bytes, is left to the profile: a token has to stay short.
+    static let customDataBytesMax = 2 << 10
+
+    let keys: KeyFile
+    let issuer: String
+    let accessSeconds: Int64
+
+    /// Clients abort without integers in `exp` and `iat`.
+    func issue(_ kind: Kind, _ session: LoginSession, _ user: User, now: Int64) async throws -> String {
+        let sessionEnd = Int64(clamping: session.expiresAt)
+        let expiry = kind == .access ? min(now + accessSeconds, sessionEnd) : sessionEnd
+        var claims: [String: JSONValue] = [
+            "aud": .string(user.app), "exp": .integer(expiry), "iat": .integer(now), "iss": .string(issuer),
+            "sid": .string(session.ident), "sub": .string(user.ident), "typ": .string(kind.rawValue),
+        ]
+        if kind == .access, user.customData.utf8.count <= Self.customDataBytesMax {
+            claims["user_data"] = (try? JSONValue(parsing: user.customData.utf8)) ?? [:]
+        }
+        guard let key = await keys.keys().first else { throw TokenRefusal("there is no key") }
+        return try CompactToken.sign(claims, with: key)
+    }
+
+    /// Believes a token, or says why not. Whether its session is still good is another question.
+    func read(_ text: String, as kind: Kind, now: Int64) async throws(TokenRefusal) -> Claims {
+        let token = try CompactToken(text)
+        // Ours name their key even while there is only one.
+        guard token.keyIdent != nil else { throw TokenRefusal("no key named") }
+        let claims = try token.verify(with: await keys.keys())
+        guard try claims.text("iss") == issuer else { throw TokenRefusal("another issuer") }
+        guard try claims.text("typ") == kind.rawValue else { throw TokenRefusal("another kind of token") }
+        guard try claims.time("iat") != nil else { throw TokenRefusal("no time of issue") }
+        try claims.checkTimes(now: now)
+        return Claims(user: try claims.text("sub"), session: try claims.text("sid"), app: try claims.text("aud"))
+    }
+}

@@ -1,0 +1,171 @@
+import AnabranchServer
+import Foundation
+import Logging
+import Yams
+
+/// Why a server cannot start as it is configured.
+struct ConfigurationError: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// What `anabranch serve` goes by. Of the same setting a flag counts more than the environment, that more than the file,
+/// and that more than the default.
+struct Configuration {
+    var data = "./data"
+    var listen = ListenAddress(host: "127.0.0.1", port: 9090)
+    var isInsecure = false
+    var isDevelopment = false
+    var logLevel = Logger.Level.info
+    var publicURL: String?
+    var tlsCertificate: String?
+    var tlsKey: String?
+    var rules: String?
+    var userWithoutToken: String?
+    var apps: [String: AppSettings] = [:]
+    var loginsPerMinuteMax: Int?
+    var accessTokenSeconds: Int64?
+    var sessionSeconds: UInt64?
+
+    /// A setting that is one word: its name in the file, in a flag (`--name`) and in the environment (`ANABRANCH_NAME`).
+    struct Word {
+        let name: String
+        let set: (inout Configuration, String) -> Bool
+        let get: (Configuration) -> String?
+
+        /// - Parameter parse: nil for a word that the setting cannot be.
+        init<Value>(
+            _ name: String, _ path: WritableKeyPath<Configuration, Value>, _ parse: @escaping (String) -> Value?,
+            _ print: @escaping (Value) -> String?
+        ) {
+            self.name = name
+            set = { configuration, word in
+                guard let value = parse(word) else { return false }
+                configuration[keyPath: path] = value
+                return true
+            }
+            get = { print($0[keyPath: path]) }
+        }
+
+        var variable: String { "ANABRANCH_" + name.uppercased().replacingOccurrences(of: "-", with: "_") }
+    }
+
+    static var words: [Word] {
+        [
+            Word("data", \.data, { $0.isEmpty ? nil : $0 }, { $0 }),
+            Word("listen", \.listen, ListenAddress.init(argument:), { $0.description }),
+            Word("insecure", \.isInsecure, Bool.init, { "\($0)" }),
+            Word("dev", \.isDevelopment, Bool.init, { "\($0)" }),
+            Word("log-level", \.logLevel, Logger.Level.init(rawValue:), { $0.rawValue }),
+            Word("public-url", \.publicURL, Self.url, { $0 }),
+            Word("tls-certificate", \.tlsCertificate, Self.word, { $0 }),
+            Word("tls-key", \.tlsKey, Self.word, { $0 }),
+            Word("rules", \.rules, Self.word, { $0 }),
+            Word("user-without-token", \.userWithoutToken, Self.word, { $0 }),
+            Word(
+                "logins-per-minute", \.loginsPerMinuteMax, { Int($0).flatMap { $0 > 0 ? .some($0) : nil } }, Self.text),
+            Word(
+                "access-token-seconds", \.accessTokenSeconds, { Int64($0).flatMap { $0 > 0 ? .some($0) : nil } },
+                Self.text),
+            Word(
+                "session-seconds", \.sessionSeconds,
+                { UInt64($0).flatMap { (1...UInt64(UInt32.max)) ~= $0 ? .some($0) : nil } },
+                Self.text),
+        ]
+    }
+
+    private static func text<Number: CustomStringConvertible>(_ number: Number?) -> String? { number?.description }
+
+    private static func word(_ text: String) -> String?? { text.isEmpty ? nil : .some(text) }
+
+    /// Scheme, host and port, without a slash at the end.
+    private static func url(_ text: String) -> String?? {
+        guard text.wholeMatch(of: /https?:\/\/[A-Za-z0-9._:\[\]-]+/) != nil else { return nil }
+        return .some(text)
+    }
+
+    // MARK: Sources
+
+    /// - Parameters:
+    ///   - file: the path of the YAML file, if there is one.
+    ///   - flags: the flags that were given, by name.
+    init(file: String?, environment: [String: String], flags: [String: String]) throws {
+        if let file { try read(file) }
+        let variables = Dictionary(Self.words.map { ($0.variable, $0) }) { first, _ in first }
+        for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("ANABRANCH_") {
+            // Others may use the prefix for themselves: scripts do.
+            if let word = variables[name] { try set(word, value, source: "environment variable \(name)") }
+        }
+        for word in Self.words {
+            if let value = flags[word.name] { try set(word, value, source: "--\(word.name)") }
+        }
+        try check()
+    }
+
+    private mutating func set(_ word: Word, _ value: String, source: String) throws {
+        guard word.set(&self, value) else { throw ConfigurationError(description: "\(source): cannot be '\(value)'") }
+    }
+
+    private mutating func read(_ path: String) throws {
+        let root: Node?
+        do {
+            root = try Yams.compose(yaml: String(contentsOfFile: path, encoding: .utf8))
+        } catch {
+            throw ConfigurationError(description: "\(path): \(error)")
+        }
+        guard let root else { return }
+        guard let mapping = root.mapping else { throw ConfigurationError(description: "\(path): no keys") }
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            if name == "apps" {
+                apps = try AppsSection.read(value, path: path)
+            } else if let word = Self.words.first(where: { $0.name == name }), let text = value.scalar?.string {
+                try set(word, text, source: "\(path): \(name)")
+            } else if Self.words.contains(where: { $0.name == name }) {
+                throw ConfigurationError(description: "\(path): \(name) has to be one word")
+            } else {
+                throw ConfigurationError(description: "\(path): there is no setting '\(name)'")
+            }
+        }
+    }
+
+    private func check() throws {
+        if isDevelopment, !listen.isLoopback {
+            throw ConfigurationError(
+                description: "dev: \(listen.host) is not a loopback address, and everybody is let in")
+        }
+        guard (tlsCertificate == nil) == (tlsKey == nil) else {
+            throw ConfigurationError(description: "tls-certificate and tls-key need each other")
+        }
+        if !listen.isLoopback, tlsCertificate == nil, !isInsecure {
+            throw ConfigurationError(
+                description:
+                    "listen: \(listen.host) is not a loopback address, and tokens and passwords would travel in "
+                    + "the open: give a certificate, or pass --insecure if they may")
+        }
+    }
+
+    // MARK: Uses
+
+    /// The effective configuration as a file that would have the same effect.
+    var yaml: String {
+        var lines = Self.words.compactMap { word in word.get(self).map { "\(word.name): \(AppsSection.quoted($0))" } }
+        lines += AppsSection.lines(apps)
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    var appServices: AppServicesSettings {
+        var settings = AppServicesSettings()
+        settings.apps = apps
+        settings.publicURL = publicURL
+        settings.userWithoutToken = userWithoutToken
+        if let accessTokenSeconds { settings.accessTokenSeconds = accessTokenSeconds }
+        if let sessionSeconds { settings.sessionSeconds = sessionSeconds }
+        if isDevelopment {
+            settings.otherApps = AppSettings(providers: [.anonymous, .emailPassword, .apiKey])
+            settings.userWithoutToken = userWithoutToken ?? "developer"
+            settings.loginsPerMinuteMax = .max
+        }
+        if let loginsPerMinuteMax { settings.loginsPerMinuteMax = loginsPerMinuteMax }
+        return settings
+    }
+}

@@ -1,0 +1,298 @@
+import Foundation
+import Testing
+
+@testable import AnabranchHistory
+@testable import AnabranchServer
+
+/// What an SDK does before it syncs and after, over sockets (`Spec/Protocol.md`, section 1).
+@Suite struct SequenceTests {
+    private static let app = "/api/client/v2.0/app/demo"
+    private static let base = "/api/client/v2.0"
+
+    @Test func anSDKLogsInSyncsRefreshesAndLogsOut() async throws {
+        try await DoorRig.run { rig async throws in
+            let location = try await rig.request("GET", Self.app + "/location")
+            #expect(location.status == 200)
+            #expect(location.headers["content-type"] == "application/json")
+            #expect(location.json?["hostname"] == .string("http://127.0.0.1:\(rig.port)"))
+            #expect(location.json?["ws_hostname"] == .string("ws://127.0.0.1:\(rig.port)"))
+            #expect(location.json?["deployment_model"] == "GLOBAL")
+            #expect(location.json?["location"] == "US-VA")
+
+            let password: JSONValue = "correct horse"
+            let providers = Self.app + "/auth/providers/local-userpass"
+            let registered = try await rig.post(
+                providers + "/register", ["email": "ann@example.com", "password": password])
+            #expect(registered.status == 201)
+
+            let device: JSONValue = ["device": ["appId": "demo", "sdk": "Swift", "coreVersion": "14.14.0"]]
+            let login = try await rig.post(
+                providers + "/login",
+                [
+                    "provider": "local-userpass", "username": "ann@example.com", "password": password,
+                    "options": device,
+                ])
+            let tokens = try DoorRig.Login(login)
+            #expect(login.json?["device_id"]?.string?.count == 24)
+            #expect(tokens.user.count == 24)
+
+            let profile = try await rig.request("GET", Self.base + "/auth/profile", token: tokens.access)
+            #expect(profile.status == 200)
+            #expect(profile.json?["identities"]?.array?.count == 1)
+            #expect(profile.json?["identities"]?.array?[0]["provider_type"] == "local-userpass")
+            #expect(profile.json?["data"]?["email"] == "ann@example.com")
+
+            #expect(try await rig.handshakeOutcome(token: tokens.access) == (101, 1000))
+
+            rig.clock.advance(by: 1801)
+            #expect(try await rig.handshakeOutcome(token: tokens.access) == (101, 4001))
+            let refreshed = try await rig.request("POST", Self.base + "/auth/session", token: tokens.refresh)
+            #expect(refreshed.status == 201)
+            let access = try #require(refreshed.json?["access_token"]?.string)
+            #expect(try await rig.handshakeOutcome(token: access) == (101, 1000))
+
+            let loggedOut = try await rig.request("DELETE", Self.base + "/auth/session", token: tokens.refresh)
+            #expect(loggedOut.status == 204)
+            let again = try await rig.request("POST", Self.base + "/auth/session", token: tokens.refresh)
+            #expect(again.status == 401)
+            #expect(again.headers["content-type"] == "application/json")
+            #expect(again.json?["error_code"] == "InvalidSession")
+            #expect(try await rig.handshakeOutcome(token: access) == (101, 4001))
+        }
+    }
+
+    @Test func tokensHoldWhatClientsReadWithoutChecking() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try await rig.newUser("bob@example.com")
+            for token in [login.access, login.refresh] {
+                let payload = try #require(Base64URL.decode(token.split(separator: ".")[1].utf8))
+                let claims = try JSONValue(parsing: payload)
+                #expect(claims["exp"]?.integer != nil)
+                #expect(claims["iat"]?.integer == Int64(rig.clock.now))
+                #expect(claims["sub"] == .string(login.user))
+            }
+        }
+    }
+
+    @Test func anAnonymousUserHasOneIdentity() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try DoorRig.Login(
+                try await rig.post(Self.app + "/auth/providers/anon-user/login", ["provider": "anon-user"]))
+            let profile = try await rig.request("GET", Self.base + "/auth/profile", token: login.access)
+            #expect(profile.json?["identities"]?.array?.map { $0["provider_type"] } == ["anon-user"])
+            #expect(profile.json?["data"] == [:])
+        }
+    }
+
+    @Test func anAnonymousUserBecomesOneWithAnAddress() async throws {
+        try await DoorRig.run { rig async throws in
+            let anonymous = try DoorRig.Login(
+                try await rig.post(Self.app + "/auth/providers/anon-user/login", ["provider": "anon-user"]))
+            let providers = Self.app + "/auth/providers/local-userpass"
+            let credentials: JSONValue = ["username": "cat@example.com", "password": "correct horse"]
+            _ = try await rig.post(
+                providers + "/register", ["email": "cat@example.com", "password": "correct horse"])
+            let linked = try await rig.post(providers + "/login?link=true", token: anonymous.access, credentials)
+            #expect(linked.status == 200)
+            #expect(linked.json?["access_token"]?.string != nil)
+            let login = try DoorRig.Login(try await rig.post(providers + "/login", credentials))
+            #expect(login.user == anonymous.user)
+            let other = try await rig.newUser("dan@example.com")
+            #expect(try await rig.post(providers + "/login?link=true", token: other.access, credentials).status == 409)
+        }
+    }
+
+    @Test func anAPIKeyLogsInUntilItIsDisabled() async throws {
+        try await DoorRig.run { rig async throws in
+            let owner = try await rig.newUser("eve@example.com")
+            let keys = Self.base + "/auth/api_keys"
+            let made = try await rig.post(keys, token: owner.refresh, ["name": "backup"])
+            #expect(made.status == 201)
+            let key = try #require(made.json?["key"]), ident = try #require(made.json?["_id"]?.string)
+            #expect(try await rig.post(keys, token: owner.refresh, ["name": "backup"]).status == 409)
+            let listed = try await rig.request("GET", keys, token: owner.refresh)
+            #expect(listed.json == [["_id": .string(ident), "disabled": false, "name": "backup"]])
+
+            let login = Self.app + "/auth/providers/api-key/login"
+            #expect(try DoorRig.Login(try await rig.post(login, ["key": key])).user == owner.user)
+            #expect(try await rig.request("PUT", "\(keys)/\(ident)/disable", token: owner.refresh).status == 204)
+            #expect(try await rig.post(login, ["key": key]).status == 401)
+            #expect(try await rig.request("PUT", "\(keys)/\(ident)/enable", token: owner.refresh).status == 204)
+            #expect(try await rig.post(login, ["key": key]).status == 200)
+            #expect(try await rig.request("DELETE", "\(keys)/\(ident)", token: owner.refresh).status == 204)
+            #expect(try await rig.request("GET", "\(keys)/\(ident)", token: owner.refresh).status == 404)
+        }
+    }
+
+    @Test func aDeletedUserIsGone() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try await rig.newUser("fay@example.com")
+            #expect(try await rig.request("DELETE", Self.base + "/auth/delete", token: login.access).status == 204)
+            #expect(try await rig.request("GET", Self.base + "/auth/profile", token: login.access).status == 401)
+            #expect(try await rig.request("POST", Self.base + "/auth/session", token: login.refresh).status == 401)
+            #expect(try await rig.newUser("fay@example.com").user != login.user)
+        }
+    }
+
+    @Test func unknownUserAndWrongPasswordAreToldTheSame() async throws {
+        try await DoorRig.run { rig async throws in
+            _ = try await rig.newUser("gus@example.com")
+            let login = Self.app + "/auth/providers/local-userpass/login"
+            var answers: [String] = []
+            for name in ["gus@example.com", "nobody@example.com"] {
+                for password in ["wrong", ""] {
+                    let answer = try await rig.post(login, ["username": .string(name), "password": .string(password)])
+                    #expect(answer.status == 401)
+                    answers.append(answer.body)
+                }
+            }
+            #expect(
+                Set(answers) == [#"{"error":"invalid username/password","error_code":"InvalidPassword","link":""}"#])
+        }
+    }
+
+    @Test func withoutAHookEMailsAreRefusedInWords() async throws {
+        try await DoorRig.run { rig async throws in
+            let providers = Self.app + "/auth/providers/local-userpass/"
+            for (action, body): (String, JSONValue) in [
+                ("confirm", ["token": "t", "tokenId": "i"]), ("confirm/send", ["email": "a@b"]),
+                ("confirm/call", ["email": "a@b"]), ("reset/send", ["email": "a@b"]),
+                ("reset", ["password": "123456", "token": "t", "tokenId": "i"]),
+                ("reset/call", ["email": "a@b", "password": "123456", "arguments": []]),
+            ] {
+                let answer = try await rig.post(providers + action, body)
+                #expect(answer.status == 400)
+                #expect(answer.json?["error_code"] == "EmailNotConfigured")
+            }
+        }
+    }
+
+    private struct Mail: EmailHook {
+        func handle(_ request: EmailRequest, app: String) async -> EmailOutcome {
+            guard case .reset(let password, "secret", _) = request else { return .refused("no") }
+            return .setPassword(email: "hal@example.com", password: password)
+        }
+    }
+
+    @Test func aResetPasswordEndsAllSessions() async throws {
+        try await DoorRig.run(emails: Mail()) { rig async throws in
+            let old = try await rig.newUser("hal@example.com")
+            let providers = Self.app + "/auth/providers/local-userpass"
+            let reset = try await rig.post(
+                providers + "/reset", ["password": "battery staple", "token": "secret", "tokenId": "1"])
+            #expect(reset.status == 200)
+            #expect(try await rig.request("POST", Self.base + "/auth/session", token: old.refresh).status == 401)
+            let login = try await rig.post(
+                providers + "/login", ["username": "hal@example.com", "password": "battery staple"])
+            #expect(try DoorRig.Login(login).user == old.user)
+        }
+    }
+
+    @Test func anAppAllowsWhatItsSettingsSay() async throws {
+        var settings = AppServicesSettings()
+        settings.apps = [
+            "strict": AppSettings(providers: [.emailPassword]), "open": AppSettings(providers: [.anonymous]),
+        ]
+        try await DoorRig.run(settings) { rig async throws in
+            let apps = "/api/client/v2.0/app/"
+            #expect(try await rig.request("GET", apps + "strict/location").status == 200)
+            let unknown = try await rig.request("GET", apps + "other/location")
+            #expect(unknown.status == 404)
+            #expect(unknown.json?["error_code"] == "AppNotFound")
+            #expect(try await rig.post(apps + "open/auth/providers/anon-user/login", [:]).status == 200)
+            let refused = try await rig.post(apps + "strict/auth/providers/anon-user/login", [:])
+            #expect(refused.status == 404)
+            #expect(refused.json?["error_code"] == "AuthProviderNotFound")
+        }
+    }
+
+    @Test func oldClientsAreRefusedByStatusAndNewOnesByCloseCode() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try await rig.newUser("ida@example.com", app: "one")
+            let old = 2...7, new = 2...14
+            #expect(try await rig.handshakeOutcome(app: "one", token: "junk", versions: new) == (101, 4001))
+            #expect(try await rig.handshakeOutcome(app: "one", token: "junk", versions: old).status == 401)
+            #expect(try await rig.handshakeOutcome(app: "two", token: login.access, versions: new) == (101, 4002))
+            #expect(try await rig.handshakeOutcome(app: "two", token: login.access, versions: old).status == 403)
+            #expect(try await rig.handshakeOutcome(app: "one", token: login.refresh, versions: new) == (101, 4001))
+            #expect(try await rig.handshakeOutcome(app: "one", token: "") == (101, 4001))
+        }
+    }
+
+    @Test func aDisabledUserIsRefusedAtBothEnds() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try await rig.newUser("jim@example.com")
+            try rig.accounts.setDisabled(true, user: login.user)
+            #expect(try await rig.handshakeOutcome(token: login.access) == (101, 4001))
+            #expect(try await rig.request("POST", Self.base + "/auth/session", token: login.refresh).status == 401)
+        }
+    }
+
+    @Test func inDevelopmentWhoeverHasNoTokenIsOneUser() async throws {
+        var settings = DoorRig.development
+        settings.userWithoutToken = "developer"
+        try await DoorRig.run(settings) { rig async throws in
+            #expect(try await rig.handshakeOutcome(token: "") == (101, 1000))
+            #expect(try await rig.handshakeOutcome(token: "junk") == (101, 4001))
+            #expect(rig.log.text.contains(#""user": developer"#))
+        }
+    }
+
+    @Test func aNewKeyEndsNoSession() async throws {
+        try await DoorRig.run { rig async throws in
+            let login = try await rig.newUser("kim@example.com")
+            let day: UInt64 = 24 * 3600
+            let ident = try KeyFile.rotate(path: rig.keyPath, now: rig.clock.now, lifetimeSeconds: 60 * day)
+            #expect(try await rig.handshakeOutcome(token: login.access) == (101, 1000))
+            let refreshed = try await rig.request("POST", Self.base + "/auth/session", token: login.refresh)
+            let access = try #require(refreshed.json?["access_token"]?.string)
+            #expect(try CompactToken(access).keyIdent == ident)
+
+            rig.clock.advance(by: 61 * day)
+            _ = try KeyFile.rotate(path: rig.keyPath, now: rig.clock.now, lifetimeSeconds: 60 * day)
+            #expect(await rig.door.tokens.keys.keys().count == 2)
+            let mode = try FileManager.default.attributesOfItem(atPath: rig.keyPath)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+        }
+    }
+
+    @Test func aKeyFileThatOthersCanReadIsRefused() async throws {
+        try await DoorRig.run { rig async throws in
+            chmod(rig.keyPath, 0o644)
+            await #expect(throws: FileError.self) {
+                try await KeyFile(path: rig.keyPath, now: 1, logger: rig.log.logger)
+            }
+        }
+    }
+
+    @Test func whoKeepsFailingIsMadeToWait() async throws {
+        var settings = DoorRig.development
+        settings.promptRefusalsPerMinuteMax = 2
+        try await DoorRig.run(settings) { rig async throws in
+            for _ in 0..<2 { _ = try await rig.handshakeOutcome(token: "junk") }
+            let start = ContinuousClock.now
+            _ = try await rig.handshakeOutcome(token: "junk")
+            #expect(start.duration(to: .now) >= .milliseconds(250))
+        }
+    }
+
+    @Test func attemptsOfAMinuteAreLimited() async throws {
+        var settings = DoorRig.development
+        settings.loginsPerMinuteMax = 3
+        try await DoorRig.run(settings) { rig async throws in
+            let path = Self.app + "/auth/providers/anon-user/login"
+            for expected in [200, 200, 200, 429] { #expect(try await rig.post(path, [:]).status == expected) }
+            rig.clock.advance(by: 60)
+            #expect(try await rig.post(path, [:]).status == 200)
+        }
+    }
+
+    @Test(arguments: [(-1, 400), (0, 400), (1, 413)])
+    func bodiesAreLimited(excess: Int, status: Int) async throws {
+        try await DoorRig.run(change: { $0.bodyBytesMax = 5_000 }) { rig async throws in
+            let body = String(repeating: "x", count: 5_000 + excess)
+            let answer = try await rig.request("POST", Self.app + "/auth/providers/anon-user/login", body)
+            #expect(answer.status == status)
+        }
+    }
+}
