@@ -46,7 +46,8 @@ extension ObjectGraph {
         output.append(UInt8(ascii: "}"))
     }
 
-    private func append(_ content: Content, at place: Place, to output: inout [UInt8]) throws(ApplyError) {
+    /// The text of what stands at a place.
+    func append(_ content: Content, at place: Place, to output: inout [UInt8]) throws(ApplyError) {
         switch content {
         case .object(let fields): try appendObject(fields, of: place.target, to: &output)
         case .list(let list):

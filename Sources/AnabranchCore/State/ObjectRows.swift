@@ -126,15 +126,14 @@ extension ObjectRows {
     func entry(of object: ObjectReference, in schema: Schema) throws(ApplyError) -> ObjectEntry? {
         let address = RowAddress(object)
         guard let row = try bytes(at: address) else { return nil }
-        return ObjectEntry(key: object.key, fields: try fields(row, at: address, in: schema[object.classNumber]))
+        return ObjectEntry(key: object.key, fields: try fields(row, at: address, in: schema))
     }
 
     /// What a row says that an object holds, with the chunks of its lists; nil for a tombstone.
-    fileprivate func fields(_ row: [UInt8], at address: RowAddress, in state: ClassState) throws(ApplyError) -> Fields?
-    {
-        var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in
-            try decoder.object(slotCount: state.columns.count)
-        }
+    fileprivate func fields(
+        _ row: [UInt8], at address: RowAddress, in schema: Schema
+    ) throws(ApplyError) -> Fields? {
+        var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
         for list in lists {
             var leaves: [(number: UInt32, elements: ContiguousArray<ListElement>)] = []
             for number in list.chunks {
@@ -146,6 +145,9 @@ extension ObjectRows {
             }
             fields?.contents[list.slot] = .list(ContentList(leaves: leaves))
         }
+        guard fields.map({ schema.allows($0, in: address.classNumber) }) ?? true else {
+            throw ApplyError(.unavailable, "a row does not fit its class")
+        }
         return fields
     }
 }
@@ -156,7 +158,7 @@ struct StoredObjects {
 
     private let classNumber: ClassNumber
     private let rows: any ObjectRows
-    private let state: ClassState
+    private let schema: Schema
     private var batch: [(key: [UInt8], row: [UInt8])] = []
     private var position = 0
     private var isAtEnd = false
@@ -164,7 +166,7 @@ struct StoredObjects {
     init(of classNumber: ClassNumber, in rows: any ObjectRows, schema: Schema) {
         self.classNumber = classNumber
         self.rows = rows
-        state = schema[classNumber]
+        self.schema = schema
     }
 
     /// The next object that is no tombstone.
@@ -174,7 +176,7 @@ struct StoredObjects {
                 let (key, row) = batch[position]
                 position += 1
                 let address = RowAddress(classNumber: classNumber, key: key)
-                guard let fields = try rows.fields(row, at: address, in: state) else { continue }
+                guard let fields = try rows.fields(row, at: address, in: schema) else { continue }
                 guard let key = PrimaryKey(rowKey: key) else {
                     throw ApplyError(.unavailable, "a row's key is damaged")
                 }

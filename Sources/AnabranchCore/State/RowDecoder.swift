@@ -50,7 +50,7 @@ struct RowDecoder {
         var chunks: [UInt32]
     }
 
-    mutating func object(slotCount: Int) throws(ChangesetError) -> (fields: Fields?, lists: [ChunkedList]) {
+    mutating func object() throws(ChangesetError) -> (fields: Fields?, lists: [ChunkedList]) {
         switch try tag() {
         case .tombstone: return (nil, [])
         case .object: break
@@ -58,9 +58,7 @@ struct RowDecoder {
         }
         var fields = Fields()
         var lists: [ChunkedList] = []
-        let count = try count()
-        guard count <= slotCount else { throw damage() }
-        for slot in 0..<count {
+        for slot in 0..<(try count()) {
             let tag = try tag()
             if tag == .chunks {
                 lists.append(ChunkedList(slot: slot, chunks: try directory()))
@@ -191,5 +189,36 @@ struct RowDecoder {
     private mutating func type() throws(ChangesetError) -> PayloadType {
         guard let code = Int8(exactly: try reader.i64()), let type = PayloadType(rawValue: code) else { throw damage() }
         return type
+    }
+}
+
+extension Schema {
+    /// Whether an object of a class can hold this. As deep as paths are long.
+    func allows(_ fields: Fields, in classNumber: ClassNumber) -> Bool {
+        let columns = self[classNumber].columns
+        guard fields.contents.count <= columns.count else { return false }
+        return zip(fields.contents, columns).allSatisfy { content, column in
+            column.map { allows(content, at: $0.place) } ?? true
+        }
+    }
+
+    private func allows(_ content: Content, at place: Place) -> Bool {
+        switch content {
+        case .null: return place.collection == .single
+        case .link(let object):
+            guard place.collection == .single, contains(object.classNumber) else { return false }
+            return place.isMixed || place.type == .link && !place.isEmbedded && place.target == object.classNumber
+        case .object(let fields):
+            return place.collection == .single && place.isEmbedded && allows(fields, in: place.target)
+        case .list(let list):
+            guard place.collection == .list || place.collection == .single && place.isMixed else { return false }
+            return list.allSatisfy { allows($0.content, at: place.element) }
+        case .dictionary(let entries):
+            guard place.collection == .dictionary || place.collection == .single && place.isMixed else { return false }
+            return entries.allSatisfy { allows($0.content, at: place.element) }
+        case .set(let elements):
+            return place.collection == .set && elements.allSatisfy { allows($0.content, at: place.element) }
+        default: return place.collection == .single && (place.isMixed || place.type == content.scalarType)
+        }
     }
 }

@@ -56,13 +56,20 @@ enum VectorFiles {
     }
 
     private static func lines<Value: Decodable>(of file: String) -> [Value] {
+        do {
+            let decoder = JSONDecoder()
+            return try rawLines(of: file).map { try decoder.decode(Value.self, from: $0) }
+        } catch {
+            preconditionFailure("\(file): \(error)")
+        }
+    }
+
+    /// The lines of a sample as they are.
+    static func rawLines(of file: String) -> [Data] {
         let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         let path = tests.deletingLastPathComponent().appendingPathComponent("Vectors/\(file)")
         do {
-            let decoder = JSONDecoder()
-            return try decompress(try Data(contentsOf: path)).split(separator: UInt8(ascii: "\n")).map {
-                try decoder.decode(Value.self, from: $0)
-            }
+            return try decompress(try Data(contentsOf: path)).split(separator: UInt8(ascii: "\n"))
         } catch {
             preconditionFailure("\(path.path): \(error)")
         }

@@ -1,0 +1,72 @@
+import Testing
+
+@testable import AnabranchCore
+
+/// The tree against an array, with copies that must not change.
+@Suite struct CountedTreeTests {
+    @Test func randomEditsAreThoseOfAnArray() {
+        for seed in Seeds.upTo(20) {
+            var generator = SeededGenerator(seed: seed)
+            var tree = CountedTree<Number>()
+            var array: [Int] = []
+            var copies: [(tree: CountedTree<Number>, array: [Int])] = []
+            // It grows to some thousands of elements and shrinks to none.
+            for step in 0..<12_000 {
+                let grows = Int.random(in: 0..<10, using: &generator) < (step < 6_000 ? 8 : 2)
+                if grows || array.isEmpty {
+                    let index = Int.random(in: 0...array.count, using: &generator)
+                    tree.insert(Number(value: step), at: index)
+                    array.insert(step, at: index)
+                } else {
+                    let index = Int.random(in: 0..<array.count, using: &generator)
+                    #expect(tree.remove(at: index).value == array.remove(at: index))
+                }
+                if !array.isEmpty, generator.oneIn(10) {
+                    let index = Int.random(in: 0..<array.count, using: &generator)
+                    tree.modify(at: index) { $0.value += 1 }
+                    array[index] += 1
+                    #expect(tree[index].value == array[index])
+                }
+                if generator.oneIn(500) { copies.append((tree, array)) }
+            }
+            for copy in copies + [(tree, array)] {
+                let isEqual = copy.tree.map(\.value) == copy.array && copy.tree.count == copy.array.count
+                #expect(isEqual, "\(Seeds.repeatCommand("CountedTreeTests", seed: seed))")
+            }
+        }
+    }
+
+    @Test func aSortedTreeFindsWhatItHolds() {
+        for seed in Seeds.upTo(20) {
+            var generator = SeededGenerator(seed: seed)
+            var tree = CountedTree<Sorted>()
+            var present = Set<Int>()
+            for _ in 0..<3_000 {
+                let value = Int.random(in: 0..<1_000, using: &generator)
+                let found = tree.find { $0 - value }
+                #expect((found.element != nil) == present.contains(value), "seed \(seed)")
+                if found.element == nil {
+                    tree.insert(Sorted(value: value), at: found.index)
+                    present.insert(value)
+                } else if generator.oneIn(2) {
+                    tree.remove(at: found.index)
+                    present.remove(value)
+                }
+            }
+            #expect(tree.map(\.value) == present.sorted(), "\(Seeds.repeatCommand("CountedTreeTests", seed: seed))")
+        }
+    }
+
+    /// Small leaves and few elements, so that trees become deep.
+    private struct Number: TreeElement {
+        var value: Int
+        var separator: NoSeparator { NoSeparator() }
+        static var leafCountMax: Int { 4 }
+    }
+
+    private struct Sorted: TreeElement {
+        var value: Int
+        var separator: Int { value }
+        static var leafCountMax: Int { 4 }
+    }
+}
