@@ -13,7 +13,7 @@ extension ChangesetPool {
             return try mergeGrid(rows, columns)
         }
         try mergeBlocks(rows[...], columns[...], isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
+            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows[...], columns[...])
         }
     }
 
@@ -35,7 +35,7 @@ extension ChangesetPool {
     /// `mergeNarrow` merges a block in which nothing is wide. Where most is wide, all pairs are visited.
     mutating func mergeBlocks(
         _ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>, isWide: (Instruction) -> Bool,
-        mergeNarrow: (inout ChangesetPool, ArraySlice<Int>, ArraySlice<Int>) throws(TransformError) -> Void
+        mergeNarrow: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
         let (rowStretches, columnStretches) = (stretches(rows, isWide), stretches(columns, isWide))
         guard rowStretches.count &* columnStretches.count <= rows.count &+ columns.count else {
@@ -43,14 +43,19 @@ extension ChangesetPool {
         }
         for rows in rowStretches {
             for columns in columnStretches {
+                let (liveRows, liveColumns) = (live(rows.indices), live(columns.indices))
+                if liveRows.isEmpty || liveColumns.isEmpty { continue }
                 if rows.isWide || columns.isWide {
-                    try mergePairs(rows.indices, columns.indices)
+                    try mergePairs(liveRows[...], liveColumns[...])
                 } else {
-                    try mergeNarrow(&self, rows.indices, columns.indices)
+                    try mergeNarrow(&self, liveRows, liveColumns)
                 }
             }
         }
     }
+
+    /// Without what has been discarded.
+    private func live(_ indices: ArraySlice<Int>) -> [Int] { indices.filter { !instructions[$0].isDiscarded } }
 
     private struct Stretch {
         var indices: ArraySlice<Int>
@@ -122,14 +127,29 @@ extension ChangesetPool {
     /// Counts fit: there are fewer than 2^32 instructions on each side.
     func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool { rows.count &* columns.count <= Self.smallGroupPairsMax }
 
-    private mutating func mergeFields(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
+    private mutating func mergeFields(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         // CreateObject meets only EraseObject.
-        let columnFields = Dictionary(grouping: columns.filter { instructions[$0].kind.hasPath }) {
-            instructions[$0].field
+        try mergeGroups(
+            rows.filter { instructions[$0].kind.hasPath }, columns.filter { instructions[$0].kind.hasPath },
+            by: { $1.field }
+        ) { (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0) }
+    }
+
+    /// Merges rows and columns with equal keys, group by group in the order of the rows.
+    mutating func mergeGroups<Key: Hashable>(
+        _ rows: [Int], _ columns: [Int], by key: (ChangesetPool, Instruction) -> Key,
+        merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
+    ) throws(TransformError) {
+        guard let first = rows.first, !columns.isEmpty else { return }
+        let only = key(self, instructions[first])
+        let isOneGroup = [rows, columns].allSatisfy { side in
+            side.allSatisfy { key(self, instructions[$0]) == only }
         }
-        let rowFields = Dictionary(grouping: rows.filter { instructions[$0].kind.hasPath }) { instructions[$0].field }
-        for (field, rows) in rowFields {
-            if let columns = columnFields[field] { try mergePlace(rows, columns, depth: 0) }
+        if isOneGroup { return try merge(&self, rows, columns) }
+        let columnGroups = Dictionary(grouping: columns) { key(self, instructions[$0]) }
+        let rowGroups = Dictionary(grouping: rows) { key(self, instructions[$0]) }
+        for group in rowGroups.values.sorted(by: { $0[0] < $1[0] }) {
+            if let columns = columnGroups[key(self, instructions[group[0]])] { try merge(&self, group, columns) }
         }
     }
 

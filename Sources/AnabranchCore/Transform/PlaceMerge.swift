@@ -19,12 +19,9 @@ extension ChangesetPool {
         }
         if allSatisfy(rows, columns, setsPlace) { return try mergeValues(rows, columns) }
         try mergeBlocks(rows[...], columns[...], isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
-            try pool.mergeContents(pool.live(rows), pool.live(columns), depth: depth)
+            try pool.mergeContents(rows, columns, depth: depth)
         }
     }
-
-    /// Without what the blocks before have discarded.
-    private func live(_ indices: ArraySlice<Int>) -> [Int] { indices.filter { !instructions[$0].isDiscarded } }
 
     private func allSatisfy(_ rows: [Int], _ columns: [Int], _ predicate: (Instruction) -> Bool) -> Bool {
         rows.allSatisfy { predicate(instructions[$0]) } && columns.allSatisfy { predicate(instructions[$0]) }
@@ -81,10 +78,8 @@ extension ChangesetPool {
 
     /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
     private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
-        let columnElements = Dictionary(grouping: columns) { element(depth, of: instructions[$0]) }
-        let rowElements = Dictionary(grouping: rows) { element(depth, of: instructions[$0]) }
-        for (element, rows) in rowElements {
-            if let columns = columnElements[element] { try mergePlace(rows, columns, depth: depth + 1) }
+        try mergeGroups(rows, columns, by: { $0.element(depth, of: $1) }) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: depth + 1)
         }
     }
 

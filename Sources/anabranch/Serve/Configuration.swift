@@ -136,6 +136,12 @@ struct Configuration {
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ConfigurationError(description: "tls-certificate and tls-key need each other")
         }
+        if !listen.isLoopback, isOpen, !isInsecure {
+            throw ConfigurationError(
+                description:
+                    "listen: \(listen.host) is not a loopback address, and without apps in a configuration file everybody "
+                    + "is let in: configure them, or pass --insecure if that is meant")
+        }
         if !listen.isLoopback, tlsCertificate == nil, !isInsecure {
             throw ConfigurationError(
                 description:

@@ -14,7 +14,8 @@ struct ServeCommand: AsyncParsableCommand {
             Applications log in below /api/client/v2.0 and connect by WebSocket to \
             /api/client/v2.0/app/<id>/realm-sync. Which apps there are, and how their users log in, stands in the \
             configuration file. With --dev, on loopback addresses, there are all apps, users log in anonymously or with \
-            e-mail address and password, and whoever connects without a token, or to /realm-sync, is one fixed user.
+            e-mail address and password, and whoever connects without a token, or to /realm-sync, is one fixed user. \
+            With neither, clients that speak only the sync protocol are let in with any token.
 
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
@@ -23,6 +24,7 @@ struct ServeCommand: AsyncParsableCommand {
             `anabranch config print` shows what comes of them.
 
             EXAMPLES
+              anabranch serve --data ./data --listen 127.0.0.1:9090
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch serve --config /etc/anabranch.yaml
               anabranch serve --config anabranch.yaml --listen 0.0.0.0:9090 --insecure
@@ -67,7 +69,8 @@ struct ServeCommand: AsyncParsableCommand {
         settings.host = listen.host
         settings.port = listen.port
         let server = SyncServer(
-            settings: settings, store: store, authenticator: door, endpoints: door, rights: rights,
+            settings: settings, store: store, authenticator: configuration.isOpen ? OpenDoor() : door, endpoints: door,
+            rights: rights,
             tls: try await tls(configuration, logger), logger: logger, unixSeconds: unixSeconds,
             onListening: { address in
                 print("listening on \(address.ipAddress ?? listen.host):\(address.port ?? listen.port)")
@@ -98,8 +101,10 @@ struct ServeCommand: AsyncParsableCommand {
         }
         if configuration.isDevelopment {
             logger.warning("development mode: every app id is accepted, and everybody may log in")
-        } else if configuration.apps.isEmpty {
-            logger.warning("no apps are configured, so nobody can log in")
+        } else if configuration.isOpen {
+            logger.warning(
+                "no apps are configured: nobody can log in, and every token is accepted, also none",
+                metadata: ["listen": "\(configuration.listen)"])
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {
             logger.warning("tokens and passwords travel in the open", metadata: ["listen": "\(configuration.listen)"])
@@ -166,6 +171,9 @@ struct ConfigurationOptions: ParsableArguments {
 }
 
 extension Configuration {
+    /// Nothing says who may come in. Beyond loopback addresses such a server needs --insecure.
+    var isOpen: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
+
     /// The keys of the server's own tokens.
     var keyPath: String { URL(fileURLWithPath: data, isDirectory: true).appendingPathComponent("keys.json").path }
 }
