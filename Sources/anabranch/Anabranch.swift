@@ -13,7 +13,8 @@ struct Anabranch: AsyncParsableCommand {
               anabranch vectors Tests/Vectors/*.jsonl.zst
             """,
         subcommands: [
-            ServeCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self, ChangesetCommand.self, VectorsCommand.self, MergeCommand.self,
-            BenchCommand.self, CasesCommand.self, DiffMergeCommand.self,
+            ServeCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self, ChangesetCommand.self,
+            VectorsCommand.self, MergeCommand.self,
+            BenchCommand.self, BenchServerCommand.self, CasesCommand.self, DiffMergeCommand.self, TraceCommand.self,
         ])
 }
