@@ -13,7 +13,11 @@ struct DiffMergeTally {
     struct SlowCase {
         var seed: UInt64
         var slowdown: Double
+        /// Operations of both sides.
+        var size: String
     }
+
+    private static let listedSlowCasesMax = 10
 
     private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }
     /// Merges that both ways refuse.
@@ -35,7 +39,8 @@ struct DiffMergeTally {
         if !check.isEqual { differences.append(merge.seed) }
         if check.outcome.everyPair == .failed { errors += 1 }
         if let slowdown = try check.slowdown(of: merge) {
-            slowCases.append(SlowCase(seed: merge.seed, slowdown: slowdown))
+            let size = "\(merge.local.count) × \(merge.incoming.count)"
+            slowCases.append(SlowCase(seed: merge.seed, slowdown: slowdown, size: size))
         }
     }
 
@@ -63,12 +68,10 @@ struct DiffMergeTally {
         }
         let beyond = classes.filter { $0.operationsMax > 100 }.reduce(0) { $0 + $1.cases }
         lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; errors in both ways: \(errors)")
-        if let slowest = slowCases.max(by: { $0.slowdown < $1.slowdown }) {
-            lines.append(
-                "more than twice the time of every pair: \(slowCases.count) cases, at most "
-                    + String(format: "%.1f times (seed %llu)", slowest.slowdown, slowest.seed))
-        } else {
-            lines.append("more than twice the time of every pair: none")
+        lines.append(
+            "more than twice the time of every pair, with 64 operations a side or more: \(slowCases.count) cases")
+        for slow in slowCases.sorted(by: { $0.slowdown > $1.slowdown }).prefix(Self.listedSlowCasesMax) {
+            lines.append(String(format: "  %6.1f times: seed %llu, %@", slow.slowdown, slow.seed, slow.size))
         }
         let seconds = max(elapsed / .seconds(1), 1e-9)
         lines.append(
