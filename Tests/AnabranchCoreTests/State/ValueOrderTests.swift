@@ -26,7 +26,7 @@ import Testing
         (.float(0.5), .double(0.5)), (.decimal(decimal(1, 0)), .decimal(decimal(100, -2))),
         (.float(0.1), .decimal(decimal(1, -1))), (.double(0.1), .decimal(decimal(1, -1))),
         (.double(3.14159), .decimal(decimal(314159, -5))), (.double(1e22), .decimal(decimal(1, 22))),
-        (.double(5e-324), .decimal(decimal(494_065_645_841_247, -338))),
+        (.double(.leastNonzeroMagnitude), .decimal(decimal(494_065_645_841_247, -338))),
         (.decimal(decimal(0, 5)), .int(0)), (.double(.infinity), .decimal(Decimal128(low: 0, high: 0x7800 << 48))),
         (.double(.nan), .double(.nan)), (.float(.nan), .double(.nan)),
     ])
