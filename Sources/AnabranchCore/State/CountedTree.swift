@@ -227,7 +227,7 @@ final class TreeNode<Element: TreeElement> {
         isLeaf ? elements.count < Element.leafCountMax / 4 : children.count < Self.childrenMax / 4
     }
 
-    /// The child that holds the element at `offset`, which becomes the offset in that child. The end is in the last one.
+    /// The child that holds the element at `offset`, which becomes the offset in that child. The last holds the end.
     @inline(__always)
     fileprivate func child(holding offset: inout Int) -> Int {
         var child = 0

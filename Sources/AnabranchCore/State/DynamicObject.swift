@@ -46,7 +46,7 @@ public struct DynamicObject {
 
     // MARK: Values (C4)
 
-    /// A field's value; assigning records an Update. An error is kept until the transaction ends; reading gives null then.
+    /// A field's value; assigning records an Update. An error is kept until the transaction ends, and reads as null.
     public subscript(field: String) -> Payload {
         get {
             var value = Payload.null
@@ -61,11 +61,11 @@ public struct DynamicObject {
         try transaction.value(at: try location(of: field))
     }
 
-    /// Sets a field: a scalar, null, a link, `list` or `dictionary` to make a Mixed a collection, or `objectValue` for a
-    /// new embedded object in place of any that is there.
+    /// Sets a field: a scalar, null, a link, `list` or `dictionary` to make a Mixed a collection, or `objectValue` for
+    /// a new embedded object in place of any that is there.
     ///
-    /// - Parameter isDefault: The value is a default of a new object, which gives way to values set elsewhere. A default
-    ///   null of a link or an embedded object is nothing at all.
+    /// - Parameter isDefault: The value is a default of a new object, which gives way to values set elsewhere. A
+    ///   default null of a link or an embedded object is nothing at all.
     public func set(_ field: String, to value: Payload, isDefault: Bool = false) throws(ApplyError) {
         let location = try location(of: field)
         if value == .objectValue {

@@ -99,8 +99,8 @@ extension GraphEditor {
         }
     }
 
-    /// What a class knows of the links to it: a Mixed that has held one protects it, for good, and becomes known to it as
-    /// a linking column (B3, C3); a link that dangles leaves a tombstone (A6).
+    /// What a class knows of the links to it: a Mixed that has held one protects it, for good, and becomes known to it
+    /// as a linking column (B3, C3); a link that dangles leaves a tombstone (A6).
     mutating func remember(_ value: Content, at place: Place) throws(ApplyError) {
         guard case .link(let object) = value else { return }
         try noteLink(to: object)

@@ -11,7 +11,7 @@ struct GraphEditor {
 
     var graph: ObjectGraph
     var changes = StateChanges()
-    /// The object that was addressed last, taken out of the graph: instructions on one object tend to follow each other.
+    /// The object that was addressed last, taken out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the object at hand was taken.
     private var danglingTargets: [ObjectReference] = []

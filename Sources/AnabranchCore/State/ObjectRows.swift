@@ -1,5 +1,5 @@
-/// Where a state is stored, row by row (`Spec/State.md`, part D). An `ObjectGraph` reads objects from here when it needs
-/// them; what it changes is written by `ObjectGraph.rowWrites(since:changes:)`.
+/// Where a state is stored, row by row (`Spec/State.md`, part D). An `ObjectGraph` reads objects from here when it
+/// needs them; what it changes is written by `ObjectGraph.rowWrites(since:changes:)`.
 ///
 /// All answers are as of the version that was stored last, so a graph that reads from here is not used beyond the next
 /// one, unless this is itself a snapshot.

@@ -1,8 +1,9 @@
-/// A 128-bit fingerprint of a state: equal states have equal digests on every machine, and different ones differ but for
-/// chance. A fixed function without secrets: it finds divergence, it does not resist forgery.
+/// A 128-bit fingerprint of a state (`Spec/State.md`, E4): equal states have equal digests on every machine, and
+/// different ones differ but for chance. A fixed function without secrets: it finds divergence, it does not resist
+/// forgery.
 ///
-/// Numbers count by value (`Spec/State.md`, B5 and A7): zeros of both signs, equal decimals, and in sets equal numbers of
-/// all kinds are the same. Dangling links count as the links that they are. It is the sum of the fingerprints of its
+/// Numbers count by value (`Spec/State.md`, B5 and A7): zeros of both signs, equal decimals, and in sets equal numbers
+/// of all kinds are the same. Dangling links count as the links that they are. It is the sum of the fingerprints of its
 /// objects and of its schema, so it follows changes at the cost of what changed.
 public struct StateDigest: Hashable, Sendable {
     /// The sum, modulo 2^128.
@@ -252,8 +253,8 @@ private struct DigestMixer {
         add(UInt64(bitPattern: Int64(number.exponent)))
     }
 
-    /// An element of a set: which of several equal numbers is in it depends on which came first, so a whole number counts
-    /// as an Int, and another number that a Double holds exactly as a Double.
+    /// An element of a set: which of several equal numbers is in it depends on which came first, so a whole number
+    /// counts as an Int, and another number that a Double holds exactly as a Double.
     private mutating func add(setElement content: Content, at place: Place, in schema: Schema) {
         let double: Double
         switch content {

@@ -1,7 +1,7 @@
 // Equality and order of values: what a set takes for the same element (`Spec/State.md`, A7).
 
 extension Content {
-    /// Negative, zero or positive. Not transitive where a Decimal lies between a Float and a Double, as the reference's.
+    /// Negative, zero or positive. Like the reference's, not transitive where a Decimal is between Float and Double.
     static func compare(_ left: Content, _ right: Content) -> Int {
         switch (left, right) {
         case (.null, .null): return 0

@@ -2,8 +2,8 @@
 /// form of `Spec/State.md`, part C.
 ///
 /// Handles of objects and collections belong to their transaction. An action that makes no sense throws `ApplyError`
-/// with the place and leaves the state and the record as they were. Assigning through a subscript cannot throw: the first
-/// such error is thrown when the transaction ends, which undoes all of it.
+/// with the place and leaves the state and the record as they were. Assigning through a subscript cannot throw: the
+/// first such error is thrown when the transaction ends, which undoes all of it.
 public final class WriteTransaction {
     /// The client file that writes; it marks the GlobalKeys that are made here.
     public let ident: UInt64

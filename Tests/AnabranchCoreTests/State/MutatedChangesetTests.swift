@@ -3,7 +3,7 @@ import Testing
 
 @testable import AnabranchCore
 
-/// Damaged changesets that still decode, applied to states of the scenarios: they work or are refused, never a trap, and
+/// Damaged changesets that still decode, applied to states of the scenarios: they work or are refused, never trap, and
 /// what is refused leaves the state as it was. `ANABRANCH_MUTATIONS` sets how many.
 @Suite struct MutatedChangesetTests {
     private static let count = ProcessInfo.processInfo.environment["ANABRANCH_MUTATIONS"].flatMap(Int.init) ?? 20_000
