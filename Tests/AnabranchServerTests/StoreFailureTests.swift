@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test("a commit that fails ends the file's sessions for now; when they come again, nothing is lost")
+    @Test("a commit that fails ends the file's sessions until they come again, and then, nothing is lost")
     func commitFails() throws {
         let store = FragileStore()
         let rig = WireRig(store: store)
@@ -134,7 +134,7 @@ import Testing
         #expect(bad.error() == "201 again")
     }
 
-    @Test("a store that cannot be opened, read or written refuses sessions for now", arguments: [0, 1, 2])
+    @Test("a store that cannot be opened, read or written refuses sessions while it is so", arguments: [0, 1, 2])
     func start(step: Int) throws {
         let store = FragileStore()
         let rig = WireRig(store: store)

@@ -3,8 +3,13 @@ import Synchronization
 
 /// The WebSockets that are open, so that store threads reach the connections behind them.
 final class ConnectionTable: Sendable {
+    private struct Entry {
+        let handler: NIOLoopBound<SyncHandler>
+        let mailbox: Mailbox
+    }
+
     private struct State {
-        var handlers: [ConnectionIdent: NIOLoopBound<SyncHandler>] = [:]
+        var entries: [ConnectionIdent: Entry] = [:]
         var lastNumber: UInt64 = 0
     }
 
@@ -17,17 +22,17 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    func connect(_ ident: ConnectionIdent, _ handler: NIOLoopBound<SyncHandler>) {
-        state.withLock { $0.handlers[ident] = handler }
+    func connect(_ ident: ConnectionIdent, _ handler: NIOLoopBound<SyncHandler>, _ mailbox: Mailbox) {
+        state.withLock { $0.entries[ident] = Entry(handler: handler, mailbox: mailbox) }
     }
 
     func disconnect(_ ident: ConnectionIdent) {
-        state.withLock { $0.handlers[ident] = nil }
+        state.withLock { $0.entries[ident] = nil }
     }
 
     /// Has something done for every connection, each on its event loop.
     func forEach(_ body: @escaping @Sendable (SyncHandler) -> Void) {
-        for handler in state.withLock({ Array($0.handlers.values) }) {
+        for handler in state.withLock({ $0.entries.values.map(\.handler) }) {
             handler.eventLoop.execute { body(handler.value) }
         }
     }
@@ -35,17 +40,35 @@ final class ConnectionTable: Sendable {
     /// Takes news to the connections' event loops: one trip a loop, however many connections it serves.
     func deliver(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
-        var trips: [ObjectIdentifier: [(NIOLoopBound<SyncHandler>, Delivery)]] = [:]
+        var trips: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
         state.withLock { state in
             for delivery in deliveries {
-                guard let handler = state.handlers[delivery.connection] else { continue }
-                trips[ObjectIdentifier(handler.eventLoop), default: []].append((handler, delivery))
+                guard let entry = state.entries[delivery.connection] else { continue }
+                entry.mailbox.put(delivery)
+                trips[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
             }
         }
         for trip in trips.values {
-            trip[0].0.eventLoop.execute {
-                for (handler, delivery) in trip { handler.value.take(delivery) }
+            trip[0].eventLoop.execute {
+                for handler in trip { handler.value.takeMail() }
             }
+        }
+    }
+}
+
+/// News on their way to a connection.
+///
+/// An event loop reads sockets before it does what others ask of it. So the connection looks here before it takes in a
+/// message: whoever knows of a commit, and asks by MARK whether it has everything, is not told yes from before the commit.
+final class Mailbox: Sendable {
+    private let deliveries = Mutex<[Delivery]>([])
+
+    func put(_ delivery: Delivery) { deliveries.withLock { $0.append(delivery) } }
+
+    func takeAll() -> [Delivery] {
+        deliveries.withLock { deliveries in
+            defer { deliveries = [] }
+            return deliveries
         }
     }
 }

@@ -34,6 +34,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private var waitingBytes = 0
     private var isReadHeld = false
 
+    private let mailbox = Mailbox()
     private let pulse: Pulse
     private var lastMessage = NIODeadline.now()
     private var silenceTimer: Scheduled<Void>?
@@ -56,7 +57,7 @@ final class SyncHandler: ChannelDuplexHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         lastMessage = context.eventLoop.now
-        table.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop))
+        table.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop), mailbox)
         logger.info("connection opened", metadata: visitor.metadata(from: context.remoteAddress))
         if let refusal = visitor.refusal { return leave(context, refusal, because: "refused") }
         watchForSilence(context)
@@ -79,6 +80,7 @@ final class SyncHandler: ChannelDuplexHandler {
     // MARK: Listening
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        takeMail()
         guard case .open = phase else { return }
         do {
             switch try assembler.take(unwrapInboundIn(data)) {
@@ -131,7 +133,11 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     /// News from the files; on the event loop.
-    func take(_ delivery: Delivery) {
+    func takeMail() {
+        for delivery in mailbox.takeAll() { take(delivery) }
+    }
+
+    private func take(_ delivery: Delivery) {
         waitingBytes -= delivery.doneBytes
         guard let context, phase != .closed else { return }
         for reply in delivery.replies { connection.take(reply) }

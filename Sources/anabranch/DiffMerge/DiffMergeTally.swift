@@ -61,10 +61,10 @@ struct DiffMergeTally {
     /// The table by size classes, the slow cases and the totals.
     func report(after elapsed: Duration) -> String {
         var lines = ["operations a side      cases          cells   every pair ms      indexed ms   ratio"]
-        var operationsMin = 1
+        var first = 1
         for size in classes {
-            if size.cases > 0 { lines.append(line(size, from: operationsMin)) }
-            operationsMin = size.operationsMax + 1
+            if size.cases > 0 { lines.append(line(size, from: first)) }
+            first = size.operationsMax + 1
         }
         let beyond = classes.filter { $0.operationsMax > 100 }.reduce(0) { $0 + $1.cases }
         lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; errors in both ways: \(errors)")
@@ -82,8 +82,8 @@ struct DiffMergeTally {
         return lines.joined(separator: "\n")
     }
 
-    private func line(_ size: SizeClass, from operationsMin: Int) -> String {
-        let range = "\(operationsMin)–\(size.operationsMax)"
+    private func line(_ size: SizeClass, from first: Int) -> String {
+        let range = "\(first)–\(size.operationsMax)"
         let (indexed, everyPair) = (size.time.indexed / .milliseconds(1), size.time.everyPair / .milliseconds(1))
         return range + String(repeating: " ", count: max(0, 17 - range.count))
             + String(
