@@ -1,5 +1,5 @@
 /// All instructions of two sides that go through one list, taken out of their conflict group as one unit, merged by
-/// `ListMerger`, and put back (`Spec/Transform.md`, "Long runs on one list").
+/// `ListMerger`, and put back (`Spec/Transform.md`, section 13).
 struct ListUnit {
     private let rows: [Int]
     private let columns: [Int]
