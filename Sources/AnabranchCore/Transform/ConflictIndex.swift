@@ -129,27 +129,28 @@ extension ChangesetPool {
 
     private mutating func mergeFields(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         // CreateObject meets only EraseObject.
+        let rows = rows.filter { instructions[$0].kind.hasPath }
+        let columns = columns.filter { instructions[$0].kind.hasPath }
         try mergeGroups(
-            rows.filter { instructions[$0].kind.hasPath }, columns.filter { instructions[$0].kind.hasPath },
-            by: { $1.field }
+            rows, columns, keys: (rows.map { instructions[$0].field }, columns.map { instructions[$0].field })
         ) { (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0) }
     }
 
     /// Merges rows and columns with equal keys, group by group in the order of the rows.
     mutating func mergeGroups<Key: Hashable>(
-        _ rows: [Int], _ columns: [Int], by key: (ChangesetPool, Instruction) -> Key,
+        _ rows: [Int], _ columns: [Int], keys: (rows: [Key], columns: [Key]),
         merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
-        guard let first = rows.first, !columns.isEmpty else { return }
-        let only = key(self, instructions[first])
-        let isOneGroup = [rows, columns].allSatisfy { side in
-            side.allSatisfy { key(self, instructions[$0]) == only }
+        guard let only = keys.rows.first, !columns.isEmpty else { return }
+        if keys.rows.allSatisfy({ $0 == only }), keys.columns.allSatisfy({ $0 == only }) {
+            return try merge(&self, rows, columns)
         }
-        if isOneGroup { return try merge(&self, rows, columns) }
-        let columnGroups = Dictionary(grouping: columns) { key(self, instructions[$0]) }
-        let rowGroups = Dictionary(grouping: rows) { key(self, instructions[$0]) }
+        let columnGroups = Dictionary(grouping: columns.indices) { keys.columns[$0] }
+        let rowGroups = Dictionary(grouping: rows.indices) { keys.rows[$0] }
         for group in rowGroups.values.sorted(by: { $0[0] < $1[0] }) {
-            if let columns = columnGroups[key(self, instructions[group[0]])] { try merge(&self, group, columns) }
+            if let met = columnGroups[keys.rows[group[0]]] {
+                try merge(&self, group.map { rows[$0] }, met.map { columns[$0] })
+            }
         }
     }
 

@@ -78,8 +78,11 @@ extension ChangesetPool {
 
     /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
     private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
-        try mergeGroups(rows, columns, by: { $0.element(depth, of: $1) }) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: depth + 1)
+        let keys = (
+            rows.map { element(depth, of: instructions[$0]) }, columns.map { element(depth, of: instructions[$0]) }
+        )
+        try mergeGroups(rows, columns, keys: keys) { (pool, rows, columns) throws(TransformError) in
+            try pool.mergePlace(rows, columns, depth: depth + 1)
         }
     }
 
