@@ -8,12 +8,50 @@ extension ObjectGraph {
     ///   the objects could not be read: nothing is wrong with the changeset.
     @discardableResult
     public mutating func apply(_ changeset: Int, of pool: ChangesetPool) throws(ApplyError) -> StateChanges {
+        var discarded: [Int] = []
+        return try apply(changeset, of: pool, discarding: { _ in false }, &discarded)
+    }
+
+    /// Applies a changeset without those of its instructions that cannot be applied and are pointless: they are
+    /// discarded from the changeset, which is dirty then.
+    ///
+    /// A merge leaves list and set operations alive beside the EraseColumn of their column; a log that kept them could
+    /// be read by nobody.
+    ///
+    /// - Parameter isPointless: Whether an instruction that failed with this error is left out. All other errors are
+    ///   thrown, and state and changeset are then as they were before.
+    /// - Returns: What was changed, and why instructions were left out.
+    public mutating func apply(
+        _ changeset: Int, of pool: inout ChangesetPool, discarding isPointless: (ApplyError) -> Bool
+    ) throws(ApplyError) -> (changes: StateChanges, discarded: [ApplyError]) {
+        var discarded: [Int] = []
+        var errors: [ApplyError] = []
+        let changes = try apply(
+            changeset, of: pool,
+            discarding: { error in
+                guard isPointless(error) else { return false }
+                errors.append(error)
+                return true
+            }, &discarded)
+        for index in discarded {
+            var instruction = pool.instructions[index]
+            instruction.discard()
+            pool.store(instruction, at: index)
+        }
+        return (changes, errors)
+    }
+
+    private mutating func apply(
+        _ changeset: Int, of pool: ChangesetPool, discarding isPointless: (ApplyError) -> Bool, _ discarded: inout [Int]
+    ) throws(ApplyError) -> StateChanges {
         var application = Application(of: pool, to: self)
         for (number, index) in pool.instructionIndices(of: changeset).enumerated() {
             do {
                 try application.apply(pool.instructions[index])
             } catch {
-                throw application.describe(error, in: pool.instructions[index], number: number)
+                let error = application.describe(error, in: pool.instructions[index], number: number)
+                guard isPointless(error) else { throw error }
+                discarded.append(index)
             }
         }
         let result = application.editor.finish()

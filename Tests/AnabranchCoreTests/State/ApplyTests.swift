@@ -268,6 +268,25 @@ import Testing
         #expect(try graph.json.contains(#""G":[[{"gk":"2-1"},{}]]"#))
     }
 
+    /// The changeset is encoded without them and applies elsewhere.
+    @Test func pointlessInstructionsAreLeftOut() throws {
+        var graph = try Self.graph()
+        try graph.apply(changeset(.eraseColumn("A", "l")))
+        var (copy, pool) = (graph, ChangesetPool())
+        let steps: [Step] = [.update(.at("i"), .int(1)), .insert(.item(0), size: 0), .update(.at("n"), .int(2))]
+        try pool.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        let refused = #expect(throws: ApplyError.self) {
+            try graph.apply(0, of: &pool, discarding: { $0.field == Array("n".utf8) })
+        }
+        #expect(refused?.reason == "no such field" && !pool.isDirty(0))
+        let result = try graph.apply(0, of: &pool, discarding: { $0.field == Array("l".utf8) })
+        #expect(result.discarded.map(\.description) == ["A[1].l: no such field"])
+        #expect(try pool.lines(of: 0) == lines([steps[0], steps[2]]))
+        #expect(pool.isDirty(0))
+        try copy.apply(pool.encoded(0))
+        #expect(try copy.json == graph.json)
+    }
+
     @Test func asymmetricObjectsCanBeErased() throws {
         var graph = try Self.graph()
         try graph.apply(changeset(.createObject(ObjectName(className: "X"))))
