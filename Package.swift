@@ -35,11 +35,11 @@ let package = Package(
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchSQLite",
-            dependencies: ["AnabranchHistory", .product(name: "GRDB", package: "GRDB.swift")]),
+            dependencies: ["AnabranchCore", "AnabranchHistory", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
             name: "AnabranchServer",
             dependencies: [
-                "AnabranchProtocol", "AnabranchHistory",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -56,7 +56,8 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "CZstd",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "CZlib",
+                "CZstd",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -64,12 +65,13 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
-        .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchProtocol"]),
-        .testTarget(name: "AnabranchHistoryTests", dependencies: ["AnabranchHistory", "AnabranchSQLite"]),
+        .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol"]),
+        .testTarget(
+            name: "AnabranchHistoryTests", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite"]),
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchServer", "AnabranchSQLite", "CZlib",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),

@@ -47,6 +47,25 @@ import Testing
         }
     }
 
+    /// A target that is not told what it imports is not built anew when only that has changed.
+    @Test func everyImportOfAnotherTargetIsDeclared() throws {
+        let targets = Set(try Repository.folders(in: "Sources"))
+        let manifest = try TextFile("Package.swift").lines.joined(separator: "\n")
+        let declarations = manifest.split(separator: /\.(?:target|testTarget|executableTarget)\(/).dropFirst()
+        #expect(declarations.count > targets.count)
+        for declaration in declarations {
+            let name = try #require(declaration.firstMatch(of: /name: "(\w+)"/)).output.1
+            let folder = Repository.exists("Sources/\(name)/") ? "Sources/\(name)" : "Tests/\(name)"
+            let undeclared = try Repository.files(in: folder).places { line in
+                guard line.contains("import "), let module = ImportTests.importedModule(line), targets.contains(module),
+                    !declaration.contains("\"\(module)\"")
+                else { return nil }
+                return "\(name) imports \(module)"
+            }
+            #expect(undeclared.isEmpty, "\(undeclared.listed)")
+        }
+    }
+
     @Test(arguments: [
         ("import NIOCore", "NIOCore"), ("@preconcurrency public import GRDB", "GRDB"),
         ("  @_spi(Testing) import struct Foundation.Data", "Foundation"),
