@@ -8,6 +8,8 @@ struct ListMerger: ~Copyable {
     struct Tuning {
         /// A block with n and m operations goes to the grid if n · m is at most this times n + m.
         var gridFactor = 24
+        /// The same where both sides only insert and erase, for which the grid has a faster way.
+        var shiftGridFactor = 128
         /// How many operations the blocks below the first one may hold together, for every thousand pairs of the grid.
         var attemptsPerThousandPairs = 32
     }
@@ -15,6 +17,7 @@ struct ListMerger: ~Copyable {
     private let tuning: Tuning
     private var scratch = ListScratch()
     private var attempts = 0
+    private var gridFactor = 0
     /// How many pairs of the last merge were left to the grid.
     private(set) var gridPairs = 0
 
@@ -28,6 +31,7 @@ struct ListMerger: ~Copyable {
         guard let size = startSize(major, minor), let one = Summary(major, size), let other = Summary(minor, size)
         else { return false }
         gridPairs = 0
+        gridFactor = one.isShifting && other.isShifting ? tuning.shiftGridFactor : tuning.gridFactor
         attempts = major.count + minor.count + major.count * minor.count * tuning.attemptsPerThousandPairs / 1000
         if isSmall(major.count, minor.count) || !one.isDecided(by: other) || !other.isDecided(by: one) {
             mergeGrid(major, minor)
@@ -70,10 +74,13 @@ struct ListMerger: ~Copyable {
         /// A move to where the element is, which any erase or move of the other side discards.
         var hasIdleMove = false
         var growth: Int { counts.inserts - counts.erases }
+        /// Whether there are only inserts and erases.
+        let isShifting: Bool
 
         /// Nil unless every operation fits the size that those before it leave.
         init?(_ operations: Operations, _ start: UInt32) {
             guard Int(start) + 2 * operations.count < 1 << 29 else { return nil }
+            isShifting = ShiftGrid.accepts(operations)
             var size = start
             for operation in operations {
                 if operation.discarded || (operation.kind != .touch && operation.priorSize != size) { return nil }
@@ -125,7 +132,7 @@ struct ListMerger: ~Copyable {
     }
 
     private func isSmall(_ rows: Int, _ columns: Int) -> Bool {
-        rows * columns <= tuning.gridFactor * (rows + columns)
+        rows * columns <= gridFactor * (rows + columns)
     }
 
     // MARK: Blocks

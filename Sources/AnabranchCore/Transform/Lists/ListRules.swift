@@ -7,6 +7,7 @@ enum ListRules {
 
     /// Merges every major operation with every minor one, in grid order.
     static func mergeGrid(major: Operations, minor: Operations) {
+        if ShiftGrid.accepts(major), ShiftGrid.accepts(minor) { return ShiftGrid.merge(major: major, minor: minor) }
         for row in major.indices where !major[row].discarded {
             var operation = major[row]
             switch operation.kind {
