@@ -12,62 +12,77 @@ struct MergedChangeset {
 /// The merge of one client's changesets with the log entries that the client had not seen
 /// (`Spec/History.md`, section 6, steps 3 to 7; `Spec/Transform.md`, section 11).
 struct ClientMerge {
+    /// A log entry that takes part ("ours"), and its place in the pool.
+    private struct LocalEntry {
+        var version: UInt64
+        var place: Int
+    }
+
+    /// To merge with fewer entries than this, they are decoded for the client alone.
+    private static let sharedEntriesMin = 16
+
     let ident: UInt64
     private var pool = ChangesetPool()
-    /// The log entries that take part ("ours"), as places in the pool. They stay as a run leaves them, dirty flags
-    /// included, until the last run.
-    private var ours: [UInt64: Int] = [:]
+    /// How many changesets at the pool's start are shared ones, as they are in the log.
+    private var sharedCount = 0
+    /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last run.
+    private var ours: [LocalEntry] = []
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
     private var reciprocals: [UInt64: [UInt8]]?
     private(set) var merged: [MergedChangeset] = []
+    private var encoder = ChangesetEncoder()
     private(set) var entriesVisited = 0
 
     init(ident: UInt64) { self.ident = ident }
 
     /// Merges all changesets, run by run: a run is what the client made on one base.
-    mutating func merge(_ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog) throws(HistoryError) {
+    mutating func merge(
+        _ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog, sharing decoded: inout DecodedEntries
+    ) throws(HistoryError) {
         merged.reserveCapacity(changesets.count)
         var rest = changesets
         while let base = rest.first?.cursor.serverVersion {
             let run = rest.prefix { $0.cursor.serverVersion == base }
-            try merge(run, base: base, past: log)
+            try merge(run, base: base, past: log, &decoded)
             rest = rest[run.endIndex...]
         }
     }
 
     /// The log entries that the merge changed, as the client has to see them from now on.
-    func reciprocals(after base: UInt64) -> [ReciprocalChangeset] {
-        ours.filter { $0.key > base && pool.isDirty($0.value) }
-            .sorted { $0.key < $1.key }
-            .map { ReciprocalChangeset(version: $0.key, changeset: pool.encoded($0.value)) }
+    mutating func reciprocals(after base: UInt64) -> [ReciprocalChangeset] {
+        ours.filter { $0.version > base && pool.isDirty($0.place) }
+            .map { ReciprocalChangeset(version: $0.version, changeset: encoder.encode($0.place, of: pool)) }
     }
 
     private mutating func merge(
-        _ run: ArraySlice<UploadedChangeset>, base: UInt64, past log: PendingLog
+        _ run: ArraySlice<UploadedChangeset>, base: UInt64, past log: PendingLog, _ decoded: inout DecodedEntries
     ) throws(HistoryError) {
-        var incoming: [Int] = []
-        incoming.reserveCapacity(run.count)
-        for changeset in run { incoming.append(try decode(changeset)) }
+        var incoming = try decode(run)
         let touches = incoming.map { pool.touches(of: $0) }
         if base < log.version {
             let versions = try candidates(for: touches, after: base, in: log)
-            if !versions.isEmpty {
-                var local: [Int] = []
-                for version in versions { local.append(try load(version, from: log)) }
-                do {
-                    try pool.merge(local: local, incoming: incoming)
-                } catch {
-                    throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
-                }
+            if try share(versions, from: log, &decoded) { incoming = try decode(run) }
+            let local = try places(of: versions, after: base, from: log, decoded)
+            do {
+                try pool.merge(local: local, incoming: incoming)
+            } catch {
+                throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }
         }
         for ((changeset, index), touches) in zip(zip(run, incoming), touches) {
             merged.append(
                 MergedChangeset(
                     clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
-                    changeset: pool.encoded(index),
+                    changeset: encoder.encode(index, of: pool),
                     posted: pool.isDirty(index) ? pool.touches(of: index).posted : touches.posted))
         }
+    }
+
+    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [Int] {
+        var places: [Int] = []
+        places.reserveCapacity(run.count)
+        for changeset in run { places.append(try decode(changeset)) }
+        return places
     }
 
     private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> Int {
@@ -99,23 +114,56 @@ struct ClientMerge {
             reciprocals = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
         }
         if let reciprocals { versions += reciprocals.keys.filter { $0 > base } }
-        for (version, index) in ours where version > base && pool.isDirty(index) { versions.append(version) }
+        for entry in ours where entry.version > base && pool.isDirty(entry.place) { versions.append(entry.version) }
         return versions.sortedWithoutDuplicates()
     }
 
-    /// The place of a log entry in the pool, in the newest form for this client.
-    private mutating func load(_ version: UInt64, from log: PendingLog) throws(HistoryError) -> Int {
-        if let index = ours[version] { return index }
-        let entry = try log.entry(version)
-        entriesVisited += 1
-        do {
-            let index = try pool.decode(
-                reciprocals?[version] ?? entry.changeset, version: version,
-                tag: OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire))
-            ours[version] = index
-            return index
-        } catch {
-            throw HistoryError(.storeDamaged, "log entry \(version) at byte \(error.offset): \(error.reason)")
+    /// Goes over to a copy of what is decoded already, if the client's own pool holds no log entry yet.
+    ///
+    /// - Returns: Whether it did so: the pool then has nothing of the client.
+    private mutating func share(
+        _ versions: [UInt64], from log: PendingLog, _ decoded: inout DecodedEntries
+    ) throws(HistoryError) -> Bool {
+        guard ours.isEmpty, versions.count >= Self.sharedEntriesMin else { return false }
+        let unchanged = reciprocals?.isEmpty ?? true ? versions : versions.filter { reciprocals?[$0] == nil }
+        guard unchanged.count * 2 > versions.count, try decoded.load(unchanged, from: log) else { return false }
+        pool = decoded.pool
+        sharedCount = pool.count
+        return true
+    }
+
+    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the pool.
+    private mutating func places(
+        of versions: [UInt64], after base: UInt64, from log: PendingLog, _ decoded: DecodedEntries
+    ) throws(HistoryError) -> [Int] {
+        var places: [Int] = []
+        places.reserveCapacity(versions.count)
+        var known = ours.drop { $0.version <= base }
+        var joined: [LocalEntry] = []
+        joined.reserveCapacity(known.count + versions.count)
+        for version in versions {
+            while let entry = known.first, entry.version < version {
+                joined.append(entry)
+                known.removeFirst()
+            }
+            if let entry = known.first, entry.version == version {
+                joined.append(entry)
+                known.removeFirst()
+            } else {
+                joined.append(LocalEntry(version: version, place: try load(version, from: log, decoded)))
+            }
+            places.append(joined[joined.count - 1].place)
         }
+        ours = joined + known
+        return places
+    }
+
+    private mutating func load(
+        _ version: UInt64, from log: PendingLog, _ decoded: DecodedEntries
+    ) throws(HistoryError) -> Int {
+        entriesVisited += 1
+        let reciprocal = reciprocals?[version]
+        if reciprocal == nil, let place = decoded.place(of: version), place < sharedCount { return place }
+        return try log.decode(version, as: reciprocal, into: &pool)
     }
 }

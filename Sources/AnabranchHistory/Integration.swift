@@ -28,6 +28,8 @@ struct Integration {
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
     private(set) var report = IntegrationReport()
+    /// Entries of this log, those included that the commit adds.
+    var decoded = DecodedEntries()
 
     /// - Parameter time: seconds since 1970, at least 1.
     init(into log: PendingLog, versionSalt: UInt64, time: UInt64) {
@@ -67,7 +69,7 @@ struct Integration {
         log.index()
         var merge = ClientMerge(ident: ident)
         defer { report.entriesVisited += merge.entriesVisited }
-        try merge.merge(changesets, past: log)
+        try merge.merge(changesets, past: log, sharing: &decoded)
 
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)

@@ -79,7 +79,7 @@ extension SyncedFile {
     /// Integrates what is queued for different files of one store, in one transaction; a report for each file.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
         guard let store = files.first?.store else { return [] }
-        var prepared: [(commit: Commit, report: IntegrationReport)] = []
+        var prepared: [PreparedCommit] = []
         for file in files { prepared.append(try file.prepareCommit(at: time)) }
         let commits = prepared.map(\.commit).filter { !$0.isEmpty }
         if !commits.isEmpty { try store.commit(commits) }
@@ -88,20 +88,28 @@ extension SyncedFile {
             prepared[index].report.madeVersions = head.version > file.head.version
             file.head = head
             file.queue.removeAll()
+            swap(&file.decoded, &prepared[index].decoded)
         }
         return prepared.map(\.report)
     }
 
-    private func prepareCommit(at time: UInt64) throws(HistoryError) -> (commit: Commit, report: IntegrationReport) {
-        let uploads = queue.joined(), id = id, lease = lease, versionSalt = versionSalt
-        return try read { view throws(HistoryError) in
+    private struct PreparedCommit: Sendable {
+        var commit: Commit
+        var report: IntegrationReport
+        var decoded: DecodedEntries
+    }
+
+    /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
+    private func prepareCommit(at time: UInt64) throws(HistoryError) -> PreparedCommit {
+        try read { view throws(HistoryError) in
             let head = try view.head()
             var integration = Integration(
                 into: PendingLog(continuing: view, head: head), versionSalt: versionSalt, time: max(1, time))
-            for (ident, upload) in uploads { try integration.add(upload, from: ident) }
+            swap(&integration.decoded, &decoded)
+            for (ident, upload) in queue.joined() { try integration.add(upload, from: ident) }
             var commit = Commit(file: id, lease: lease, head: head)
             integration.fill(&commit)
-            return (commit, integration.report)
+            return PreparedCommit(commit: commit, report: integration.report, decoded: integration.decoded)
         }
     }
 }

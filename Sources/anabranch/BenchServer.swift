@@ -10,9 +10,35 @@ struct BenchServerCommand: ParsableCommand {
             after the other, to a server in memory: on objects of their own, or all on one list. Prints a JSON line for each
             number of clients with the best of all repeats.
 
-            EXAMPLE
+            EXAMPLES
               anabranch bench-server --repeats 5
+              anabranch bench-server --workload one-list --clients 64 128
             """)
+
+    enum Workload: String, CaseIterable, ExpressibleByArgument {
+        case ownObjects = "own-objects"
+        case oneList = "one-list"
+
+        var clients: [Int] {
+            switch self {
+            case .ownObjects: [8, 32, 128, 512]
+            case .oneList: [8, 16, 32, 64]
+            }
+        }
+
+        func make(clients: Int, transactions: Int) -> ServerWorkload {
+            switch self {
+            case .ownObjects: .ownObjects(clients: clients, transactions: transactions)
+            case .oneList: .oneList(clients: clients, transactions: transactions)
+            }
+        }
+    }
+
+    @Option(help: "Only this workload.")
+    var workload: Workload?
+
+    @Option(parsing: .upToNextOption, help: "Only these numbers of clients.")
+    var clients: [Int] = []
 
     @Option(help: "How many transactions each client makes.")
     var transactions = 100
@@ -21,23 +47,24 @@ struct BenchServerCommand: ParsableCommand {
     var repeats = 3
 
     func validate() throws {
-        guard transactions > 0, repeats > 0 else {
-            throw ValidationError("--transactions and --repeats must be 1 or more.")
+        guard transactions > 0, repeats > 0, clients.allSatisfy({ $0 > 0 }) else {
+            throw ValidationError("--transactions, --repeats and --clients must be 1 or more.")
         }
     }
 
     func run() throws {
-        for clients in [8, 32, 128, 512] { try run("own-objects", ServerWorkload.ownObjects, clients) }
-        for clients in [8, 16, 32, 64] { try run("one-list", ServerWorkload.oneList, clients) }
+        for workload in Workload.allCases where self.workload ?? workload == workload {
+            for clients in clients.isEmpty ? workload.clients : clients { try run(workload, clients) }
+        }
     }
 
-    private func run(_ name: String, _ make: (Int, Int) -> ServerWorkload, _ clients: Int) throws {
-        let workload = make(clients, transactions)
-        let times = try (0..<repeats).map { _ in try workload.integrate() }
+    private func run(_ workload: Workload, _ clients: Int) throws {
+        let uploads = workload.make(clients: clients, transactions: transactions)
+        let times = try (0..<repeats).map { _ in try uploads.integrate() }
         let seconds = (times.min() ?? .zero) / .seconds(1)
         let count = clients * transactions
         print(
-            #"{"workload":"\#(name)","clients":\#(clients),"transactions":\#(count),"#
+            #"{"workload":"\#(workload.rawValue)","clients":\#(clients),"transactions":\#(count),"#
                 + String(format: #""ms":%.3f,"transactions_per_second":%.0f}"#, seconds * 1e3, Double(count) / seconds))
         fflush(nil)
     }

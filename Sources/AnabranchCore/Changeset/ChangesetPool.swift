@@ -51,6 +51,14 @@ public struct ChangesetPool: Sendable {
     /// The number of changesets.
     public var count: Int { headers.count }
 
+    /// About what the pool occupies, in bytes.
+    public var memoryBytes: Int {
+        bytes.count + headers.count * MemoryLayout<Header>.stride + instructions.count
+            * MemoryLayout<Instruction>.stride
+            + elements.count * MemoryLayout<PathElement>.stride + strings.count * MemoryLayout<NameID>.stride
+            + (names.count + objects.count) * 2 * MemoryLayout<ObjectKey>.stride
+    }
+
     /// The version that the changeset produced where it comes from.
     public func version(of changeset: Int) -> UInt64 { headers[changeset].version }
 
