@@ -55,6 +55,39 @@ public final class InMemoryStore: HistoryStore {
     }
 }
 
+extension InMemoryStore: HistoryCatalog {
+    public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
+        let paths = directory.withLock { Array($0.numbers.keys) }
+            .filter { other in path.map { $0.bytes.lexicographicallyPrecedes(other.bytes) } ?? true }
+            .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        let files = try paths.prefix(max(0, countMax)).map { path throws(HistoryError) in try file(path) }
+        return files.compactMap { $0 }
+    }
+
+    public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
+        try content(of: path) { CatalogFile(path: path, head: $0.newestHead) }
+    }
+
+    public func clientFiles(
+        of path: VirtualPath, after ident: UInt64, countMax: Int
+    ) throws(HistoryError) -> [ClientFile] {
+        try content(of: path) { $0.clientFiles(after: ident, countMax: countMax) } ?? []
+    }
+
+    public func entries(
+        of path: VirtualPath, after version: UInt64, countMax: Int
+    ) throws(HistoryError) -> [CatalogEntry] {
+        try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
+    }
+
+    private func content<Result: Sendable>(
+        of path: VirtualPath, _ body: (FileContent) -> Result
+    ) throws(HistoryError) -> Result? {
+        guard let number = directory.withLock({ $0.numbers[path] }) else { return nil }
+        return try file(FileID(Int64(number))).content.withLock { body($0) }
+    }
+}
+
 /// One synced file in memory.
 private struct FileContent: FileView, Sendable {
     var lease = Lease(0)
@@ -104,6 +137,21 @@ private struct FileContent: FileView, Sendable {
             clientFiles[index] = file
             let stale = reciprocals[index].count(upTo: file.isExpired ? .max : file.uploadCursor.serverVersion)
             reciprocals[index].removeFirst(stale)
+        }
+    }
+
+    // MARK: Listing
+
+    func clientFiles(after ident: UInt64, countMax: Int) -> [ClientFile] {
+        let first = min(max(ident, UInt64(ClientFile.reserved.count - 1)), UInt64(clientFiles.count) - 1) + 1
+        return Array(clientFiles[Int(first)...].prefix(max(0, countMax)))
+    }
+
+    func catalogEntries(after version: UInt64, countMax: Int) -> [CatalogEntry] {
+        entries[Int(min(version, UInt64(entries.count)))...].prefix(max(0, countMax)).map { entry in
+            CatalogEntry(
+                version: entry.version, origin: entry.origin, clientVersion: entry.clientVersion,
+                timestamp: entry.timestamp, changesetBytes: entry.changeset.count)
         }
     }
 

@@ -20,4 +20,21 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
         }
         return text
     }
+
+    /// The path that a printable word stands for; nil if a `%` in it is not followed by two hexadecimal digits.
+    public init?(description word: some StringProtocol) {
+        var bytes: [UInt8] = []
+        var rest = Array(word.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2).compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+            guard digits.count == 2 else { return nil }
+            bytes.append(UInt8(digits[0] << 4 | digits[1]))
+            rest = rest.dropFirst(2)
+        }
+        self.bytes = bytes
+    }
 }

@@ -10,7 +10,9 @@ final class DataDirectory: Sendable {
     init(_ path: String) throws(HistoryError) {
         let url = URL(fileURLWithPath: path, isDirectory: true)
         do {
-            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+            // What users have written is nobody else's business.
+            try FileManager.default.createDirectory(
+                at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
             throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
         }

@@ -8,7 +8,7 @@ struct SQLiteFile: FileView {
     let id: FileID
     let db: Database
 
-    private static let headColumns = """
+    static let headColumns = """
         id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, path, chain
         """
     static let entryColumns = """

@@ -8,12 +8,14 @@ struct Anabranch: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
+              anabranch admin sessions
               anabranch verify --data ./data
               anabranch changeset print upload.bin
               anabranch vectors Tests/Vectors/*.jsonl.zst
             """,
         subcommands: [
-            ServeCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self, ChangesetCommand.self,
+            ServeCommand.self, AdminCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self,
+            ChangesetCommand.self,
             VectorsCommand.self, MergeCommand.self,
             BenchCommand.self, BenchServerCommand.self, CasesCommand.self, DiffMergeCommand.self, TraceCommand.self,
         ])

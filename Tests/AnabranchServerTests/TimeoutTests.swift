@@ -123,10 +123,9 @@ import Testing
     @Test("a request that does not become complete in time is given up")
     func handshake() throws {
         let channel = EmbeddedChannel()
-        let door = FrontDoor(
-            authenticator: OpenDoor(), endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false
-        ) { _, _ in }
-        try FrontDoor.install(door, in: channel, frameBytesMax: 1 << 20)
+        let door = FrontDoor(authenticator: OpenDoor(), users: Crowd(countMax: 1), metrics: DoorMetrics()) { _, _ in }
+        try door.install(
+            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         for byte in "GET /realm-sync HTT".utf8 {
             channel.embeddedEventLoop.advanceTime(by: .seconds(1))

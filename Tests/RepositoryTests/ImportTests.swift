@@ -15,8 +15,8 @@ import Testing
         ]),
         "anabranch": nio.union([
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "CZlib", "CZstd", "Crypto", "Foundation", "Logging", "Metrics", "ServiceLifecycle",
-            "Yams",
+            "ArgumentParser", "CZlib", "CZstd", "Crypto", "Foundation", "Logging", "Metrics", "NIOSSL",
+            "ServiceLifecycle", "Yams",
         ]),
         "CZlib": [],
         "CZstd": [],

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import Logging
+import Metrics
 import NIOHTTP1
 import NIOPosix
 
@@ -18,22 +19,26 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let passwordsUnderWay = AttemptGate()
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
+    private let metrics: any MetricsFactory
     private let logins = AttemptCounter()
     private let refusals = AttemptCounter()
 
     /// - Parameters:
     ///   - emails: sends e-mails; without it nothing has to be confirmed, and nothing can be reset.
     ///   - passwordCost: the logarithm of the work of hashing one password (`PasswordHash.cost`), 1 to 20.
+    ///   - metrics: what attempts to log in are counted with.
     ///   - unixSeconds: the clock, in seconds since 1970.
     /// - Throws: `FileError` if the keys of an issuer cannot be read.
     public init(
         settings: AppServicesSettings, accounts: any AccountStore, keys: KeyFile, emails: (any EmailHook)? = nil,
-        passwordCost: Int = 15, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+        passwordCost: Int = 15, logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory,
+        unixSeconds: @escaping @Sendable () -> UInt64
     ) async throws {
         self.settings = settings
         self.accounts = accounts
         self.emails = emails
         self.logger = logger
+        self.metrics = metrics
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)
         tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
@@ -58,11 +63,33 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             if let app = route.app, allowed(in: app) == nil {
                 throw HTTPRefusal(status: .notFound, code: "AppNotFound", message: "no such app")
             }
-            return try await answer(route, request)
+            return try await counting(route) { () throws(HTTPRefusal) in try await answer(route, request) }
         } catch {
             logger.debug("request refused", metadata: ["status": "\(error.status.code)", "error": "\(error.code)"])
             return HTTPExchangeAnswer(error)
         }
+    }
+
+    /// Counts what became of an attempt to log in or to register.
+    private func counting(
+        _ route: Route, _ attempt: () async throws(HTTPRefusal) -> HTTPExchangeAnswer
+    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+        switch route {
+        case .login, .register: break
+        default: return try await attempt()
+        }
+        do throws(HTTPRefusal) {
+            let answer = try await attempt()
+            count("ok")
+            return answer
+        } catch {
+            count(error.status == .tooManyRequests ? "limited" : "refused")
+            throw error
+        }
+    }
+
+    private func count(_ outcome: String) {
+        Counter(label: "anabranch_logins_total", dimensions: [("outcome", outcome)], factory: metrics).increment()
     }
 
     private func answer(
@@ -210,7 +237,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             // Genuine, so a refresh would bring the like of it: the same app has to be named.
             guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
             let member = Member(
-                app: user.app, user: user.ident, provider: session.provider, customData: user.customData)
+                app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
+                login: session.ident)
             return (.admitted(member), user.ident)
         } catch let error as TokenRefusal {
             logger.info("token refused", metadata: ["reason": "\(error)"])
@@ -218,6 +246,19 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         } catch {
             return (.unavailable, address)
         }
+    }
+
+    public func ended(among logins: Set<String>) async -> Set<String> {
+        let now = unixSeconds()
+        let ended = try? await store { accounts throws(AccountError) in
+            var ended: Set<String> = []
+            for login in logins {
+                let found = try accounts.session(login)
+                if found.map({ $0.session.expiresAt <= now || $0.user.isDisabled }) ?? true { ended.insert(login) }
+            }
+            return ended
+        }
+        return ended ?? []
     }
 
     // MARK: The store

@@ -4,7 +4,7 @@ public struct Credentials: Sendable {
     public let app: String
     /// The access token of the query; empty if there is none. It must not get into any log.
     public let token: String
-    /// The client's IP address, if it is known.
+    /// The client's IP address, of IPv6 the network's 64 bits, if it is known.
     public let address: String?
 }
 
@@ -24,6 +24,15 @@ public enum Admission: Sendable {
 /// the limit for handshakes.
 public protocol Authenticator: Sendable {
     func admit(_ credentials: Credentials) async -> Admission
+
+    /// Which of these logins (`Member.login`) are over: logged out, revoked, expired, their users shut out or gone. Asked
+    /// every `ServerSettings.loginCheckSecondsMax` seconds about everybody who is connected; whoever cannot say ends none.
+    func ended(among logins: Set<String>) async -> Set<String>
+}
+
+extension Authenticator {
+    /// None: for those who know no logins.
+    public func ended(among logins: Set<String>) async -> Set<String> { [] }
 }
 
 /// Everybody is welcome, whatever the token: for a server that only its own machine, or a trusted network, can reach.

@@ -30,6 +30,38 @@ final class ConnectionTable: Sendable {
         state.withLock { $0.entries[ident] = nil }
     }
 
+    var count: Int { state.withLock { $0.entries.count } }
+
+    /// Asks connections, each on its event loop; the answers come in the order of the connections' idents.
+    /// - Parameters:
+    ///   - first: connections with lower idents are passed over.
+    ///   - countMax: how many connections are asked at most.
+    func ask<Answer: Sendable>(
+        from first: ConnectionIdent = ConnectionIdent(number: 0), countMax: Int = .max,
+        _ question: @escaping @Sendable (SyncHandler) -> Answer
+    ) async -> [(ident: ConnectionIdent, answer: Answer)] {
+        let asked = state.withLock { state in
+            state.entries.filter { $0.key >= first }.sorted { $0.key < $1.key }.prefix(countMax)
+        }
+        let ofLoops = Dictionary(grouping: asked) { ObjectIdentifier($0.value.handler.eventLoop) }
+        var answers: [(ident: ConnectionIdent, answer: Answer)] = []
+        for ofLoop in ofLoops.values {
+            let handlers = ofLoop.map { ($0.key, $0.value.handler) }
+            let answered = handlers[0].1.eventLoop.submit {
+                handlers.map { (ident: $0.0, answer: question($0.1.value)) }
+            }
+            answers += (try? await answered.get()) ?? []
+        }
+        return answers.sorted { $0.ident < $1.ident }
+    }
+
+    /// Has something done for one connection, on its event loop.
+    /// - Returns: false if there is no such connection.
+    func withConnection(_ ident: ConnectionIdent, _ body: @escaping @Sendable (SyncHandler) -> Bool) async -> Bool {
+        guard let handler = state.withLock({ $0.entries[ident]?.handler }) else { return false }
+        return (try? await handler.eventLoop.submit { body(handler.value) }.get()) ?? false
+    }
+
     /// Has something done for every connection, each on its event loop.
     func forEach(_ body: @escaping @Sendable (SyncHandler) -> Void) {
         for handler in state.withLock({ $0.entries.values.map(\.handler) }) {

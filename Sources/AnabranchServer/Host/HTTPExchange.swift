@@ -9,7 +9,7 @@ public struct HTTPExchangeRequest: Sendable {
     public let query: String
     public let headers: HTTPHeaders
     public let body: [UInt8]
-    /// The client's IP address, if it is known.
+    /// The client's IP address, of IPv6 the network's 64 bits, if it is known.
     public let address: String?
     /// Whether it came through TLS.
     public let isSecure: Bool

@@ -17,6 +17,12 @@ public struct ServerSettings: Sendable {
 
     /// Connections at one time; more are closed as soon as they are accepted.
     public var connectionsMax = 10_000
+    /// Connections of one IP address at one time; more are closed as soon as they are accepted.
+    public var connectionsPerAddressMax = 1_000
+    /// WebSockets of one user at one time; more are turned away with status 503, and their clients try again.
+    public var connectionsPerUserMax = 500
+    /// How long a connection outlives the login by which it came in, in seconds.
+    public var loginCheckSecondsMax: Int64 = 30
     /// How long a client may take until its connection is a WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
     /// Longest body of an HTTP request in bytes.

@@ -1,27 +1,37 @@
 import NIOCore
 import Synchronization
 
-/// The sockets that were accepted: at most so many at a time, and none left when the server ends.
+/// The sockets that were accepted: at most so many at a time, and so many of one address, and none left when the server
+/// ends.
 final class Sockets: Sendable {
-    private let countMax: Int
-    private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
-
-    init(countMax: Int) {
-        self.countMax = countMax
+    /// Why a socket is closed as soon as it is accepted.
+    enum Refusal: String, Error {
+        case connections, address
     }
 
-    /// - Returns: false if there are too many already.
-    func admit(_ channel: any Channel) -> Bool {
+    private let countMax: Int
+    private let addresses: Crowd
+    private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
+
+    init(countMax: Int, countPerAddressMax: Int = .max) {
+        self.countMax = countMax
+        addresses = Crowd(countMax: countPerAddressMax)
+    }
+
+    var count: Int { channels.withLock { $0.count } }
+
+    func admit(_ channel: any Channel) throws(Refusal) {
         let key = ObjectIdentifier(channel)
         let isAdmitted = channels.withLock { channels in
             guard channels.count < countMax else { return false }
             channels[key] = channel
             return true
         }
-        if isAdmitted {
-            channel.closeFuture.whenComplete { [self] _ in channels.withLock { $0[key] = nil } }
+        guard isAdmitted else { throw .connections }
+        channel.closeFuture.whenComplete { [self] _ in channels.withLock { $0[key] = nil } }
+        if let address = channel.remoteAddress?.client {
+            guard addresses.admit(address, until: channel.closeFuture) else { throw .address }
         }
-        return isAdmitted
     }
 
     /// Asks every socket to finish what it is doing and to end, and after a while no longer asks.
@@ -33,5 +43,40 @@ final class Sockets: Sendable {
         }
         try? await EventLoopFuture.andAllComplete(remaining.map(\.closeFuture), on: eventLoop).get()
         timer.cancel()
+    }
+}
+
+/// Those who have connections, by name, and at most so many connections each.
+final class Crowd: Sendable {
+    private let countMax: Int
+    private let counts = Mutex<[String: Int]>([:])
+
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// - Parameter end: when the connection is over.
+    /// - Returns: false if there are too many of the name already.
+    func admit(_ name: String, until end: EventLoopFuture<Void>) -> Bool {
+        let isAdmitted = counts.withLock { counts in
+            guard counts[name, default: 0] < countMax else { return false }
+            counts[name, default: 0] += 1
+            return true
+        }
+        if isAdmitted { end.whenComplete { [self] _ in leave(name) } }
+        return isAdmitted
+    }
+
+    /// Members whose user the server does not know are not counted.
+    func admit(_ member: Member, until end: EventLoopFuture<Void>) -> Bool {
+        // An app id contains no slash, so no two users have one name.
+        member.user.map { admit("\(member.app)/\($0)", until: end) } ?? true
+    }
+
+    private func leave(_ name: String) {
+        counts.withLock { counts in
+            let count = counts[name, default: 1] - 1
+            counts[name] = count > 0 ? count : nil
+        }
     }
 }

@@ -22,8 +22,25 @@ final class StoreThreads: Sendable {
         threads = (0..<count).map { _ in StoreThread(hubs(), deliver: deliver) }
     }
 
-    func submit(_ call: FileCall) {
-        threads[Int(call.path.hashValue.magnitude % UInt(threads.count))].submit(call)
+    func submit(_ call: FileCall) { thread(of: call.path).submit(call) }
+
+    /// Does something with the files of the thread that `path` belongs to, before the calls that wait.
+    func run<Result: Sendable>(
+        on path: VirtualPath, _ errand: @escaping @Sendable (FileHubs) throws(HistoryError) -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            thread(of: path).submit { hubs in
+                continuation.resume(
+                    with: Swift.Result { () throws(HistoryError) in
+                        guard let hubs else { throw HistoryError(.storeFailed, "the server has ended") }
+                        return try errand(hubs)
+                    })
+            }
+        }
+    }
+
+    private func thread(of path: VirtualPath) -> StoreThread {
+        threads[Int(path.hashValue.magnitude % UInt(threads.count))]
     }
 
     /// Does what has been submitted and ends the threads.
@@ -34,8 +51,12 @@ final class StoreThreads: Sendable {
 
 private final class StoreThread: Sendable {
     private struct Inbox {
+        /// To be run once each, without files if the thread has ended.
+        var errands: [@Sendable (FileHubs?) -> Void] = []
         var calls: [FileCall] = []
         var isScheduled = false
+
+        var isEmpty: Bool { errands.isEmpty && calls.isEmpty }
     }
 
     private let pool = NIOThreadPool(numberOfThreads: 1)
@@ -50,32 +71,40 @@ private final class StoreThread: Sendable {
         pool.start()
     }
 
-    func submit(_ call: FileCall) {
+    func submit(_ call: FileCall) { submit { $0.calls.append(call) } }
+
+    func submit(_ errand: @escaping @Sendable (FileHubs?) -> Void) { submit { $0.errands.append(errand) } }
+
+    private func submit(_ put: (inout Inbox) -> Void) {
         let isFirst = inbox.withLock { inbox in
-            inbox.calls.append(call)
+            put(&inbox)
             defer { inbox.isScheduled = true }
             return !inbox.isScheduled
         }
         guard isFirst else { return }
         pool.submit { [self] state in
-            if case .active = state { takeTurns() }
+            if case .active = state { takeTurns() } else { next()?.errands.forEach { $0(nil) } }
         }
     }
 
     private func takeTurns() {
-        while let calls = nextCalls() {
+        while let (errands, calls) = next() {
             hubs.withLock { hubs in
+                for errand in errands { errand(hubs) }
                 deliver(Self.sorted(hubs.handle(calls), done: []))
                 deliver(Self.sorted(hubs.commit(), done: calls))
             }
         }
     }
 
-    private func nextCalls() -> [FileCall]? {
+    private func next() -> (errands: [@Sendable (FileHubs?) -> Void], calls: [FileCall])? {
         inbox.withLock { inbox in
-            inbox.isScheduled = !inbox.calls.isEmpty
-            defer { inbox.calls = [] }
-            return inbox.isScheduled ? inbox.calls : nil
+            guard !inbox.isEmpty else {
+                inbox.isScheduled = false
+                return nil
+            }
+            defer { (inbox.errands, inbox.calls) = ([], []) }
+            return (inbox.errands, inbox.calls)
         }
     }
 

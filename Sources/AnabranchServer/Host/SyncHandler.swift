@@ -159,6 +159,48 @@ final class SyncHandler: ChannelDuplexHandler {
         speak(context)
     }
 
+    // MARK: For the operator
+
+    /// On the event loop.
+    var sessionCount: Int { connection.sessionCount }
+
+    /// What the connection is doing; on the event loop.
+    func report() -> ConnectionReport {
+        ConnectionReport(
+            remote: context?.remoteAddress?.hostAndPort, member: visitor.member,
+            protocolVersion: visitor.handshake.negotiation.element, sessions: connection.report())
+    }
+
+    /// The login by which the connection came in; nil if it is none that depends on one. On the event loop.
+    var login: String? { phase == .open || phase == .draining ? visitor.member.login : nil }
+
+    /// Whether the connection is the user's; on the event loop.
+    func belongs(to user: String) -> Bool { visitor.member.user == user }
+
+    /// The login is over: a new client asks for another token, is refused that as well, and logs its user out. On the
+    /// event loop.
+    func endLogin() {
+        guard let context else { return }
+        let isOld = visitor.handshake.negotiation.usesOldCloseStyle
+        leave(context, isOld ? parting : .tokenRefused, because: "the login has ended")
+    }
+
+    /// Closes the connection; its client comes back. On the event loop.
+    func disconnect() {
+        if let context { leave(context, parting, because: "the operator") }
+    }
+
+    /// Ends the sessions of that name; their clients open them anew. On the event loop.
+    /// - Returns: whether there was one.
+    func disconnect(session ident: UInt64) -> Bool {
+        guard let context, phase == .open || phase == .draining, connection.disconnect(session: ident) else {
+            return false
+        }
+        submitCalls()
+        speak(context)
+        return true
+    }
+
     // MARK: Speaking
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -206,9 +248,13 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private func leaveIfDrained(_ context: ChannelHandlerContext) {
         guard phase == .draining, waitingBytes == 0 else { return }
-        // Old clients take any other code for a reason to stay away for an hour (`Spec/Protocol.md`, section 2.3).
-        leave(
-            context, visitor.handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway, because: "shutdown")
+        leave(context, parting, because: "shutdown")
+    }
+
+    /// The code for a client that has done nothing wrong. Old clients take any other one for a reason to stay away for an
+    /// hour (`Spec/Protocol.md`, section 2.3).
+    private var parting: WebSocketErrorCode {
+        visitor.handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
     }
 
     private func leave(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, because reason: String) {

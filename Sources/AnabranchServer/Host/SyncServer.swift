@@ -20,6 +20,8 @@ public final class SyncServer: Service {
     private let logger: Logger
     private let onListening: @Sendable (SocketAddress) -> Void
     private let metrics: WireMetrics
+    private let doorMetrics: DoorMetrics
+    private let admin: AdminInterface?
 
     /// - Parameters:
     ///   - store: where the synced files are. It stays open when the server has ended.
@@ -30,13 +32,17 @@ public final class SyncServer: Service {
     ///   - unixSeconds: the clock, in seconds since 1970.
     ///   - onListening: told once where the server listens, as soon as it does.
     ///   - metrics: what the server counts with.
+    ///   - admin: how an operator looks in and intervenes; nil if nobody shall.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
         endpoints: (any HTTPEndpoints)? = nil, rights: any Rights = AllRights(), tls: TLSFiles? = nil, logger: Logger,
-        metrics: any MetricsFactory = MetricsSystem.factory, unixSeconds: @escaping @Sendable () -> UInt64,
+        metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
+        unixSeconds: @escaping @Sendable () -> UInt64,
         onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }
     ) {
         self.metrics = WireMetrics(factory: metrics)
+        doorMetrics = DoorMetrics(factory: metrics)
+        self.admin = admin
         self.settings = settings
         self.store = store
         self.authenticator = authenticator
@@ -67,18 +73,23 @@ public final class SyncServer: Service {
     private func serve(on group: MultiThreadedEventLoopGroup, _ table: ConnectionTable, _ stores: StoreThreads)
         async throws
     {
-        let sockets = Sockets(countMax: settings.connectionsMax)
-        let listener = try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 256)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { [self] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard sockets.admit(channel) else { return channel.close(promise: nil) }
-                    try open(channel, table, stores)
-                }
+        let sockets = Sockets(
+            countMax: settings.connectionsMax, countPerAddressMax: settings.connectionsPerAddressMax)
+        let users = Crowd(countMax: settings.connectionsPerUserMax)
+        let isServing = Flag()
+        let adminListener = try await serveOperator(
+            on: group, ServerOperations(table: table, stores: stores, sockets: sockets, isServing: isServing))
+        let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
+            doorMetrics.connectionsAccepted.increment()
+            do throws(Sockets.Refusal) {
+                try sockets.admit(channel)
+            } catch {
+                doorMetrics.turnedAway(error.rawValue)
+                return channel.close(promise: nil)
             }
-            .bind(host: settings.host, port: settings.port).get()
+            try open(channel, users, table, stores)
+        }
+        isServing.isSet = true
         if let address = listener.localAddress {
             logger.info("listening", metadata: ["address": "\(address)"])
             onListening(address)
@@ -93,23 +104,84 @@ public final class SyncServer: Service {
             listener.close(promise: nil)
         }
         logger.info("shutting down")
+        isServing.isSet = false
         await sockets.end(within: .seconds(settings.shutdownSecondsMax), on: group.any())
+        try await adminListener?.close()
     }
 
-    /// Once a second: what has changed on disk, or in the embedder's mind, takes effect.
+    private func listen(
+        host: String, port: Int, on group: MultiThreadedEventLoopGroup,
+        _ accept: @escaping @Sendable (any Channel) throws -> Void
+    ) async throws -> any Channel {
+        try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try accept(channel) }
+            }
+            .bind(host: host, port: port).get()
+    }
+
+    /// The admin interface listens before the server does, and until the last client is gone.
+    private func serveOperator(
+        on group: MultiThreadedEventLoopGroup, _ operations: ServerOperations
+    ) async throws -> (any Channel)? {
+        guard let admin else { return nil }
+        let visitors = Sockets(countMax: admin.settings.connectionsMax)
+        let endpoints = AdminEndpoints(admin: admin, server: operations, logger: logger)
+        let tls = admin.settings.isSecure ? self.tls : nil
+        let listener = try await listen(host: admin.settings.host, port: admin.settings.port, on: group) {
+            [self] channel in
+            guard (try? visitors.admit(channel)) != nil else { return channel.close(promise: nil) }
+            let pipeline = channel.pipeline.syncOperations
+            if let tls { try pipeline.addHandler(tls.makeHandler()) }
+            try pipeline.configureHTTPServerPipeline()
+            // Its answers are not counted among the clients'.
+            try pipeline.addHandler(
+                HTTPHandler(
+                    endpoints: endpoints, settings: settings, isSecure: tls != nil,
+                    metrics: DoorMetrics(factory: NOOPMetricsHandler.instance)))
+        }
+        if let address = listener.localAddress {
+            logger.info("admin interface listening", metadata: ["address": "\(address)"])
+            admin.onListening(address)
+        }
+        return listener
+    }
+
+    /// Once a second: what has changed on disk, or in the embedder's mind, takes effect; and now and then, whose login has
+    /// ended goes.
     private func watch(_ table: ConnectionTable) async {
+        var seconds: Int64 = 0
         while (try? await Task.sleep(for: .seconds(1))) != nil {
             await tls?.refresh()
             if await rights.refresh() { table.forEach { $0.recheckRights() } }
+            seconds += 1
+            if seconds % max(1, settings.loginCheckSecondsMax) == 0 { await checkLogins(table) }
         }
     }
 
+    private func checkLogins(_ table: ConnectionTable) async {
+        let logins = Set(await table.ask { $0.login }.compactMap(\.answer))
+        guard !logins.isEmpty else { return }
+        let ended = await authenticator.ended(among: logins)
+        guard !ended.isEmpty else { return }
+        let answers = await table.ask { handler in
+            guard let login = handler.login, ended.contains(login) else { return false }
+            handler.endLogin()
+            return true
+        }
+        doorMetrics.ended(answers.count { $0.answer })
+    }
+
     /// A new socket begins as HTTP; `FrontDoor` lets it become a WebSocket.
-    private func open(_ channel: any Channel, _ table: ConnectionTable, _ stores: StoreThreads) throws {
+    private func open(
+        _ channel: any Channel, _ users: Crowd, _ table: ConnectionTable, _ stores: StoreThreads
+    ) throws {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
-        let door = FrontDoor(
-            authenticator: authenticator, endpoints: endpoints, settings: settings, isSecure: tls != nil
-        ) { [self] channel, visitor in
+        let door = FrontDoor(authenticator: authenticator, users: users, metrics: doorMetrics) {
+            [self] channel, visitor in
             let ident = table.newIdent()
             var logger = logger
             logger[metadataKey: "connection"] = "\(ident)"
@@ -122,7 +194,7 @@ public final class SyncServer: Service {
             try channel.pipeline.syncOperations.addHandler(pulse, position: .first)
             try channel.pipeline.syncOperations.addHandler(handler)
         }
-        try FrontDoor.install(door, in: channel, frameBytesMax: settings.limits.messageBytesMax)
+        try door.install(in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil)
     }
 
     private func makeHubs() -> sending FileHubs {

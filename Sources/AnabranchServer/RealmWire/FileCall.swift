@@ -3,8 +3,10 @@ import AnabranchHistory
 import AnabranchProtocol
 
 /// A number for one connection, never used again while the process runs.
-struct ConnectionIdent: Hashable, Sendable, CustomStringConvertible {
+struct ConnectionIdent: Hashable, Comparable, Sendable, CustomStringConvertible {
     let number: UInt64
+
+    static func < (left: ConnectionIdent, right: ConnectionIdent) -> Bool { left.number < right.number }
 
     var description: String { "\(number)" }
 }

@@ -104,6 +104,16 @@ final class FileHub {
             .download(DownloadHeader(batch), bodies.body(of: batch, after: cursor, path: file.path, limits: limits)))
     }
 
+    // MARK: For the operator
+
+    /// Lets a client file expire; the session that uses it is told.
+    func expire(_ ident: UInt64) throws(HistoryError) {
+        try file.expire(ident)
+        if let key = runningSessions[ident] {
+            fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
+        }
+    }
+
     // MARK: Transactions
 
     /// Allocates the idents that were asked for, all in one transaction, for the sessions that still want them.

@@ -39,7 +39,9 @@ final class FileHubs {
             do {
                 guard let hub = try hub(for: call) else { continue }
                 touched.insert(call.path)
+                let start = ContinuousClock.now
                 hub.handle(call, bodies: &bodies, limits: limits)
+                if case .scan = call.request { metrics.scanned(in: start.duration(to: .now)) }
             } catch {
                 log(error, path: call.path)
                 replies.append(FileReply(session: call.session, news: .failed(ErrorMessage(error))))
@@ -65,14 +67,32 @@ final class FileHubs {
         return hubs.flatMap { $0.takeReplies() }
     }
 
+    /// Lets a client file expire; the session that uses it ends. The replies are among those of the next turn.
+    /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
+    func expire(_ ident: UInt64, of path: VirtualPath) throws(HistoryError) {
+        let hub = try hub(at: path)
+        touched.insert(path)
+        do {
+            try hub.expire(ident)
+        } catch {
+            if error.isTransient { abandon(hub, error) }
+            throw error
+        }
+    }
+
     private var touchedHubs: [FileHub] { touched.compactMap { hubs[$0] } }
 
     /// Only BIND opens a file; a call for a session that a closed file had is late.
     private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
         if let hub = hubs[call.path] { return hub }
         guard case .open = call.request else { return nil }
-        let hub = FileHub(try SyncedFile(path: call.path, store: store, backlogBytesMax: backlogBytesMax))
-        hubs[call.path] = hub
+        return try hub(at: call.path)
+    }
+
+    private func hub(at path: VirtualPath) throws(HistoryError) -> FileHub {
+        if let hub = hubs[path] { return hub }
+        let hub = FileHub(try SyncedFile(path: path, store: store, backlogBytesMax: backlogBytesMax))
+        hubs[path] = hub
         return hub
     }
 

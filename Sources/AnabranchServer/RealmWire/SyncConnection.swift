@@ -112,7 +112,7 @@ struct SyncConnection: ~Copyable {
         }
     }
 
-    /// Ends a session for want of a right.
+    /// Ends a session, which is told why.
     private mutating func refuse(_ session: SessionHandle, _ code: ErrorCode) {
         fail(session, ErrorMessage(code))
         close(session)
@@ -153,6 +153,22 @@ struct SyncConnection: ~Copyable {
         for (session, state) in sessions where rights.right(of: member, to: state.partition) == .none {
             refuse(session, .permissionDenied)
         }
+    }
+
+    var sessionCount: Int { sessions.count }
+
+    /// The sessions, in the order of their idents.
+    func report() -> [SessionReport] {
+        sessions.map { SessionReport(ident: $0.ident, path: $1.path, clientIdent: $1.clientIdent) }
+            .sorted { $0.ident < $1.ident }
+    }
+
+    /// Ends a session that may come back at once.
+    /// - Returns: false if there is none of that name.
+    mutating func disconnect(session ident: UInt64) -> Bool {
+        guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
+        refuse(session, .sessionClosed)
+        return true
     }
 
     /// Ends the connection with a message.

@@ -17,6 +17,7 @@ struct WireMetrics: Sendable {
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let commitDuration: Timer
+    private let scanDuration: Timer
 
     /// - Parameter factory: what the process counts with.
     init(factory: any MetricsFactory = MetricsSystem.factory) {
@@ -33,6 +34,7 @@ struct WireMetrics: Sendable {
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
         commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
+        scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
     }
 
     func committed(_ reports: [IntegrationReport], in duration: Duration) {
@@ -43,6 +45,8 @@ struct WireMetrics: Sendable {
             entriesVisited.increment(by: report.entriesVisited)
         }
     }
+
+    func scanned(in duration: Duration) { scanDuration.record(duration: duration) }
 
     func failed(_ code: ErrorCode) {
         Counter(

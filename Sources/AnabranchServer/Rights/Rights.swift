@@ -26,12 +26,17 @@ public struct Member: Equatable, Sendable {
     public var provider: String?
     /// The user's custom data, a JSON object.
     public var customData: String
+    /// The login that the connection depends on; nil if it depends on none.
+    public var login: String?
 
-    public init(app: String, user: String? = nil, provider: String? = nil, customData: String = "{}") {
+    public init(
+        app: String, user: String? = nil, provider: String? = nil, customData: String = "{}", login: String? = nil
+    ) {
         self.app = app
         self.user = user
         self.provider = provider
         self.customData = customData
+        self.login = login
     }
 }
 

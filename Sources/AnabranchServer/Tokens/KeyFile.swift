@@ -65,9 +65,7 @@ public final class KeyFile: Sendable {
     // MARK: The file
 
     private static func read(_ path: String) throws -> [Secret] {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw FileError.last(path) }
-        guard status.st_mode & 0o077 == 0 else { throw FileError(path, "others can read it; its mode must be 0600") }
+        try PrivateFile.check(path)
         let notKeys = FileError(path, "not a file of keys")
         guard let bytes = FileManager.default.contents(atPath: path),
             let entries = try? JSONValue(parsing: bytes)["keys"]?.array
@@ -85,7 +83,6 @@ public final class KeyFile: Sendable {
         return secrets
     }
 
-    /// Writes beside the file and renames, so that whoever reads sees the old keys or the new ones.
     private static func write(_ secrets: [Secret], to path: String) throws {
         let entries = secrets.map { secret -> JSONValue in
             [
@@ -93,15 +90,7 @@ public final class KeyFile: Sendable {
                 "kid": .string(secret.ident),
             ]
         }
-        let text = JSONValue.object(["keys": .array(entries)]).encoded + "\n"
-        let draft = path + ".new"
-        unlink(draft)
-        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw FileError.last(draft) }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        try file.write(contentsOf: Data(text.utf8))
-        try file.synchronize()
-        guard rename(draft, path) == 0 else { throw FileError.last(path) }
+        try PrivateFile.write(JSONValue.object(["keys": .array(entries)]).encoded + "\n", to: path)
     }
 }
 

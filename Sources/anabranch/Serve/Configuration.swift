@@ -22,6 +22,14 @@ struct Configuration {
     var rules: String?
     var userWithoutToken: String?
     var apps: [String: AppSettings] = [:]
+    /// nil for no admin interface.
+    var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)
+    var adminTokenFile: String?
+    var adminToken: AdminToken?
+    var connectionsMax: Int?
+    var connectionsPerAddressMax: Int?
+    var connectionsPerUserMax: Int?
+    var sessionsPerConnectionMax: Int?
     var loginsPerMinuteMax: Int?
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
@@ -61,16 +69,26 @@ struct Configuration {
             Word("tls-key", \.tlsKey, Self.word, { $0 }),
             Word("rules", \.rules, Self.word, { $0 }),
             Word("user-without-token", \.userWithoutToken, Self.word, { $0 }),
-            Word(
-                "logins-per-minute", \.loginsPerMinuteMax, { Int($0).flatMap { $0 > 0 ? .some($0) : nil } }, Self.text),
-            Word(
-                "access-token-seconds", \.accessTokenSeconds, { Int64($0).flatMap { $0 > 0 ? .some($0) : nil } },
-                Self.text),
-            Word(
-                "session-seconds", \.sessionSeconds,
-                { UInt64($0).flatMap { (1...UInt64(UInt32.max)) ~= $0 ? .some($0) : nil } },
-                Self.text),
+            Word("admin-listen", \.adminListen, Self.adminAddress, { $0?.description ?? "off" }),
+            Word("admin-token-file", \.adminTokenFile, Self.word, { $0 }),
+            Word("admin-token", \.adminToken, { AdminToken($0).map { .some($0) } }, { _ in nil }),
+            Word("connections", \.connectionsMax, Self.number, Self.text),
+            Word("connections-per-address", \.connectionsPerAddressMax, Self.number, Self.text),
+            Word("connections-per-user", \.connectionsPerUserMax, Self.number, Self.text),
+            Word("sessions-per-connection", \.sessionsPerConnectionMax, Self.number, Self.text),
+            Word("logins-per-minute", \.loginsPerMinuteMax, Self.number, Self.text),
+            Word("access-token-seconds", \.accessTokenSeconds, Self.number, Self.text),
+            Word("session-seconds", \.sessionSeconds, Self.number, Self.text),
         ]
+    }
+
+    /// 1 to 2^32−1.
+    private static func number<Number: FixedWidthInteger>(_ text: String) -> Number?? {
+        UInt32(text).flatMap { $0 > 0 ? .some(Number($0)) : nil }
+    }
+
+    private static func adminAddress(_ text: String) -> ListenAddress?? {
+        text == "off" ? .some(nil) : ListenAddress(argument: text).map { .some($0) }
     }
 
     private static func text<Number: CustomStringConvertible>(_ number: Number?) -> String? { number?.description }
@@ -102,7 +120,11 @@ struct Configuration {
     }
 
     private mutating func set(_ word: Word, _ value: String, source: String) throws {
-        guard word.set(&self, value) else { throw ConfigurationError(description: "\(source): cannot be '\(value)'") }
+        guard word.set(&self, value) else {
+            // A token stays unsaid, also a wrong one.
+            let found = word.name == "admin-token" ? "this: at least 16 visible ASCII characters" : "'\(value)'"
+            throw ConfigurationError(description: "\(source): cannot be \(found)")
+        }
     }
 
     private mutating func read(_ path: String) throws {
@@ -136,17 +158,20 @@ struct Configuration {
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ConfigurationError(description: "tls-certificate and tls-key need each other")
         }
-        if !listen.isLoopback, isOpen, !isInsecure {
+        if !listen.isLoopback, userWithoutToken != nil, !isInsecure {
             throw ConfigurationError(
                 description:
-                    "listen: \(listen.host) is not a loopback address, and without apps in a configuration file everybody "
-                    + "is let in: configure them, or pass --insecure if that is meant")
+                    "user-without-token: \(listen.host) is not a loopback address, and everybody is let in: pass "
+                    + "--insecure if that is meant")
         }
-        if !listen.isLoopback, tlsCertificate == nil, !isInsecure {
-            throw ConfigurationError(
-                description:
-                    "listen: \(listen.host) is not a loopback address, and tokens and passwords would travel in "
-                    + "the open: give a certificate, or pass --insecure if they may")
+        if tlsCertificate == nil, !isInsecure {
+            for (name, address) in [("listen", listen), ("admin-listen", adminListen)] {
+                guard let address, !address.isLoopback else { continue }
+                throw ConfigurationError(
+                    description:
+                        "\(name): \(address.host) is not a loopback address, and tokens and passwords would travel in "
+                        + "the open: give a certificate, or pass --insecure if they may")
+            }
         }
     }
 
@@ -155,8 +180,41 @@ struct Configuration {
     /// The effective configuration as a file that would have the same effect.
     var yaml: String {
         var lines = Self.words.compactMap { word in word.get(self).map { "\(word.name): \(AppsSection.quoted($0))" } }
+        if adminToken != nil { lines.append("# admin-token is set, and not shown") }
         lines += AppsSection.lines(apps)
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// Nothing says who may come in.
+    var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
+
+    /// The keys of the server's own tokens.
+    var keyPath: String { inData("keys.json") }
+
+    var adminTokenPath: String { adminTokenFile ?? inData("admin-token") }
+
+    /// Where the running server says how its admin interface is reached.
+    var adminAddressPath: String { inData("admin-address") }
+
+    private func inData(_ name: String) -> String {
+        URL(fileURLWithPath: data, isDirectory: true).appendingPathComponent(name).path
+    }
+
+    /// - Parameter cores: the processors to be used.
+    func server(cores: Int) -> ServerSettings {
+        var settings = ServerSettings(cores: cores)
+        settings.host = listen.host
+        settings.port = listen.port
+        if isDevelopment {
+            // Everybody is at the same address, and mostly the same user.
+            settings.connectionsPerAddressMax = .max
+            settings.connectionsPerUserMax = .max
+        }
+        if let connectionsMax { settings.connectionsMax = connectionsMax }
+        if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
+        if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }
+        if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
+        return settings
     }
 
     var appServices: AppServicesSettings {

@@ -13,9 +13,9 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             Applications log in below /api/client/v2.0 and connect by WebSocket to \
             /api/client/v2.0/app/<id>/realm-sync. Which apps there are, and how their users log in, stands in the \
-            configuration file. With --dev, on loopback addresses, there are all apps, users log in anonymously or with \
-            e-mail address and password, and whoever connects without a token, or to /realm-sync, is one fixed user. \
-            With neither, clients that speak only the sync protocol are let in with any token.
+            configuration file; without apps nobody is let in. With --dev, on loopback addresses, there are all apps, \
+            users log in anonymously or with e-mail address and password, and whoever connects without a token, or to \
+            /realm-sync, is one fixed user: that is for development, and for clients that speak only the sync protocol.
 
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
@@ -24,7 +24,6 @@ struct ServeCommand: AsyncParsableCommand {
             `anabranch config print` shows what comes of them.
 
             EXAMPLES
-              anabranch serve --data ./data --listen 127.0.0.1:9090
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch serve --config /etc/anabranch.yaml
               anabranch serve --config anabranch.yaml --listen 0.0.0.0:9090 --insecure
@@ -55,23 +54,22 @@ struct ServeCommand: AsyncParsableCommand {
         logger.logLevel = configuration.logLevel
         announce(configuration, logger)
 
+        let metrics = PrometheusMetrics()
         let store = try SQLiteStore(directory: configuration.data)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
         let door = try await AppServices(
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger), logger: logger,
-            unixSeconds: unixSeconds)
+            metrics: metrics, unixSeconds: unixSeconds)
         var rights: any Rights = AllRights()
         if let path = configuration.rules { rights = try await RightsFile(path: path, logger: logger) }
         let listen = configuration.listen
-        var settings = ServerSettings(cores: ProcessInfo.processInfo.activeProcessorCount)
-        settings.host = listen.host
-        settings.port = listen.port
         let server = SyncServer(
-            settings: settings, store: store, authenticator: configuration.isOpen ? OpenDoor() : door, endpoints: door,
-            rights: rights,
-            tls: try await tls(configuration, logger), logger: logger, unixSeconds: unixSeconds,
+            settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
+            authenticator: door, endpoints: door, rights: rights, tls: try await tls(configuration, logger),
+            logger: logger, metrics: metrics, admin: try admin(configuration, store, accounts, metrics, logger),
+            unixSeconds: unixSeconds,
             onListening: { address in
                 print("listening on \(address.ipAddress ?? listen.host):\(address.port ?? listen.port)")
                 fflush(nil)
@@ -79,8 +77,33 @@ struct ServeCommand: AsyncParsableCommand {
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
+        try? FileManager.default.removeItem(atPath: configuration.adminAddressPath)
         try accounts.close()
         try store.close()
+    }
+
+    private func admin(
+        _ configuration: Configuration, _ store: SQLiteStore, _ accounts: SQLiteAccountStore,
+        _ metrics: PrometheusMetrics, _ logger: Logger
+    ) throws -> AdminInterface? {
+        guard let listen = configuration.adminListen else { return nil }
+        var settings = AdminSettings()
+        settings.host = listen.host
+        settings.port = listen.port
+        settings.isSecure = configuration.tlsCertificate != nil && !listen.isLoopback
+        let token = try configuration.adminToken ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
+        let scheme = settings.isSecure ? "https" : "http"
+        return AdminInterface(
+            settings: settings, token: token, catalog: store, accounts: accounts, metrics: metrics,
+            onListening: { address in
+                let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
+                do {
+                    // Where `anabranch admin` looks.
+                    try PrivateFile.write("\(scheme)://\(bound)\n", to: configuration.adminAddressPath)
+                } catch {
+                    logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
+                }
+            })
     }
 
     private func tls(_ configuration: Configuration, _ logger: Logger) async throws -> TLSFiles? {
@@ -101,127 +124,15 @@ struct ServeCommand: AsyncParsableCommand {
         }
         if configuration.isDevelopment {
             logger.warning("development mode: every app id is accepted, and everybody may log in")
-        } else if configuration.isOpen {
+        } else if configuration.isClosed {
             logger.warning(
-                "no apps are configured: nobody can log in, and every token is accepted, also none",
-                metadata: ["listen": "\(configuration.listen)"])
+                """
+                nobody is let in, because no apps are configured: name them in a file for --config, or start with --dev \
+                to develop
+                """)
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {
             logger.warning("tokens and passwords travel in the open", metadata: ["listen": "\(configuration.listen)"])
-        }
-    }
-}
-
-/// The flags of a server.
-struct ConfigurationOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
-    var config: String?
-
-    @Option(help: ArgumentHelp("The directory of the data; made if there is none. (default: ./data)", valueName: "dir"))
-    var data: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Where to listen; port 0 lets the system choose. (default: 127.0.0.1:9090)", valueName: "host:port"))
-    var listen: String?
-
-    @Flag(help: "Let everybody in, on a loopback address: for development.")
-    var dev = false
-
-    @Flag(help: "Listen without TLS on an address that is not a loopback address.")
-    var insecure = false
-
-    @Option(
-        help: ArgumentHelp(
-            "How clients reach the server: scheme, host and port. (default: what their Host header says)",
-            valueName: "url"))
-    var publicURL: String?
-
-    @Option(help: ArgumentHelp("The server's certificate, in PEM, for TLS 1.2 and 1.3.", valueName: "file"))
-    var tlsCertificate: String?
-
-    @Option(help: ArgumentHelp("The private key of the certificate.", valueName: "file"))
-    var tlsKey: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Who may read and write what. (default: everybody everything)", valueName: "file"))
-    var rules: String?
-
-    @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
-    var logLevel: String?
-
-    func configuration() throws -> Configuration {
-        var flags: [String: String] = [:]
-        flags["data"] = data
-        flags["listen"] = listen
-        flags["dev"] = dev ? "true" : nil
-        flags["insecure"] = insecure ? "true" : nil
-        flags["public-url"] = publicURL
-        flags["tls-certificate"] = tlsCertificate
-        flags["tls-key"] = tlsKey
-        flags["rules"] = rules
-        flags["log-level"] = logLevel
-        do {
-            return try Configuration(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
-        } catch let error as ConfigurationError {
-            throw ValidationError(error.description)
-        }
-    }
-}
-
-extension Configuration {
-    /// Nothing says who may come in. Beyond loopback addresses such a server needs --insecure.
-    var isOpen: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
-
-    /// The keys of the server's own tokens.
-    var keyPath: String { URL(fileURLWithPath: data, isDirectory: true).appendingPathComponent("keys.json").path }
-}
-
-/// `anabranch config print`: what flags, environment and file come to.
-struct ConfigCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Look at the configuration.", subcommands: [Print.self])
-
-    struct Print: ParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Print the effective configuration, as a file that would have the same effect.",
-            discussion: """
-                EXAMPLES
-                  anabranch config print --config anabranch.yaml
-                  ANABRANCH_LISTEN='[::1]:9090' anabranch config print
-                """)
-
-        @OptionGroup var options: ConfigurationOptions
-
-        func run() throws { print(try options.configuration().yaml, terminator: "") }
-    }
-}
-
-/// `anabranch key rotate`: a new key for tokens.
-struct KeyCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "key", abstract: "Manage the keys that sign tokens.", subcommands: [Rotate.self])
-
-    struct Rotate: ParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Make a new key for tokens.",
-            discussion: """
-                A running server signs with it at once, and accepts what the former keys have signed until that has \
-                expired, so nobody has to log in again.
-
-                EXAMPLES
-                  anabranch key rotate --data /var/lib/anabranch
-                """)
-
-        @OptionGroup var options: ConfigurationOptions
-
-        func run() throws {
-            let configuration = try options.configuration()
-            let ident = try KeyFile.rotate(
-                path: configuration.keyPath, now: UInt64(max(1, Date().timeIntervalSince1970)),
-                lifetimeSeconds: configuration.appServices.sessionSeconds)
-            print("signing with key \(ident)")
         }
     }
 }

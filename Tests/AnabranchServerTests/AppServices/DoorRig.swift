@@ -11,6 +11,7 @@ import Testing
 /// A server with its front door on a port of the system's choice, a clock to be turned, and a log to be read.
 struct DoorRig {
     let port: Int
+    let adminPort: Int
     let door: AppServices
     let accounts: any AccountStore
     let clock: Clock
@@ -35,7 +36,7 @@ struct DoorRig {
     /// Runs a server for as long as `body` runs.
     @discardableResult
     static func run<Result>(
-        _ settings: AppServicesSettings = development, emails: (any EmailHook)? = nil,
+        _ settings: AppServicesSettings = development, emails: (any EmailHook)? = nil, passwordCost: Int = 1,
         store: any HistoryStore = InMemoryStore(), change: (inout ServerSettings) -> Void = { _ in },
         _ body: (DoorRig) async throws -> Result
     ) async throws -> Result {
@@ -45,25 +46,57 @@ struct DoorRig {
         let log = LogLines(), clock = Clock(), accounts = InMemoryAccountStore()
         let keyPath = folder.appendingPathComponent("keys.json").path
         let keys = try await KeyFile(path: keyPath, now: clock.now, logger: log.logger)
+        let metrics = PrometheusMetrics()
         let door = try await AppServices(
-            settings: settings, accounts: accounts, keys: keys, emails: emails, passwordCost: 1, logger: log.logger,
-            unixSeconds: { clock.now })
+            settings: settings, accounts: accounts, keys: keys, emails: emails, passwordCost: passwordCost,
+            logger: log.logger,
+            metrics: metrics, unixSeconds: { clock.now })
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let admin = AdminInterface(
+            settings: AdminSettings(), token: try #require(AdminToken(adminToken)),
+            catalog: try #require(store as? any HistoryCatalog), accounts: accounts, metrics: metrics,
+            onListening: { listening.yield($0.port ?? 0) })
         var serverSettings = ServerSettings(cores: 1)
         serverSettings.shutdownSecondsMax = 1
         change(&serverSettings)
         let server = SyncServer(
             settings: serverSettings, store: store, authenticator: door, endpoints: door, logger: log.logger,
-            unixSeconds: { clock.now }, onListening: { listening.yield($0.port ?? 0) })
+            metrics: metrics, admin: admin, unixSeconds: { clock.now }, onListening: { listening.yield($0.port ?? 0) })
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
-            let port = try #require(await ports.first { _ in true })
+            var listeners = ports.makeAsyncIterator()
+            let adminPort = try #require(await listeners.next()), port = try #require(await listeners.next())
             let rig = DoorRig(
-                port: port, door: door, accounts: accounts, clock: clock, log: log, keyPath: keyPath)
+                port: port, adminPort: adminPort, door: door, accounts: accounts, clock: clock, log: log,
+                keyPath: keyPath)
             let result = try await body(rig)
             group.cancelAll()
             return result
         }
+    }
+
+    // MARK: The operator
+
+    static let adminToken = "the operator's token".replacing(" ", with: "-")
+
+    /// A request to the admin interface.
+    func admin(
+        _ method: String, _ path: String, token: String? = adminToken, _ body: String = ""
+    ) async throws -> Response {
+        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let head = """
+            \(method) \(path) HTTP/1.1\r
+            Host: 127.0.0.1\r
+            Connection: close\r
+            Content-Length: \(body.utf8.count)\r
+            \(authorization)\r
+
+            """
+        return try Response(try await exchange(Array((head + body).utf8), port: adminPort))
+    }
+
+    func admin(_ path: String, _ body: JSONValue) async throws -> Response {
+        try await admin("POST", path, body.encoded)
     }
 
     // MARK: HTTP
@@ -130,16 +163,18 @@ struct DoorRig {
     /// Sends bytes and returns what the server says until it closes.
     func exchange(_ text: String) async throws -> [UInt8] { try await exchange(Array(text.utf8)) }
 
-    func exchange(_ bytes: [UInt8]) async throws -> [UInt8] {
-        try await connect { socket in
+    func exchange(_ bytes: [UInt8], port: Int? = nil) async throws -> [UInt8] {
+        try await connect(port: port) { socket in
             try await socket.send(bytes)
             return try await socket.readToEnd()
         }
     }
 
-    func connect<Result: Sendable>(_ body: (RawSocket) async throws -> Result) async throws -> Result {
+    func connect<Result: Sendable>(
+        port: Int? = nil, _ body: (RawSocket) async throws -> Result
+    ) async throws -> Result {
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .connect(host: "127.0.0.1", port: port) { channel in
+            .connect(host: "127.0.0.1", port: port ?? self.port) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
                 }

@@ -1,0 +1,59 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+
+extension SQLiteStore: HistoryCatalog {
+    public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
+        let sql = """
+            SELECT \(SQLiteFile.headColumns) FROM synced_file
+            WHERE path \(path == nil ? ">=" : ">") ? ORDER BY path LIMIT ?
+            """
+        return try catalog(sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
+            CatalogFile(path: VirtualPath(try row.bytes(7)), head: try SQLiteFile.head(row))
+        }
+    }
+
+    public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
+        try translatingErrors {
+            try pool.read { db in
+                try SQLiteFile.find(path, in: db).map { CatalogFile(path: path, head: $0.1) }
+            }
+        }
+    }
+
+    public func clientFiles(
+        of path: VirtualPath, after ident: UInt64, countMax: Int
+    ) throws(HistoryError) -> [ClientFile] {
+        let sql = """
+            SELECT \(SQLiteFile.clientColumns) FROM client_file
+            WHERE file = (SELECT id FROM synced_file WHERE path = ?) AND ident > ? AND ident >= ?
+            ORDER BY ident LIMIT ?
+            """
+        let arguments: StatementArguments = [
+            Data(path.bytes), Int64(clamping: ident), ClientFile.reserved.count, max(0, countMax),
+        ]
+        return try catalog(sql, arguments, SQLiteFile.clientFile)
+    }
+
+    public func entries(
+        of path: VirtualPath, after version: UInt64, countMax: Int
+    ) throws(HistoryError) -> [CatalogEntry] {
+        let sql = """
+            SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
+            WHERE file = (SELECT id FROM synced_file WHERE path = ?) AND version > ? ORDER BY version LIMIT ?
+            """
+        return try catalog(sql, [Data(path.bytes), Int64(clamping: version), max(0, countMax)]) { row in
+            CatalogEntry(
+                version: try row.number(0), origin: try row.number(1), clientVersion: try row.number(2),
+                timestamp: try row.number(3), changesetBytes: Int(clamping: try row.number(4)))
+        }
+    }
+
+    private func catalog<Value>(
+        _ sql: String, _ arguments: StatementArguments, _ value: (Row) throws -> Value
+    ) throws(HistoryError) -> [Value] {
+        try translatingErrors {
+            try pool.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments).map(value) }
+        }
+    }
+}

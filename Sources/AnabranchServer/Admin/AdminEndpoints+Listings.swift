@@ -1,0 +1,133 @@
+import AnabranchHistory
+
+/// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section 3).
+extension AdminEndpoints {
+    func list(_ route: AdminRoute, _ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        switch route {
+        case .files: try await files(query)
+        case .clients: try await clients(query)
+        case .history: try await history(query)
+        case .sessions: try await sessions(query)
+        default: try await users(query)
+        }
+    }
+
+    private func page<Element>(
+        _ name: String, _ elements: [Element], _ query: ListingQuery, _ json: (Element) -> JSONValue,
+        next: (Element) -> String
+    ) -> JSONValue {
+        var members: [String: JSONValue] = [name: .array(elements.map(json))]
+        if elements.count == query.countMax, let last = elements.last { members["next"] = .string(next(last)) }
+        return .object(members)
+    }
+
+    private func files(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        let path = try query.afterPath()
+        let files = try await catalog { catalog throws(HistoryError) in
+            try catalog.files(after: path, countMax: query.countMax)
+        }
+        return page("files", files, query) { file in
+            [
+                "path": .string(file.path.description), "version": JSONValue(file.head.version),
+                "base_version": JSONValue(file.head.baseVersion), "log_bytes": JSONValue(file.head.cumulativeSize),
+                "clients": JSONValue(file.clientFileCount),
+            ]
+        } next: {
+            $0.path.description
+        }
+    }
+
+    private func clients(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        let path = try query.path(), ident = try query.afterNumber()
+        let clients = try await ofFile(path) { catalog throws(HistoryError) in
+            try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
+        }
+        return page("clients", clients, query) { client in
+            [
+                "client": JSONValue(client.ident), "user": client.user.map { .string($0) } ?? .null,
+                "client_version": JSONValue(client.uploadCursor.clientVersion),
+                "server_version": JSONValue(client.uploadCursor.serverVersion),
+                "last_seen": client.isExpired ? .null : JSONValue(client.lastSeen),
+                "expired": .bool(client.isExpired),
+            ]
+        } next: {
+            "\($0.ident)"
+        }
+    }
+
+    private func history(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        let path = try query.path(), version = try query.afterNumber()
+        let entries = try await ofFile(path) { catalog throws(HistoryError) in
+            try catalog.entries(of: path, after: version, countMax: query.countMax)
+        }
+        return page("history", entries, query) { entry in
+            [
+                "version": JSONValue(entry.version), "client": JSONValue(entry.origin),
+                "client_version": JSONValue(entry.clientVersion), "timestamp": JSONValue(entry.timestamp),
+                "bytes": .integer(Int64(entry.changesetBytes)),
+            ]
+        } next: {
+            "\($0.version)"
+        }
+    }
+
+    private func ofFile<Element: Sendable>(
+        _ path: VirtualPath, _ list: @escaping @Sendable (any HistoryCatalog) throws(HistoryError) -> [Element]
+    ) async throws(HTTPRefusal) -> [Element] {
+        let elements = try await catalog { catalog throws(HistoryError) -> [Element]? in
+            try catalog.file(path) == nil ? nil : try list(catalog)
+        }
+        guard let elements else { throw Self.noSuch("file") }
+        return elements
+    }
+
+    /// Asks a few connections at a time, because each may have many sessions.
+    private func sessions(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        let start = try query.afterSession()
+        var first = ConnectionIdent(number: start.connection)
+        var found: [(connection: ConnectionIdent, report: ConnectionReport, session: SessionReport)] = []
+        while found.count < query.countMax {
+            let reports = await server.table.ask(from: first, countMax: 64) { $0.report() }
+            guard let last = reports.last?.ident else { break }
+            for (ident, report) in reports {
+                let isFirst = ident.number == start.connection
+                for session in report.sessions where !isFirst || session.ident > start.session {
+                    found.append((ident, report, session))
+                }
+            }
+            guard last.number < .max else { break }
+            first = ConnectionIdent(number: last.number + 1)
+        }
+        return page("sessions", Array(found.prefix(query.countMax)), query) { connection, report, session in
+            [
+                "connection": JSONValue(connection.number), "session": JSONValue(session.ident),
+                "path": .string(session.path.description), "client": JSONValue(session.clientIdent),
+                "app": .string(report.member.app), "user": report.member.user.map { .string($0) } ?? .null,
+                "remote": report.remote.map { .string($0) } ?? .null, "protocol": .string(report.protocolVersion),
+            ]
+        } next: { connection, _, session in
+            "\(connection.number).\(session.ident)"
+        }
+    }
+
+    private func users(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+        let users = try await accounts { accounts throws(AccountError) in
+            try accounts.users(after: query.afterWord, countMax: query.countMax)
+        }
+        return page("users", users, query) { user in
+            [
+                "user": .string(user.ident), "app": .string(user.app), "disabled": .bool(user.isDisabled),
+                "created_at": JSONValue(user.createdAt),
+                "identities": .array(
+                    user.identities.map { ["provider": .string($0.provider), "name": .string($0.name)] }),
+            ]
+        } next: {
+            $0.ident
+        }
+    }
+}
+
+extension JSONValue {
+    /// Idents, versions and times; one beyond 2^63−1, which only a client's timestamp can be, as 2^63−1.
+    fileprivate init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
+}

@@ -1,0 +1,103 @@
+import AnabranchHistory
+import NIOHTTP1
+
+/// The endpoints of the admin interface (`Spec/Admin.md`, section 2).
+enum AdminRoute: String {
+    case health = "GET /health"
+    case ready = "GET /ready"
+    case metrics = "GET /metrics"
+    case files = "GET /v1/files"
+    case clients = "GET /v1/clients"
+    case history = "GET /v1/history"
+    case sessions = "GET /v1/sessions"
+    case users = "GET /v1/users"
+    case disconnect = "POST /v1/sessions/disconnect"
+    case expire = "POST /v1/clients/expire"
+    case revoke = "POST /v1/users/revoke"
+    case disable = "POST /v1/users/disable"
+    case enable = "POST /v1/users/enable"
+
+    init?(_ request: HTTPExchangeRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
+}
+
+/// The query of a listing: `after`, `limit` and, where a file is meant, `path`.
+struct ListingQuery {
+    /// How many elements are listed if the query does not say.
+    private static let usualCount = 100
+
+    private var values: [String: String] = [:]
+    let countMax: Int
+
+    init(_ query: String, countMax: Int) throws(HTTPRefusal) {
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, let value = Self.decoded(parts[1]),
+                values.updateValue(value, forKey: String(parts[0])) == nil
+            else { throw .badRequest("the query cannot be read") }
+        }
+        if let name = values.keys.first(where: { !["after", "limit", "path"].contains($0) }) {
+            throw .badRequest("there is no parameter '\(name.prefix(100))'")
+        }
+        let limit = values["limit"].map { Int($0) ?? 0 } ?? min(Self.usualCount, countMax)
+        guard (1...countMax).contains(limit) else { throw .badRequest("limit has to be 1 to \(countMax)") }
+        self.countMax = limit
+    }
+
+    /// The file that the query is about.
+    func path() throws(HTTPRefusal) -> VirtualPath {
+        guard let path = values["path"] else { throw .badRequest("path is missing") }
+        return try VirtualPath(ofRequest: path)
+    }
+
+    /// The path after which a listing of files goes on.
+    func afterPath() throws(HTTPRefusal) -> VirtualPath? {
+        guard let word = values["after"] else { return nil }
+        return try VirtualPath(ofRequest: word)
+    }
+
+    /// The number after which a listing goes on.
+    func afterNumber() throws(HTTPRefusal) -> UInt64 {
+        guard let word = values["after"] else { return 0 }
+        guard let number = UInt64(word) else { throw .badRequest("after has to be a number") }
+        return number
+    }
+
+    /// The word after which a listing goes on.
+    var afterWord: String { values["after"] ?? "" }
+
+    /// The session after which a listing goes on: `connection.session`.
+    func afterSession() throws(HTTPRefusal) -> (connection: UInt64, session: UInt64) {
+        guard let word = values["after"] else { return (0, 0) }
+        let numbers = word.split(separator: ".", omittingEmptySubsequences: false).map { UInt64($0) }
+        guard numbers.count == 2, let connection = numbers[0], let session = numbers[1] else {
+            throw .badRequest("after has to be a connection and a session")
+        }
+        return (connection, session)
+    }
+
+    /// nil if a `%` is not followed by two hexadecimal digits, or what comes of them is no UTF-8.
+    private static func decoded(_ text: Substring) -> String? {
+        guard let path = VirtualPath(description: text.replacing("+", with: " ")) else { return nil }
+        return String(validating: path.bytes, as: UTF8.self)
+    }
+}
+
+extension VirtualPath {
+    /// A path as listings show it.
+    init(ofRequest word: String) throws(HTTPRefusal) {
+        guard let path = VirtualPath(description: word) else {
+            throw .badRequest("path has to be as listings show it: % followed by two hexadecimal digits")
+        }
+        self = path
+    }
+}
+
+extension [String: JSONValue] {
+    /// A member that has to be a number above 0.
+    func number(_ name: String) throws(HTTPRefusal) -> UInt64 {
+        guard let number = self[name]?.integer, number > 0 else {
+            throw .badRequest("\(name) has to be a number above 0")
+        }
+        return UInt64(number)
+    }
+}

@@ -1,0 +1,117 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// Why an operator's request came to nothing.
+struct AdminFailure: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Speaks to the admin interface of a running server (`Spec/Admin.md`).
+struct AdminClient {
+    private static let answerBytesMax = 64 << 20
+    private static let patience = TimeAmount.seconds(30)
+
+    let host: String
+    let port: Int
+    let token: String
+    /// What encrypts the connection; nil for none.
+    let tls: NIOSSLContext?
+
+    /// - Parameters:
+    ///   - url: scheme, host and port.
+    ///   - authority: a PEM file with the certificates that vouch for the server's; nil stands for the system's.
+    init(url text: String, token: String, authority: String?) throws {
+        let url = text.wholeMatch(of: /(https?):\/\/\[?([^\[\]\/]+)\]?:([0-9]+)\/?/)
+        guard let url, let port = UInt16(url.output.3) else {
+            throw AdminFailure(description: "'\(text)' has to be like http://127.0.0.1:9091")
+        }
+        host = String(url.output.2)
+        self.port = Int(port)
+        self.token = token
+        guard url.output.1 == "https" else {
+            tls = nil
+            return
+        }
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        if let authority { configuration.trustRoots = .file(authority) }
+        tls = try NIOSSLContext(configuration: configuration)
+    }
+
+    /// - Returns: the body of an answer of success.
+    func get(_ path: String, _ query: [(String, String?)] = []) async throws -> Data {
+        let pairs = query.compactMap { name, value in value.map { "\(name)=\(Self.encoded($0))" } }
+        return try await send(.GET, pairs.isEmpty ? path : path + "?" + pairs.joined(separator: "&"), body: Data())
+    }
+
+    /// - Returns: the body of an answer of success.
+    func post(_ path: String, _ body: some Encodable) async throws -> Data {
+        try await send(.POST, path, body: JSONEncoder().encode(body))
+    }
+
+    private static func encoded(_ text: String) -> String {
+        text.utf8.map { byte in
+            let isPlain = (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+            return isPlain ? String(Unicode.Scalar(byte)) : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }.joined()
+    }
+
+    private func send(_ method: HTTPMethod, _ uri: String, body: Data) async throws -> Data {
+        let headers: HTTPHeaders = [
+            "Host": host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)", "Authorization": "Bearer \(token)",
+            "Connection": "close", "Content-Length": "\(body.count)",
+        ]
+        let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
+        let response = try await exchange([
+            .head(head), .body(.byteBuffer(ByteBuffer(bytes: body))), .end(nil),
+        ])
+        let answer = response.body.map { Data($0.readableBytesView) } ?? Data()
+        guard (200..<300).contains(response.head.status.code) else {
+            struct Refusal: Decodable {
+                var error: String?, status: String?
+            }
+            let refusal = try? JSONDecoder().decode(Refusal.self, from: answer)
+            throw AdminFailure(
+                description: refusal?.error ?? refusal?.status ?? "the server answers \(response.head.status)")
+        }
+        return answer
+    }
+
+    private func exchange(_ request: [HTTPClientRequestPart]) async throws -> NIOHTTPClientResponseFull {
+        do {
+            let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+                .connect(host: host, port: port) { channel in
+                    channel.eventLoop.makeCompletedFuture { try configure(channel) }
+                }
+            let timer = channel.channel.eventLoop.scheduleTask(in: Self.patience) {
+                channel.channel.close(promise: nil)
+            }
+            defer { timer.cancel() }
+            return try await channel.executeThenClose { inbound, outbound in
+                for part in request { try await outbound.write(part) }
+                for try await response in inbound { return response }
+                throw AdminFailure(description: "the server closed the connection without an answer")
+            }
+        } catch let error as AdminFailure {
+            throw error
+        } catch {
+            throw AdminFailure(description: "no answer from \(host):\(port): \(error)")
+        }
+    }
+
+    private func configure(
+        _ channel: any Channel
+    ) throws -> NIOAsyncChannel<NIOHTTPClientResponseFull, HTTPClientRequestPart> {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls {
+            // An address is no name; the certificate is then compared with the address of the socket.
+            let isName = (try? SocketAddress(ipAddress: host, port: 0)) == nil
+            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isName ? host : nil))
+        }
+        try pipeline.addHTTPClientHandlers()
+        try pipeline.addHandler(NIOHTTPClientResponseAggregator(maxContentLength: Self.answerBytesMax))
+        return try NIOAsyncChannel(wrappingChannelSynchronously: channel)
+    }
+}

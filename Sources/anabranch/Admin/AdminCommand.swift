@@ -1,0 +1,125 @@
+import AnabranchServer
+import ArgumentParser
+import Foundation
+
+/// `anabranch admin`: looks into a running server and intervenes.
+struct AdminCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "admin",
+        abstract: "Look into a running server, and intervene.",
+        discussion: """
+            Speaks to the server's admin interface. On the server's machine the data directory tells where that is and \
+            what its token is; elsewhere --at and --token-file do, or ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in the \
+            environment. Lists come as tables, or with --json as the server sends them. The exit status is 0 if the server \
+            did what it was asked, and 1 if not.
+
+            EXAMPLES
+              anabranch admin health --data /var/lib/anabranch
+              anabranch admin files
+              anabranch admin clients 'my-app/"notes"'
+              anabranch admin sessions --json
+              anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b
+              anabranch admin metrics --at https://sync.example.com:9091 --token-file token
+            """,
+        subcommands: [
+            AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminClients.self,
+            AdminHistory.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self, AdminExpire.self,
+            AdminRevoke.self, AdminDisable.self, AdminEnable.self,
+        ])
+}
+
+/// Which server is meant.
+struct AdminOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The data directory of a server on this machine. (default: $ANABRANCH_DATA, or ./data)", valueName: "dir"))
+    var data: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where the admin interface is. (default: $ANABRANCH_ADMIN_AT, or what the data directory says)",
+            valueName: "url"))
+    var at: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The file with its token. (default: $ANABRANCH_ADMIN_TOKEN, or admin-token in the data directory)",
+            valueName: "file"))
+    var tokenFile: String?
+
+    @Option(help: ArgumentHelp("Certificates that vouch for the server's, in PEM, for https.", valueName: "file"))
+    var ca: String?
+
+    @Flag(help: "Print what the server answers, as it is.")
+    var json = false
+
+    /// Does something with the server, and says on standard error why it cannot.
+    func run(_ body: (AdminClient) async throws -> Void) async throws {
+        do {
+            try await body(try client(environment: ProcessInfo.processInfo.environment))
+        } catch {
+            FileHandle.standardError.write(Data("admin: \(error)\n".utf8))
+            throw ExitCode(1)
+        }
+    }
+
+    private func client(environment: [String: String]) throws -> AdminClient {
+        let folder = URL(fileURLWithPath: data ?? environment["ANABRANCH_DATA"] ?? "./data", isDirectory: true)
+        let address = folder.appendingPathComponent("admin-address").path
+        guard let url = try at ?? environment["ANABRANCH_ADMIN_AT"] ?? Self.line(of: address) else {
+            throw AdminFailure(description: "no server is running over \(folder.path), or its admin interface is off")
+        }
+        let file = tokenFile ?? environment["ANABRANCH_ADMIN_TOKEN_FILE"]
+        let word = tokenFile == nil ? environment["ANABRANCH_ADMIN_TOKEN"] : nil
+        let token = try word ?? AdminToken.text(path: file ?? folder.appendingPathComponent("admin-token").path)
+        return try AdminClient(url: url, token: token, authority: ca)
+    }
+
+    private static func line(of path: String) throws -> String? {
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        return try String(contentsOfFile: path, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+}
+
+/// Prints an answer of the server, with the end of a line behind it.
+func show(_ answer: Data) {
+    let text = String(decoding: answer, as: UTF8.self)
+    print(text, terminator: text.hasSuffix("\n") ? "" : "\n")
+}
+
+struct AdminHealth: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health", abstract: "Whether the server answers: for health checks.",
+        discussion: "EXAMPLES\n  anabranch admin health --data /var/lib/anabranch || systemctl restart anabranch")
+
+    @OptionGroup var options: AdminOptions
+
+    func run() async throws { try await options.run { try await report(of: "/health", from: $0, options) } }
+}
+
+struct AdminReady: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ready", abstract: "Whether the server serves clients, and its store answers.",
+        discussion: "EXAMPLES\n  until anabranch admin ready; do sleep 1; done")
+
+    @OptionGroup var options: AdminOptions
+
+    func run() async throws { try await options.run { try await report(of: "/ready", from: $0, options) } }
+}
+
+private func report(of path: String, from client: AdminClient, _ options: AdminOptions) async throws {
+    struct Report: Decodable { var status: String }
+    let answer = try await client.get(path)
+    if options.json { return show(answer) }
+    print(try JSONDecoder().decode(Report.self, from: answer).status)
+}
+
+struct AdminMetrics: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "metrics", abstract: "What the server counts, in the text format of Prometheus.",
+        discussion: "EXAMPLES\n  anabranch admin metrics | grep commit_duration")
+
+    @OptionGroup var options: AdminOptions
+
+    func run() async throws { try await options.run { show(try await $0.get("/metrics")) } }
+}

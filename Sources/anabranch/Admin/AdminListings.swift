@@ -1,0 +1,211 @@
+import ArgumentParser
+import Foundation
+
+/// A list that the server tells in pieces.
+protocol AdminListing: Decodable {
+    static var path: String { get }
+    static var columns: [String] { get }
+    var rows: [[String]] { get }
+    /// After what the next piece begins; nil if there is none.
+    var next: String? { get }
+}
+
+/// Which piece of a list.
+struct PieceOptions: ParsableArguments {
+    @Option(help: "Where to go on: what the last piece ended with.")
+    var after: String?
+
+    @Option(help: "How many at most. (default: 100)")
+    var limit: Int?
+
+    func show<Listing: AdminListing>(
+        _ listing: Listing.Type, of file: String? = nil, _ options: AdminOptions
+    ) async throws {
+        try await options.run { client in
+            let answer = try await client.get(
+                Listing.path, [("path", file), ("after", after), ("limit", limit.map { "\($0)" })])
+            if options.json { return anabranch.show(answer) }
+            let piece = try JSONDecoder().decode(Listing.self, from: answer)
+            print(TextTable(columns: Listing.columns, rows: piece.rows), terminator: "")
+            if let next = piece.next { print("more: --after '\(next)'") }
+        }
+    }
+}
+
+struct AdminFiles: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "files", abstract: "The synced files.",
+        discussion: """
+            A file is shown as the app's id, a slash, and the partition value; bytes that cannot be seen, and %, are shown \
+            as % and two digits.
+
+            EXAMPLES
+              anabranch admin files --limit 1000
+            """)
+
+    struct Listing: AdminListing {
+        struct File: Decodable {
+            var path: String, version: UInt64, log_bytes: UInt64, clients: UInt64
+        }
+
+        static let path = "/v1/files"
+        static let columns = ["PATH", "VERSION", "BYTES", "CLIENTS"]
+        var files: [File]
+        var next: String?
+        var rows: [[String]] { files.map { [$0.path, "\($0.version)", "\($0.log_bytes)", "\($0.clients)"] } }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @OptionGroup var piece: PieceOptions
+
+    func run() async throws { try await piece.show(Listing.self, options) }
+}
+
+struct AdminClients: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "clients", abstract: "The client files of a synced file.",
+        discussion: "EXAMPLES\n  anabranch admin clients 'my-app/\"notes\"'")
+
+    struct Listing: AdminListing {
+        struct Client: Decodable {
+            var client: UInt64, user: String?, client_version: UInt64, server_version: UInt64, last_seen: Double?
+        }
+
+        static let path = "/v1/clients"
+        static let columns = ["CLIENT", "USER", "CLIENT VERSION", "SERVER VERSION", "LAST SEEN"]
+        var clients: [Client]
+        var next: String?
+        var rows: [[String]] {
+            clients.map { client in
+                let seen = client.last_seen.map { Date(timeIntervalSince1970: $0).formatted(.iso8601) } ?? "expired"
+                return [
+                    "\(client.client)", client.user ?? "-", "\(client.client_version)", "\(client.server_version)",
+                    seen,
+                ]
+            }
+        }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @OptionGroup var piece: PieceOptions
+    @Argument(help: "The synced file, as `admin files` shows it.")
+    var file: String
+
+    func run() async throws { try await piece.show(Listing.self, of: file, options) }
+}
+
+struct AdminHistory: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "history", abstract: "The log of a synced file: versions, origins and sizes.",
+        discussion: "EXAMPLES\n  anabranch admin history 'my-app/\"notes\"' --after 1000")
+
+    struct Listing: AdminListing {
+        struct Entry: Decodable {
+            var version: UInt64, client: UInt64, client_version: UInt64, timestamp: Double, bytes: Int
+        }
+
+        static let path = "/v1/history"
+        static let columns = ["VERSION", "CLIENT", "CLIENT VERSION", "CHANGED", "BYTES"]
+        /// 2015-01-01, in seconds since 1970.
+        private static let epoch = 1_420_070_400.0
+        var history: [Entry]
+        var next: String?
+        var rows: [[String]] {
+            history.map { entry in
+                let time = Date(timeIntervalSince1970: Self.epoch + entry.timestamp / 1000)
+                return [
+                    "\(entry.version)", "\(entry.client)", "\(entry.client_version)", time.formatted(.iso8601),
+                    "\(entry.bytes)",
+                ]
+            }
+        }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @OptionGroup var piece: PieceOptions
+    @Argument(help: "The synced file, as `admin files` shows it.")
+    var file: String
+
+    func run() async throws { try await piece.show(Listing.self, of: file, options) }
+}
+
+struct AdminSessions: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sessions", abstract: "The sessions that are open.",
+        discussion: "EXAMPLES\n  anabranch admin sessions --json | jq '.sessions[].user'")
+
+    struct Listing: AdminListing {
+        struct Session: Decodable {
+            var connection: UInt64, session: UInt64, path: String, client: UInt64
+            var user: String?, remote: String?, `protocol`: String
+        }
+
+        static let path = "/v1/sessions"
+        static let columns = ["CONNECTION", "SESSION", "PATH", "CLIENT", "USER", "REMOTE", "PROTOCOL"]
+        var sessions: [Session]
+        var next: String?
+        var rows: [[String]] {
+            sessions.map { session in
+                [
+                    "\(session.connection)", "\(session.session)", session.path, "\(session.client)",
+                    session.user ?? "-", session.remote ?? "-", session.protocol,
+                ]
+            }
+        }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @OptionGroup var piece: PieceOptions
+
+    func run() async throws { try await piece.show(Listing.self, options) }
+}
+
+struct AdminUsers: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users", abstract: "The users of all apps.",
+        discussion: "EXAMPLES\n  anabranch admin users --limit 1000")
+
+    struct Listing: AdminListing {
+        struct User: Decodable {
+            struct Identity: Decodable {
+                var provider: String, name: String
+            }
+
+            var user: String, app: String, disabled: Bool, created_at: Double, identities: [Identity]
+        }
+
+        static let path = "/v1/users"
+        static let columns = ["USER", "APP", "CREATED", "STATE", "LOGS IN AS"]
+        var users: [User]
+        var next: String?
+        var rows: [[String]] {
+            users.map { user in
+                [
+                    user.user, user.app, Date(timeIntervalSince1970: user.created_at).formatted(.iso8601),
+                    user.disabled ? "disabled" : "enabled",
+                    user.identities.map { "\($0.provider):\($0.name)" }.joined(separator: " "),
+                ]
+            }
+        }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @OptionGroup var piece: PieceOptions
+
+    func run() async throws { try await piece.show(Listing.self, options) }
+}
+
+/// Columns for people: as wide as their widest word, two spaces apart.
+struct TextTable: CustomStringConvertible {
+    let columns: [String]
+    let rows: [[String]]
+
+    var description: String {
+        let lines = [columns] + rows
+        let widths = columns.indices.map { index in lines.map { $0[index].count }.max() ?? 0 }
+        return lines.map { line in
+            zip(line, widths).map { word, width in word.padding(toLength: width, withPad: " ", startingAt: 0) }
+                .joined(separator: "  ").replacing(#/ +$/#, with: "") + "\n"
+        }.joined()
+    }
+}

@@ -1,0 +1,31 @@
+import AnabranchServer
+import ArgumentParser
+import Foundation
+
+/// `anabranch key rotate`: a new key for tokens.
+struct KeyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "key", abstract: "Manage the keys that sign tokens.", subcommands: [Rotate.self])
+
+    struct Rotate: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a new key for tokens.",
+            discussion: """
+                A running server signs with it at once, and accepts what the former keys have signed until that has \
+                expired, so nobody has to log in again.
+
+                EXAMPLES
+                  anabranch key rotate --data /var/lib/anabranch
+                """)
+
+        @OptionGroup var options: ConfigurationOptions
+
+        func run() throws {
+            let configuration = try options.configuration()
+            let ident = try KeyFile.rotate(
+                path: configuration.keyPath, now: UInt64(max(1, Date().timeIntervalSince1970)),
+                lifetimeSeconds: configuration.appServices.sessionSeconds)
+            print("signing with key \(ident)")
+        }
+    }
+}

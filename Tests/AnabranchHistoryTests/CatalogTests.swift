@@ -1,0 +1,73 @@
+import AnabranchCore
+import AnabranchHistory
+import Testing
+
+/// The promises of `HistoryCatalog`, for every store.
+@Suite struct CatalogTests {
+    private static func fill(_ store: any HistoryStore) throws {
+        for (path, count) in [([1], 0), ([1, 0], 3), ([0xff], 1), ([0], 0)] as [([UInt8], Int)] {
+            let opened = try store.open(VirtualPath(path))
+            var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
+            commit.clientFiles = (0..<count).map {
+                ClientFile(ident: UInt64($0) + 2, salt: 5, lastSeen: 7, user: "ann")
+            }
+            commit.entries = (0..<count).map { index in
+                LogEntry(
+                    version: UInt64(index) + 1, salt: 3, origin: 2, clientVersion: UInt64(index) + 4, timestamp: .max,
+                    cumulativeSize: UInt64(index) + 1, changeset: [UInt8](repeating: 0, count: index))
+            }
+            try store.commit([commit])
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func filesAreListedInTheOrderOfTheirBytes(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        try Self.fill(test.store)
+        let catalog = try #require(test.store as? any HistoryCatalog)
+        let all = try catalog.files(after: nil, countMax: 10)
+        #expect(all.map(\.path.bytes) == [[0], [1], [1, 0], [0xff]])
+        #expect(all.map(\.clientFileCount) == [0, 0, 3, 1])
+        #expect(try catalog.files(after: VirtualPath([1]), countMax: 1) == [all[2]])
+        #expect(try catalog.files(after: VirtualPath([0, 1]), countMax: 9) == Array(all[1...]))
+        #expect(try catalog.files(after: VirtualPath([0xff]), countMax: 9).isEmpty)
+        #expect(try catalog.files(after: nil, countMax: 0).isEmpty)
+        #expect(try catalog.file(VirtualPath([1, 0])) == all[2])
+        #expect(try catalog.file(VirtualPath([1, 0]))?.head == test.store.open(VirtualPath([1, 0])).head)
+    }
+
+    @Test(arguments: StoreKind.allCases) func whatAFileHoldsIsListedFromAnywhere(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        try Self.fill(test.store)
+        let catalog = try #require(test.store as? any HistoryCatalog)
+        let path = VirtualPath([1, 0])
+        #expect(try catalog.clientFiles(of: path, after: 0, countMax: 9).map(\.ident) == [2, 3, 4])
+        #expect(try catalog.clientFiles(of: path, after: 2, countMax: 1).map(\.ident) == [3])
+        #expect(try catalog.clientFiles(of: path, after: .max, countMax: 9).isEmpty)
+        #expect(try catalog.clientFiles(of: path, after: 0, countMax: 1).first?.user == "ann")
+        let entries = try catalog.entries(of: path, after: 0, countMax: 9)
+        #expect(entries.map(\.version) == [1, 2, 3])
+        #expect(
+            entries[2] == CatalogEntry(version: 3, origin: 2, clientVersion: 6, timestamp: .max, changesetBytes: 2))
+        #expect(try catalog.entries(of: path, after: 1, countMax: 1) == [entries[1]])
+        #expect(try catalog.entries(of: path, after: .max, countMax: 9).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases) func lookingMakesNoFile(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        let catalog = try #require(test.store as? any HistoryCatalog)
+        let path = VirtualPath("nothing")
+        #expect(try catalog.file(path) == nil)
+        #expect(try catalog.clientFiles(of: path, after: 0, countMax: 9).isEmpty)
+        #expect(try catalog.entries(of: path, after: 0, countMax: 9).isEmpty)
+        #expect(try catalog.files(after: nil, countMax: 9).isEmpty)
+    }
+
+    @Test func aPathIsReadBackFromItsWord() {
+        for bytes: [UInt8] in [[], Array("demo/\"notes\"".utf8), Array(0...255), Array("%41".utf8)] {
+            let path = VirtualPath(bytes)
+            #expect(VirtualPath(description: path.description) == path)
+        }
+        #expect(VirtualPath(description: "a b%2F%2f")?.bytes == Array("a b//".utf8))
+        for word in ["%", "%4", "%zz", "%4g", "a%"] { #expect(VirtualPath(description: word) == nil) }
+    }
+}
