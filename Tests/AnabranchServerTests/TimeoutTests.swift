@@ -135,4 +135,24 @@ import Testing
         channel.embeddedEventLoop.advanceTime(by: .seconds(1))
         #expect(!channel.isActive)
     }
+
+    @Test("after an answer the next request has as much time")
+    func idle() throws {
+        let channel = EmbeddedChannel()
+        let door = FrontDoor(authenticator: OpenDoor(), users: Crowd(countMax: 1), metrics: DoorMetrics()) { _, _ in }
+        try door.install(
+            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false)
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        for _ in 0..<3 {
+            channel.embeddedEventLoop.advanceTime(by: .seconds(19))
+            try channel.writeInbound(ByteBuffer(string: "GET /realm-sync HTTP/1.1\r\nHost: x\r\n\r\n"))
+            let answer = try channel.readOutbound(as: ByteBuffer.self).map { String(buffer: $0) }
+            #expect(answer?.hasPrefix("HTTP/1.1 400 ") == true)
+            while try channel.readOutbound(as: ByteBuffer.self) != nil {}
+        }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(19))
+        #expect(channel.isActive)
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(!channel.isActive)
+    }
 }

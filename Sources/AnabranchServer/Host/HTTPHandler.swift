@@ -50,6 +50,7 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
                 request = .refused(refusal, isLast: Self.isLast(head))
             } else {
                 request = .receiving(head, body: ByteBuffer())
+                encourage(head, context)
             }
         case .body(let part):
             guard case .receiving(let head, var body) = request else { return }
@@ -68,6 +69,15 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
             case .receiving(let head, let body): answer(head, body, context)
             }
         }
+    }
+
+    /// Some clients wait a second before they send a longer body, unless they are told to go on.
+    private func encourage(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        guard head.headers[canonicalForm: "expect"].contains(where: { $0.lowercased() == "100-continue" }) else {
+            return
+        }
+        let answer = HTTPResponseHead(version: .http1_1, status: .continue)
+        context.writeAndFlush(wrapOutboundOut(.head(answer)), promise: nil)
     }
 
     /// A body where there must be none, as after HEAD, is harmless if nothing follows it. What follows a request for another

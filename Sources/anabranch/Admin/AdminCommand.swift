@@ -100,7 +100,7 @@ struct AdminHealth: AsyncParsableCommand {
 struct AdminReady: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ready", abstract: "Whether the server serves clients, and its store answers.",
-        discussion: "EXAMPLES\n  until anabranch admin ready; do sleep 1; done")
+        discussion: "EXAMPLES\n  anabranch admin ready --data /var/lib/anabranch")
 
     @OptionGroup var options: AdminOptions
 

@@ -1,0 +1,39 @@
+# The server as an image:
+#     docker build -t anabranch .
+#     docker run -v anabranch:/var/lib/anabranch -v "$PWD/anabranch.yaml:/etc/anabranch/anabranch.yaml:ro" -p 9090:9090 anabranch
+
+FROM swift:6.2-bookworm AS build
+# Whatever Debian has fixed since is wanted, so no versions.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libsqlite3-dev libzstd-dev zlib1g-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /source
+COPY . .
+RUN swift build --configuration release --product anabranch --static-swift-stdlib \
+    && install -D --strip .build/release/anabranch /image/usr/local/bin/anabranch \
+    && install -d -m 0700 -o 10001 -g 10001 /image/var/lib/anabranch
+
+FROM debian:bookworm-slim
+ARG VERSION=unreleased
+LABEL org.opencontainers.image.title="Anabranch" \
+    org.opencontainers.image.description="A sync server for Realm clients" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}"
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates libsqlite3-0 libstdc++6 libzstd1 tzdata zlib1g \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /image/ /
+COPY LICENSE /usr/share/doc/anabranch/LICENSE
+
+USER 10001:10001
+ENV ANABRANCH_DATA=/var/lib/anabranch \
+    ANABRANCH_LISTEN=0.0.0.0:9090
+VOLUME /var/lib/anabranch
+EXPOSE 9090
+STOPSIGNAL SIGTERM
+# The data directory tells the command where the admin interface is and what opens it.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["anabranch", "admin", "health"]
+ENTRYPOINT ["anabranch"]
+CMD ["serve", "--config", "/etc/anabranch/anabranch.yaml"]

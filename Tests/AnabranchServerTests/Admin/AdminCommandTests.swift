@@ -1,0 +1,115 @@
+import AnabranchServer
+import Foundation
+import Testing
+
+/// `anabranch serve` and `anabranch admin` as processes: what an operator has in front of them.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct AdminCommandTests {
+    private struct Output {
+        var status: Int32
+        var text: String
+        var complaint: String
+    }
+
+    /// Runs the command to its end.
+    private static func run(_ arguments: String...) async throws -> Output { try await run(arguments) }
+
+    private static func run(_ arguments: [String]) async throws -> Output {
+        let process = Process(), output = Pipe(), complaints = Pipe()
+        let executable: URL = try #require(ServerProcess.executable)
+        process.executableURL = executable
+        process.arguments = arguments
+        process.standardOutput = output
+        process.standardError = complaints
+        try process.run()
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+                let complaint = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+                process.waitUntilExit()
+                continuation.resume(
+                    returning: Output(status: process.terminationStatus, text: text, complaint: complaint))
+            }
+        }
+    }
+
+    private static func withFolder(_ body: (String) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("operator-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await body(folder)
+    }
+
+    @Test func anOperatorNeedsTheDataDirectoryAlone() async throws {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess(data: folder)
+            #expect(try await Self.run("admin", "health", "--data", folder).text == "ok\n")
+            #expect(try await Self.run("admin", "ready", "--data", folder).text == "ready\n")
+            let client = try await WebSocketClient.open(port: server.port)
+            try await client.send("bind 1 7 0 1 0\n\"notes\"")
+            #expect(try await client.message().kind == "ident")
+            let files = try await Self.run("admin", "files", "--data", folder).text
+            #expect(files == "PATH      VERSION  BYTES  CLIENTS\n/\"notes\"  0        0      1\n")
+            let sessions = try await Self.run("admin", "sessions", "--data", folder, "--json").text
+            #expect(sessions.contains(#""connection":1"#) && sessions.contains(#""user":"developer""#))
+            #expect(try await Self.run("admin", "clients", "/\"notes\"", "--data", folder).text.contains("developer"))
+            #expect(try await Self.run("admin", "disconnect", "1", "1", "--data", folder).text == "disconnected\n")
+            #expect(try await client.message().words.prefix(2) == ["json_error", "200"])
+            #expect(try await Self.run("admin", "expire", "/\"notes\"", "2", "--data", folder).text == "expired\n")
+            let again = try await Self.run("admin", "disconnect", "1", "1", "--data", folder)
+            #expect(again.status == 1 && again.complaint == "admin: no such connection or session\n")
+            let metrics = try await Self.run("admin", "metrics", "--data", folder).text
+            #expect(metrics.contains("\nanabranch_sessions_opened_total 1\n"))
+            #expect(await server.terminate() == 0)
+            let gone = try await Self.run("admin", "health", "--data", folder)
+            #expect(gone.status == 1 && gone.complaint.contains("no server is running"))
+        }
+    }
+
+    @Test func withoutTheTokenTheCommandGetsNothing() async throws {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess(data: folder)
+            let file = folder + "/other-token"
+            try PrivateFile.write("another-token-of-an-operator\n", to: file)
+            let refused = try await Self.run("admin", "users", "--data", folder, "--token-file", file)
+            #expect(refused.status == 1 && refused.text.isEmpty)
+            #expect(refused.complaint == "admin: the token of the admin interface is missing\n")
+            await server.terminate()
+        }
+    }
+
+    @Test func aServerWithoutAppsLetsNobodyIn() async throws {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess(data: folder, arguments: ["--listen", "127.0.0.1:0"])
+            for path in ["/realm-sync", "/realm-sync?baas_at=x", "/api/client/v2.0/app/x/realm-sync?baas_at="] {
+                let client = try await WebSocketClient.open(port: server.port, path: path)
+                #expect(try await client.receive().closeCode == 4001)
+            }
+            let client = try await WebSocketClient(port: server.port)
+            let location = "GET /api/client/v2.0/app/x/location HTTP/1.1\r\nHost: x\r\n\r\n"
+            #expect(try await client.request(location).hasPrefix("HTTP/1.1 404 "))
+            await server.terminate()
+        }
+    }
+
+    @Test func aServerDoesNotListenInTheOpenByAccident() async throws {
+        try await Self.withFolder { folder in
+            for option in ["--listen", "--admin-listen"] {
+                let refused = try await Self.run("serve", "--data", folder, option, "0.0.0.0:0")
+                #expect(refused.status != 0)
+                #expect(refused.complaint.contains("not a loopback address"), "\(refused.complaint)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: folder))
+        }
+    }
+
+    @Test func everySubcommandHasHelpWithAnExample() async throws {
+        let names = [
+            "health", "ready", "metrics", "files", "clients", "history", "sessions", "users", "disconnect", "expire",
+            "revoke", "disable", "enable",
+        ]
+        for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] }) {
+            let help = try await Self.run(arguments)
+            #expect(help.status == 0)
+            #expect(help.text.contains("EXAMPLES\n") && help.text.contains("  anabranch admin"), "\(help.text)")
+        }
+    }
+}

@@ -1,0 +1,196 @@
+import AnabranchHistory
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import AnabranchServer
+
+/// What one address, one user and one connection may ask for: up to the limit, and no further (`Spec/Limits.md`).
+@Suite struct DoorLimitTests {
+    private static func path(_ login: DoorRig.Login) -> String {
+        "/api/client/v2.0/app/demo/realm-sync?baas_at=\(login.access)"
+    }
+
+    /// Tries again until a place is free: a server learns of the end of a connection a little later than its client.
+    private static func open(_ rig: DoorRig, _ login: DoorRig.Login) async throws -> WebSocketClient {
+        for _ in 0..<10_000 {
+            if let client = try? await WebSocketClient.open(port: rig.port, path: path(login)) { return client }
+        }
+        return try await WebSocketClient.open(port: rig.port, path: path(login))
+    }
+
+    private static func expectPong(_ client: WebSocketClient) async throws {
+        try await client.send("ping 1 0\n")
+        #expect(try await client.message().kind == "pong")
+    }
+
+    @Test func anAddressHasSoManyConnections() async throws {
+        try await DoorRig.run(change: { $0.connectionsPerAddressMax = 3 }) { rig async throws in
+            var clients: [WebSocketClient] = []
+            for _ in 0..<3 {
+                let client = try await WebSocketClient(port: rig.port)
+                let answer = try await client.request("GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+                #expect(answer.hasPrefix("HTTP/1.1 404"))
+                clients.append(client)
+            }
+            #expect(try await WebSocketClient(port: rig.port).isAtEnd())
+            let metrics = try await rig.admin("GET", "/metrics").body
+            #expect(metrics.contains("anabranch_connections_refused_total{limit=\"address\"} 1\n"))
+            try await clients[0].close()
+            #expect(try await rig.newUserOnceThereIsAPlace("ann@example.com").user.count == 24)
+        }
+    }
+
+    @Test func aUserHasSoManyConnections() async throws {
+        try await DoorRig.run(change: { $0.connectionsPerUserMax = 2 }) { rig async throws in
+            let ann = try await rig.newUser("ann@example.com"), bob = try await rig.newUser("bob@example.com")
+            let first = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
+            let second = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
+            do {
+                _ = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
+                Issue.record("let in")
+            } catch let error as WebSocketClient.HandshakeRefused {
+                #expect(error.response.hasPrefix("HTTP/1.1 503 "))
+            }
+            let other = try await WebSocketClient.open(port: rig.port, path: Self.path(bob))
+            for client in [first, second, other] { try await Self.expectPong(client) }
+            try await first.close()
+            let third = try await Self.open(rig, ann)
+            for client in [second, third] {
+                try await Self.expectPong(client)
+                try await client.close()
+            }
+            try await other.close()
+        }
+    }
+
+    @Test func aConnectionHasSoManySessions() async throws {
+        try await DoorRig.run(change: { $0.limits.sessionsPerConnectionMax = 3 }) { rig async throws in
+            let login = try await rig.newUser("ann@example.com")
+            let client = try await WebSocketClient.open(port: rig.port, path: Self.path(login))
+            for session in 1...3 {
+                try await client.send("bind \(session) 1 0 1 0\n\(session)")
+                #expect(try await client.message().kind == "ident")
+            }
+            try await client.send("bind 4 1 0 1 0\n4")
+            let error = try await client.message()
+            #expect(error.words.prefix(2) == ["json_error", "201"])
+            #expect(String(decoding: error.body, as: UTF8.self).contains(#""tryAgain":true"#))
+            try await client.send("unbind 1\n")
+            #expect(try await client.message().kind == "unbound")
+            try await client.send("unbind 4\n")
+            try await client.send("bind 4 1 0 1 0\n4")
+            #expect(try await client.message().kind == "ident")
+            try await client.close()
+        }
+    }
+
+    /// A request as the HTTP side hands it on, from an address of the test's choice.
+    private static func login(from address: String) -> HTTPExchangeRequest {
+        HTTPExchangeRequest(
+            method: .POST, path: "/api/client/v2.0/app/demo/auth/providers/anon-user/login", query: "",
+            headers: HTTPHeaders(), body: Array("{}".utf8), address: address, isSecure: false)
+    }
+
+    @Test func attemptsAreCountedByAddress() async throws {
+        var settings = DoorRig.development
+        settings.loginsPerMinuteMax = 2
+        try await DoorRig.run(settings) { rig async throws in
+            for (address, status) in [
+                ("192.0.2.1", HTTPResponseStatus.ok), ("192.0.2.1", .ok), ("192.0.2.2", .ok),
+                ("192.0.2.1", .tooManyRequests), ("192.0.2.2", .ok), ("192.0.2.2", .tooManyRequests),
+            ] { #expect(await rig.door.answer(Self.login(from: address)).status == status, "\(address)") }
+        }
+    }
+
+    @Test(arguments: [
+        ("192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "20010db800010002/64"),
+        ("2001:db8:1:2:ffff::1", "20010db800010002/64"), ("2001:db8:1:3::1", "20010db800010003/64"),
+        ("::1", "::1"), ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+    ])
+    func anIPv6ClientIsKnownByItsNetwork(address: String, name: String) throws {
+        #expect(try SocketAddress(ipAddress: address, port: 1).client == name)
+    }
+
+    @Test func soManyPasswordsAreHashedAtATime() {
+        let gate = AttemptGate()
+        #expect(gate.enter(countMax: 2) && gate.enter(countMax: 2))
+        #expect(!gate.enter(countMax: 2))
+        gate.leave()
+        #expect(gate.enter(countMax: 2))
+    }
+
+    /// The hash of a password takes milliseconds, everything else together far less: who does not exist is hashed, too.
+    @Test func anUnknownUserTakesAsLongAsAWrongPassword() async throws {
+        try await DoorRig.run(passwordCost: 14) { rig async throws in
+            _ = try await rig.newUser("ann@example.com")
+            var shortest: [String: Duration] = [:]
+            for _ in 0..<5 {
+                for name in ["ann@example.com", "nobody@example.com"] {
+                    let start = ContinuousClock.now
+                    let answer = try await rig.post(
+                        "/api/client/v2.0/app/demo/auth/providers/local-userpass/login",
+                        ["username": .string(name), "password": "wrong horse"])
+                    #expect(answer.status == 401)
+                    shortest[name] = min(shortest[name] ?? .seconds(1000), start.duration(to: .now))
+                }
+            }
+            let known = try #require(shortest["ann@example.com"]),
+                unknown = try #require(shortest["nobody@example.com"])
+            #expect(unknown > known / 2 && known > unknown / 2, "\(known) and \(unknown)")
+        }
+    }
+
+    // MARK: The end of a login
+
+    enum End: CaseIterable {
+        case loggedOut, deleted, disabled, expired, passwordReset
+    }
+
+    @Test(arguments: End.allCases) func aConnectionEndsWithItsLogin(end: End) async throws {
+        try await DoorRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
+            let ann = try await rig.newUser("ann@example.com")
+            let new = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
+            let old = try await WebSocketClient.open(
+                port: rig.port, path: Self.path(ann), offer: "com.mongodb.realm-sync/7, com.mongodb.realm-sync/6")
+            switch end {
+            case .loggedOut:
+                _ = try await rig.request("DELETE", "/api/client/v2.0/auth/session", token: ann.refresh)
+            case .deleted:
+                _ = try await rig.request("DELETE", "/api/client/v2.0/auth/delete", token: ann.access)
+            case .disabled: try rig.accounts.setDisabled(true, user: ann.user)
+            case .expired: rig.clock.advance(by: 60 * 24 * 3600)
+            case .passwordReset: try rig.accounts.removeSessions(of: ann.user)
+            }
+            #expect(try await new.receive().closeCode == 4001)
+            #expect(try await old.receive().closeCode == 1000)
+            #expect(await new.isAtEnd())
+            #expect(await old.isAtEnd())
+        }
+    }
+
+    /// There is no way to renew a token in a connection, so a connection lives as long as its login, not as its token.
+    @Test func aConnectionOutlivesItsAccessToken() async throws {
+        try await DoorRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
+            let ann = try await rig.newUser("ann@example.com"), bob = try await rig.newUser("bob@example.com")
+            let staying = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
+            let leaving = try await WebSocketClient.open(port: rig.port, path: Self.path(bob))
+            rig.clock.advance(by: 3600)
+            try rig.accounts.removeSessions(of: bob.user)
+            // So both logins have been looked at.
+            #expect(try await leaving.receive().closeCode == 4001)
+            try await Self.expectPong(staying)
+            try await staying.close()
+        }
+    }
+}
+
+extension DoorRig {
+    /// As `newUser`, while the server may still believe that all places are taken.
+    fileprivate func newUserOnceThereIsAPlace(_ email: String) async throws -> Login {
+        for _ in 0..<10_000 {
+            if let login = try? await newUser(email) { return login }
+        }
+        return try await newUser(email)
+    }
+}

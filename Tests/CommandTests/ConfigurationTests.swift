@@ -1,0 +1,199 @@
+import AnabranchServer
+import Foundation
+import Testing
+
+@testable import anabranch
+
+/// Where settings come from, and what is wrong with them.
+@Suite struct ConfigurationTests {
+    /// A configuration by a file of this text.
+    private static func configuration(
+        _ yaml: String? = nil, environment: [String: String] = [:], flags: [String: String] = [:]
+    ) throws -> Configuration {
+        guard let yaml else { return try Configuration(file: nil, environment: environment, flags: flags) }
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).yaml")
+        try Data(yaml.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        return try Configuration(file: file.path, environment: environment, flags: flags)
+    }
+
+    /// Why there is no such configuration.
+    private static func complaint(
+        _ yaml: String? = nil, environment: [String: String] = [:], flags: [String: String] = [:]
+    ) -> String {
+        do {
+            _ = try configuration(yaml, environment: environment, flags: flags)
+            return ""
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    // MARK: Sources
+
+    @Test func aFlagCountsMoreThanTheEnvironmentAndThatMoreThanTheFile() throws {
+        let yaml = "data: file\nlisten: 127.0.0.1:1\nlog-level: debug\n"
+        let environment = ["ANABRANCH_DATA": "environment", "ANABRANCH_LISTEN": "127.0.0.1:2", "DATA": "x"]
+        let all = try Self.configuration(yaml, environment: environment, flags: ["data": "flag"])
+        #expect(all.data == "flag")
+        #expect(all.listen.description == "127.0.0.1:2")
+        #expect(all.logLevel == .debug)
+        let none = try Self.configuration()
+        #expect(none.data == "./data")
+        #expect(none.listen.description == "127.0.0.1:9090")
+        #expect(none.logLevel == .info)
+    }
+
+    /// A value for each setting, other than the default.
+    private static let values = [
+        "data": "elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true", "log-level": "error",
+        "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
+        "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
+        "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
+        "sessions-per-connection": "8", "logins-per-minute": "9", "access-token-seconds": "10", "session-seconds": "11",
+    ]
+
+    @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
+        let words = Configuration.words.filter { $0.name != "admin-token" }
+        #expect(Set(words.map(\.name)) == Set(Self.values.keys), "a value is missing here")
+        let yaml = Self.values.map { "\($0): '\($1)'\n" }.joined()
+        let ofFile = try Self.configuration(yaml)
+        let ofEnvironment = try Self.configuration(
+            environment: Dictionary(
+                uniqueKeysWithValues: words.map { ($0.variable, Self.values[$0.name] ?? "") }))
+        let ofFlags = try Self.configuration(flags: Self.values)
+        for configuration in [ofFile, ofEnvironment, ofFlags] {
+            for word in words { #expect(word.get(configuration) == Self.values[word.name]) }
+        }
+        #expect(try Self.configuration(ofFile.yaml).yaml == ofFile.yaml)
+    }
+
+    @Test func appsArePrintedAsTheyAreRead() throws {
+        let yaml = """
+            apps:
+              my-app:
+                providers: [anon-user, local-userpass, custom-token]
+                issuer: {jwks: keys.json, iss: 'https://id.example.com/', aud: 'it''s mine'}
+              other:
+                providers: [api-key]
+            """
+        let configuration = try Self.configuration(yaml)
+        #expect(configuration.apps["other"] == AppSettings(providers: [.apiKey]))
+        #expect(
+            configuration.apps["my-app"]?.issuer
+                == CustomTokenIssuer(jwksPath: "keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
+        let printed = try Self.configuration(configuration.yaml)
+        #expect(printed.apps == configuration.apps)
+        #expect(printed.yaml == configuration.yaml)
+    }
+
+    @Test func theTokenOfTheAdminInterfaceIsNeverPrinted() throws {
+        let token = "a-long-secret-of-the-operator"
+        for configuration in [
+            try Self.configuration("admin-token: \(token)\n"),
+            try Self.configuration(environment: ["ANABRANCH_ADMIN_TOKEN": token]),
+        ] {
+            #expect(configuration.adminToken != nil)
+            #expect(!configuration.yaml.contains(token))
+            #expect(configuration.yaml.contains("# admin-token is set"))
+            #expect(try Self.configuration(configuration.yaml).adminToken == nil)
+        }
+        let complaint = Self.complaint(environment: ["ANABRANCH_ADMIN_TOKEN": "too-short"])
+        #expect(complaint.contains("ANABRANCH_ADMIN_TOKEN") && !complaint.contains("too-short"))
+    }
+
+    // MARK: Mistakes
+
+    @Test(arguments: [
+        ("color: red", "there is no setting 'color'"), ("Data: x", "there is no setting 'Data'"),
+        ("data: [a, b]", "data has to be one word"), ("listen: 9090", "listen: cannot be '9090'"),
+        ("listen: '::1:9090'", "listen: cannot be '::1:9090'"),
+        ("listen: 127.0.0.1:65536", "listen: cannot be '127.0.0.1:65536'"),
+        ("insecure: maybe", "insecure: cannot be 'maybe'"), ("log-level: loud", "log-level: cannot be 'loud'"),
+        ("public-url: example.com", "public-url: cannot be 'example.com'"),
+        ("public-url: https://example.com/x", "public-url: cannot be 'https://example.com/x'"),
+        ("connections: 0", "connections: cannot be '0'"), ("connections: -1", "connections: cannot be '-1'"),
+        ("connections-per-user: many", "connections-per-user: cannot be 'many'"),
+        ("session-seconds: 4294967296", "session-seconds: cannot be '4294967296'"),
+        ("admin-listen: on", "admin-listen: cannot be 'on'"),
+        ("rules: ''", "rules: cannot be ''"), ("- a", "no keys"), ("a: b: c", "yaml"),
+        ("apps: x", "apps: no app ids"), ("apps: {a/b: {}}", "'a/b' cannot be an app id"),
+        ("apps: {a: {color: red}}", "apps: a: there is no setting 'color'"),
+        ("apps: {a: {providers: [magic]}}", "apps: a: providers: unknown provider"),
+        ("apps: {a: {providers: [custom-token]}}", "custom-token and issuer need each other"),
+        ("apps: {a: {issuer: {jwks: x, color: y}, providers: [custom-token]}}", "there is no setting 'color'"),
+        ("apps: {a: {issuer: {iss: x}, providers: [custom-token]}}", "jwks is missing"),
+    ])
+    func aMistakeInTheFileNamesItself(yaml: String, complaint: String) {
+        let found = Self.complaint(yaml)
+        #expect(found.contains(complaint), "\(found)")
+        #expect(found.contains(".yaml: "), "\(found)")
+    }
+
+    @Test func aMistakeElsewhereNamesItsPlace() {
+        #expect(
+            Self.complaint(environment: ["ANABRANCH_DEV": "1"])
+                == "environment variable ANABRANCH_DEV: cannot be '1'")
+        #expect(Self.complaint(flags: ["listen": "here"]) == "--listen: cannot be 'here'")
+        #expect(Self.complaint(environment: ["ANABRANCH_SEED": "1"]) == "", "others may use the prefix")
+    }
+
+    // MARK: What must not be by accident
+
+    @Test(arguments: [
+        (["listen": "0.0.0.0:9090"], "listen: 0.0.0.0"),
+        (["listen": "0.0.0.0:9090", "insecure": "true"], ""),
+        (["listen": "0.0.0.0:9090", "tls-certificate": "c", "tls-key": "k"], ""),
+        (["listen": "localhost:9090"], ""), (["listen": "127.9.9.9:1"], ""), (["listen": "127.1:1"], "listen: 127.1"),
+        (["listen": "[::]:9090"], "listen: ::"), (["listen": "sync.example.com:9090"], "listen: sync.example.com"),
+        (["admin-listen": "0.0.0.0:9091"], "admin-listen: 0.0.0.0"),
+        (["admin-listen": "0.0.0.0:9091", "insecure": "true"], ""),
+        (["admin-listen": "0.0.0.0:9091", "tls-certificate": "c", "tls-key": "k"], ""),
+        (["admin-listen": "off"], ""), (["dev": "true"], ""),
+        (["dev": "true", "listen": "0.0.0.0:9090", "insecure": "true"], "dev: 0.0.0.0"),
+        (["user-without-token": "x"], ""),
+        (
+            ["user-without-token": "x", "listen": "0.0.0.0:1", "tls-certificate": "c", "tls-key": "k"],
+            "user-without-token"
+        ),
+        (["tls-certificate": "c"], "need each other"), (["tls-key": "k"], "need each other"),
+    ])
+    func tokensDoNotTravelInTheOpen(flags: [String: String], complaint: String) {
+        let found = Self.complaint(flags: flags)
+        #expect(complaint.isEmpty ? found.isEmpty : found.contains(complaint), "\(found)")
+    }
+
+    @Test func onlyWhoeverIsNamedIsLetIn() throws {
+        let nothing = try Self.configuration()
+        #expect(nothing.isClosed)
+        #expect(nothing.appServices.otherApps == nil && nothing.appServices.apps.isEmpty)
+        #expect(nothing.appServices.userWithoutToken == nil)
+        let development = try Self.configuration(flags: ["dev": "true"])
+        #expect(!development.isClosed)
+        #expect(development.appServices.otherApps?.providers == [.anonymous, .emailPassword, .apiKey])
+        #expect(development.appServices.userWithoutToken == "developer")
+        #expect(!(try Self.configuration("apps: {a: {providers: [anon-user]}}").isClosed))
+    }
+
+    /// The file that the image and the service are shown with.
+    @Test func theExampleIsAConfiguration() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let example = try Configuration(
+            file: root.appendingPathComponent("deploy/anabranch.yaml").path, environment: [:], flags: [:])
+        #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment)
+        #expect(example.adminListen?.isLoopback == true)
+    }
+
+    @Test func limitsReachTheServer() throws {
+        let settings = try Self.configuration(flags: Self.values.filter { $0.key != "dev" }).server(cores: 1)
+        #expect(settings.host == "::1" && settings.port == 7000)
+        #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
+        #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
+        let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
+        #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)
+        #expect(usual.connectionsPerUserMax == limits.connectionsPerUserMax)
+        let development = try Self.configuration(flags: ["dev": "true", "connections-per-user": "3"]).server(cores: 1)
+        #expect(development.connectionsPerAddressMax == .max && development.connectionsPerUserMax == 3)
+    }
+}
