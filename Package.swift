@@ -83,7 +83,7 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             exclude: ["Models", "Transcripts"]),
-        .testTarget(name: "CommandTests", dependencies: ["anabranch"]),
+        .testTarget(name: "CommandTests", dependencies: ["anabranch", "AnabranchServer"]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]
