@@ -76,6 +76,30 @@ import Testing
         }
     }
 
+    @Test func beyondLoopbackTheAdminInterfaceSpeaksTLS() async throws {
+        try await Self.withFolder { folder in
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            let certificate = folder + "/certificate.pem", key = folder + "/key.pem"
+            try PrivateFile.write(TLSTests.certificateOne, to: certificate)
+            try PrivateFile.write(TLSTests.keyOne, to: key)
+            let server = try await ServerProcess(
+                data: folder,
+                arguments: [
+                    "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--tls-certificate", certificate,
+                    "--tls-key", key,
+                ])
+            let address = try String(contentsOfFile: folder + "/admin-address", encoding: .utf8).dropLast()
+            #expect(address.hasPrefix("https://0.0.0.0:"))
+            let url = address.replacing("0.0.0.0", with: "127.0.0.1")
+            let trusted = try await Self.run("admin", "health", "--data", folder, "--at", url, "--ca", certificate)
+            #expect(trusted.text == "ok\n", "\(trusted.complaint)")
+            #expect(try await Self.run("admin", "health", "--data", folder, "--at", url).status == 1)
+            let open = url.replacing("https", with: "http")
+            #expect(try await Self.run("admin", "health", "--data", folder, "--at", open).status == 1)
+            await server.terminate()
+        }
+    }
+
     @Test func aServerWithoutAppsLetsNobodyIn() async throws {
         try await Self.withFolder { folder in
             let server = try await ServerProcess(data: folder, arguments: ["--listen", "127.0.0.1:0"])

@@ -49,7 +49,7 @@ import Testing
             let refreshed = try await rig.request("POST", Self.base + "/auth/session", token: tokens.refresh)
             #expect(refreshed.status == 201)
             let access = try #require(refreshed.json?["access_token"]?.string)
-            #expect(try await rig.handshakeOutcome(token: access) == (101, 1000))
+            try await Self.sync(rig, path: Self.app + "/realm-sync?baas_at=" + access)
 
             let loggedOut = try await rig.request("DELETE", Self.base + "/auth/session", token: tokens.refresh)
             #expect(loggedOut.status == 204)
@@ -59,6 +59,30 @@ import Testing
             #expect(again.json?["error_code"] == "InvalidSession")
             #expect(try await rig.handshakeOutcome(token: access) == (101, 4001))
         }
+    }
+
+    /// A new file, up to the point from which its client uploads; then a request for flexible sync.
+    private static func sync(_ rig: DoorRig, path: String) async throws {
+        let client = try await WebSocketClient.open(port: rig.port, path: path)
+        #expect(client.response.lowercased().contains("sec-websocket-protocol: com.mongodb.realm-sync#14\r\n"))
+        try await client.send("bind 1 7 0 1 0\n\"notes\"")
+        let ident = try await client.message().words
+        #expect(ident.prefix(3) == ["ident", "1", "2"])
+        try await client.send("ident 1 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+        try await client.send("mark 1 1\n")
+        #expect(
+            try await client.message().words == "download 1 0 0 0 0 0 0 0 0 0 0".split(separator: " ").map(String.init))
+        #expect(try await client.message().words == ["mark", "1", "1"])
+        try await client.send("bind 2 0 0 1 0\n")
+        #expect(try await client.message().words.prefix(2) == ["json_error", "204"])
+        try await client.close()
+
+        let flexible = try await WebSocketClient.open(
+            port: rig.port, path: path, offer: "com.mongodb.realm-query-sync#14, com.mongodb.realm-query-sync#13")
+        #expect(flexible.response.lowercased().contains("sec-websocket-protocol: com.mongodb.realm-query-sync#14\r\n"))
+        let refusal = try await flexible.message()
+        #expect(refusal.words.prefix(2) == ["json_error", "114"])
+        #expect(String(decoding: refusal.body, as: UTF8.self).contains("\"action\":\"ApplicationBug\""))
     }
 
     @Test func tokensHoldWhatClientsReadWithoutChecking() async throws {

@@ -107,7 +107,8 @@ import Testing
     }
 
     /// Self-signed, for 127.0.0.1, and good for a hundred years; the keys are known to everybody.
-    private static let certificateOne = """
+    /// For 127.0.0.1.
+    static let certificateOne = """
         -----BEGIN CERTIFICATE-----
         MIIBhDCCASqgAwIBAgIUeLBE2TaLyJvp6OUXkVR0xP3n1xgwCgYIKoZIzj0EAwIw
         DjEMMAoGA1UEAwwDb25lMCAXDTI2MTEyMTAyMDIwOFoYDzIxMjYxMDI4MDIwMjA4
@@ -121,7 +122,7 @@ import Testing
         -----END CERTIFICATE-----
 
         """
-    private static let keyOne = """
+    static let keyOne = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJ7eHdEgfx0wv7ATa
         C4mbailAYnPYfPZyOnYd0YVrNO2hRANCAASW4UZsaXMdNFwXPVPJkE1cTvvS/sBb
