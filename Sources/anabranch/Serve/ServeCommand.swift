@@ -74,10 +74,10 @@ struct ServeCommand: AsyncParsableCommand {
                 print("listening on \(address.ipAddress ?? listen.host):\(address.port ?? listen.port)")
                 fflush(nil)
             })
+        defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
             services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
-        try? FileManager.default.removeItem(atPath: configuration.adminAddressPath)
         try accounts.close()
         try store.close()
     }
