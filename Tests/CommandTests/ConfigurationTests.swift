@@ -68,6 +68,21 @@ import Testing
         #expect(try Self.configuration(ofFile.yaml).yaml == ofFile.yaml)
     }
 
+    @Test func whatAppliesIsPrintedAlsoWhereNothingWasSaid() throws {
+        let lines = try Self.configuration().yaml.split(separator: "\n").map(String.init)
+        for line in [
+            "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "admin-listen: 127.0.0.1:0", "connections: 10000",
+            "connections-per-address: 1000", "connections-per-user: 500", "sessions-per-connection: 1000",
+            "logins-per-minute: 300", "access-token-seconds: 1800", "session-seconds: 5184000", "# rules is not set",
+            "# admin-token is not set", "# user-without-token is not set",
+        ] { #expect(lines.contains(line), "\(line)") }
+        #expect(lines.count == Configuration.words.count)
+        let development = try Self.configuration(flags: ["dev": "true"])
+        #expect(development.yaml.contains("\nuser-without-token: developer\n"))
+        #expect(development.yaml.contains("\n# logins-per-minute is not set\n"))
+        #expect(try Self.configuration(development.yaml).yaml == development.yaml)
+    }
+
     @Test func appsArePrintedAsTheyAreRead() throws {
         let yaml = """
             apps:

@@ -177,12 +177,33 @@ struct Configuration {
 
     // MARK: Uses
 
-    /// The effective configuration as a file that would have the same effect.
+    /// The effective configuration as a file that would have the same effect: settings that are not set as comments, so that
+    /// all are named, and no token.
     var yaml: String {
-        var lines = Self.words.compactMap { word in word.get(self).map { "\(word.name): \(AppsSection.quoted($0))" } }
-        if adminToken != nil { lines.append("# admin-token is set, and not shown") }
+        let effective = effective
+        var lines = Self.words.map { word in
+            if let value = word.get(effective) { return "\(word.name): \(AppsSection.quoted(value))" }
+            let isHidden = word.name == "admin-token" && adminToken != nil
+            return "# \(word.name) is \(isHidden ? "set, and not shown" : "not set")"
+        }
         lines += AppsSection.lines(apps)
         return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// With the values that apply where nothing was said; without those that mean no limit.
+    private var effective: Configuration {
+        var all = self
+        let server = server(cores: 1), logins = appServices
+        func limit(_ value: Int) -> Int? { value == .max ? nil : value }
+        all.connectionsMax = limit(server.connectionsMax)
+        all.connectionsPerAddressMax = limit(server.connectionsPerAddressMax)
+        all.connectionsPerUserMax = limit(server.connectionsPerUserMax)
+        all.sessionsPerConnectionMax = limit(server.limits.sessionsPerConnectionMax)
+        all.loginsPerMinuteMax = limit(logins.loginsPerMinuteMax)
+        all.accessTokenSeconds = logins.accessTokenSeconds
+        all.sessionSeconds = logins.sessionSeconds
+        all.userWithoutToken = logins.userWithoutToken
+        return all
     }
 
     /// Nothing says who may come in.

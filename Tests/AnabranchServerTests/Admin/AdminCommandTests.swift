@@ -88,7 +88,7 @@ import Testing
                     "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--tls-certificate", certificate,
                     "--tls-key", key,
                 ])
-            let address = try String(contentsOfFile: folder + "/admin-address", encoding: .utf8).dropLast()
+            let address = String(try String(contentsOfFile: folder + "/admin-address", encoding: .utf8).dropLast())
             #expect(address.hasPrefix("https://0.0.0.0:"))
             let url = address.replacing("0.0.0.0", with: "127.0.0.1")
             let trusted = try await Self.run("admin", "health", "--data", folder, "--at", url, "--ca", certificate)
