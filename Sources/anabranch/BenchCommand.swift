@@ -56,8 +56,10 @@ private struct BenchCase {
     }
 
     let name: String
-    let local: [Input]
-    let incoming: [Input]
+    /// The local changesets, then the incoming ones.
+    let inputs: [Input]
+    let localCount: Int
+    let bytesIn: Int
 
     init(_ mergeCase: MergeCase) throws {
         let name = mergeCase.name ?? mergeCase.seed.map { "seed-\($0)" } ?? "unnamed"
@@ -71,8 +73,9 @@ private struct BenchCase {
             }
         }
         self.name = name
-        local = try inputs(mergeCase.local)
-        incoming = try inputs(mergeCase.incoming)
+        self.inputs = try inputs(mergeCase.local) + inputs(mergeCase.incoming)
+        localCount = mergeCase.local.count
+        bytesIn = self.inputs.reduce(0) { $0 + $1.bytes.count }
     }
 
     func figures(repeats: Int, strategy: MergeStrategy) throws -> String {
@@ -81,7 +84,6 @@ private struct BenchCase {
         for _ in 0..<repeats { samples.append(try sample(strategy, &outputs)) }
         var hash = SHA256()
         for output in outputs { hash.update(data: output) }
-        let bytesIn = (local + incoming).reduce(0) { $0 + $1.bytes.count }
         let bytesOut = outputs.reduce(0) { $0 + $1.count }
         return """
             {"name":"\(name)","bytes_in":\(bytesIn),"bytes_out":\(bytesOut),\
@@ -96,14 +98,13 @@ private struct BenchCase {
         outputs = []
         let start = clock.now
         var pool = ChangesetPool()
-        for input in local + incoming { try pool.decode(input.bytes, version: input.version, tag: input.tag) }
+        pool.reserve(byteCount: bytesIn)
+        for input in inputs { try pool.decode(input.bytes, version: input.version, tag: input.tag) }
         let decoded = clock.now
         try pool.merge(
-            local: Array(0..<local.count), incoming: Array(local.count..<pool.count), strategy: strategy)
+            local: Array(0..<localCount), incoming: Array(localCount..<pool.count), strategy: strategy)
         let merged = clock.now
-        var encoder = ChangesetEncoder()
-        outputs.reserveCapacity(pool.count)
-        for changeset in 0..<pool.count { outputs.append(encoder.encode(changeset, of: pool)) }
+        outputs = pool.encoded(0..<pool.count)
         return Sample(decode: decoded - start, merge: merged - decoded, encode: clock.now - merged)
     }
 

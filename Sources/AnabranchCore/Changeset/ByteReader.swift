@@ -13,22 +13,31 @@ struct ByteReader {
 
     // MARK: Integers
 
+    /// A number from 0 to 63, which takes one byte: nearly all names, types and counts are such.
+    @inline(__always)
+    private mutating func small() -> UInt8? {
+        guard offset < bytes.count, bytes[offset] < 0x40 else { return nil }
+        offset &+= 1
+        return bytes[offset &- 1]
+    }
+
     /// Reads the shared form: the magnitude and whether the sign bit is set.
     @inline(__always)
     private mutating func magnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
-        guard offset < bytes.count else { return try longMagnitude(bits: bits) }
-        let byte = bytes[offset]
-        if byte < 0x80 {
-            offset &+= 1
-            return (UInt64(byte & 0x3F), byte & 0x40 != 0)
+        // Two and three bytes, the last of which is not superfluous, are within the limit of all but the shortest numbers.
+        guard bits > 20, remaining > 2, bytes[offset] >= 0x80 else { return try longMagnitude(bits: bits) }
+        let (first, second, third) = (bytes[offset], bytes[offset &+ 1], bytes[offset &+ 2])
+        if second < 0x80, second & 0x3F > 0 {
+            offset &+= 2
+            return (UInt64(first & 0x7F) | UInt64(second & 0x3F) << 7, second & 0x40 != 0)
         }
-        // Two bytes are always within the limit of numbers of 31 bits and more.
-        guard bits > 14, offset &+ 1 < bytes.count, 1...0x7F ~= bytes[offset &+ 1] & 0xBF else {
-            return try longMagnitude(bits: bits)
+        if second >= 0x80, third < 0x80, third & 0x3F > 0 {
+            offset &+= 3
+            return (
+                UInt64(first & 0x7F) | UInt64(second & 0x7F) << 7 | UInt64(third & 0x3F) << 14, third & 0x40 != 0
+            )
         }
-        let last = bytes[offset &+ 1]
-        offset &+= 2
-        return (UInt64(byte & 0x7F) | UInt64(last & 0x3F) << 7, last & 0x40 != 0)
+        return try longMagnitude(bits: bits)
     }
 
     private mutating func longMagnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
@@ -58,7 +67,7 @@ struct ByteReader {
         throw ChangesetError(.r1, at: start, "integer too long")
     }
 
-    @inline(__always)
+    @inline(never)
     private mutating func unsigned(bits: Int) throws(ChangesetError) -> UInt64 {
         let start = offset
         let (magnitude, isNegative) = try magnitude(bits: bits)
@@ -70,28 +79,48 @@ struct ByteReader {
         ChangesetError(magnitude == 0 ? .r1 : .s7, at: start, "negative number where none is allowed")
     }
 
-    @inline(__always)
+    @inline(never)
     private mutating func signed(bits: Int) throws(ChangesetError) -> Int64 {
         let (magnitude, isNegative) = try magnitude(bits: bits)
         return Int64(bitPattern: isNegative ? ~magnitude : magnitude)
     }
 
-    @inline(__always) mutating func u8() throws(ChangesetError) -> UInt8 { UInt8(try unsigned(bits: 8)) }
-    @inline(__always) mutating func u32() throws(ChangesetError) -> UInt32 { UInt32(try unsigned(bits: 32)) }
-    @inline(__always) mutating func u64() throws(ChangesetError) -> UInt64 { try unsigned(bits: 64) }
+    @inline(__always)
+    mutating func u8() throws(ChangesetError) -> UInt8 {
+        if let small = small() { return small }
+        return UInt8(truncatingIfNeeded: try unsigned(bits: 8))
+    }
+
+    @inline(__always)
+    mutating func u32() throws(ChangesetError) -> UInt32 {
+        if let small = small() { return UInt32(small) }
+        return UInt32(truncatingIfNeeded: try unsigned(bits: 32))
+    }
+
+    @inline(__always)
+    mutating func u64() throws(ChangesetError) -> UInt64 {
+        if let small = small() { return UInt64(small) }
+        return try unsigned(bits: 64)
+    }
 
     /// An opcode. As in the reference, a sign bit makes it another 64-bit number: what is no instruction even so is called
     /// an unknown one (R13) rather than a negative number (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
+        if let small = small() { return (UInt64(small), false) }
         let start = offset
         let (magnitude, isNegative) = try magnitude(bits: 64)
         if isNegative, magnitude == 0 { throw negativeUnsigned(magnitude, at: start) }
         return (isNegative ? ~magnitude : magnitude, isNegative)
     }
 
-    @inline(__always) mutating func i32() throws(ChangesetError) -> Int32 { Int32(try signed(bits: 31)) }
-    @inline(__always) mutating func i64() throws(ChangesetError) -> Int64 { try signed(bits: 63) }
+    mutating func i32() throws(ChangesetError) -> Int32 { Int32(truncatingIfNeeded: try signed(bits: 31)) }
+
+    @inline(__always)
+    mutating func i64() throws(ChangesetError) -> Int64 {
+        if let small = small() { return Int64(small) }
+        return try signed(bits: 63)
+    }
 
     @inline(__always)
     mutating func bool() throws(ChangesetError) -> Bool {

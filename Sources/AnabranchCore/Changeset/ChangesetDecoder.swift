@@ -17,12 +17,13 @@ extension ChangesetPool {
         guard bytes.count + changeset.count < Int(UInt32.max) else {
             throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
         }
-        bytes.append(contentsOf: changeset)
         names.beginChangeset()
-        reserveInstructions(for: changeset.count)
         do {
             let isCanonical = try changeset.withUnsafeBufferPointer { input throws(ChangesetError) in
-                var decoder = ItemDecoder(reader: ByteReader(input), owner: headers.count, start: before)
+                bytes.append(contentsOf: input)
+                var decoder = ItemDecoder(
+                    reader: ByteReader(input), owner: headers.count, start: before,
+                    likelyNames: headers.last?.strings ?? 0..<0)
                 while !decoder.reader.isAtEnd { try decoder.item(into: &self) }
                 return decoder.isCanonical
             }
@@ -30,7 +31,7 @@ extension ChangesetPool {
             headers.append(
                 Header(
                     version: version, tag: tag, bytes: before.bytes..<bytes.count,
-                    strings: before.strings..<strings.count, instructions: decoded, liveCount: decoded.count,
+                    strings: before.strings..<strings.count, instructions: decoded,
                     isCanonical: isCanonical && (!decoded.isEmpty || changeset.isEmpty)))
         } catch {
             truncate(to: before)
@@ -38,16 +39,6 @@ extension ChangesetPool {
         }
         return headers.count - 1
     }
-
-    /// Makes room at once for what a large changeset probably holds.
-    private mutating func reserveInstructions(for byteCount: Int) {
-        let probable = instructions.count + byteCount / Self.probableInstructionBytes
-        guard byteCount > Self.smallChangesetBytesMax, probable > instructions.capacity else { return }
-        instructions.reserveCapacity(max(probable, 2 * instructions.capacity))
-    }
-
-    private static let probableInstructionBytes = 9
-    private static let smallChangesetBytesMax = 4096
 
     /// The sizes of a pool's arrays and what it knows of their contents, to go back to.
     struct Mark {
@@ -92,6 +83,8 @@ private struct ItemDecoder {
     var reader: ByteReader
     let owner: Int
     let start: ChangesetPool.Mark
+    /// The string table of the changeset before, in the pool's strings: this one's is often the same.
+    let likelyNames: Range<Int>
     /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
     private var bufferOffset: UInt64 = 0
     private var hasInstruction = false
@@ -99,10 +92,11 @@ private struct ItemDecoder {
     private var latestName: UInt64 = 0
     private var isStringsFirst = true
 
-    init(reader: ByteReader, owner: Int, start: ChangesetPool.Mark) {
+    init(reader: ByteReader, owner: Int, start: ChangesetPool.Mark, likelyNames: Range<Int>) {
         self.reader = reader
         self.owner = owner
         self.start = start
+        self.likelyNames = likelyNames
     }
 
     var isCanonical: Bool { reader.isCanonical && isStringsFirst }
@@ -132,7 +126,8 @@ private struct ItemDecoder {
         let range = try reader.counted(atMost: Self.stringBytesMax)
         bufferOffset += UInt64(range.count)
         let place = start.bytes + range.lowerBound..<start.bytes + range.upperBound
-        let (name, isNew) = pool.names.define(place, in: pool.bytes)
+        let guess = expected < likelyNames.count ? pool.strings[likelyNames.lowerBound + expected] : nil
+        let (name, isNew) = pool.names.define(place, in: pool.bytes, guess: guess)
         guard isNew else { throw ChangesetError(.r5, at: offset, "a string is defined twice") }
         pool.strings.append(name)
         if hasInstruction { isStringsFirst = false }
@@ -216,6 +211,7 @@ private struct ItemDecoder {
 
     // MARK: name := u32(index)
 
+    @inline(__always)
     private mutating func name(in pool: inout ChangesetPool) throws(ChangesetError) -> NameID {
         let offset = reader.offset
         let index = Int(try reader.u32())
@@ -228,6 +224,7 @@ private struct ItemDecoder {
 
     // MARK: type := i64; collection := u8
 
+    @inline(__always)
     private mutating func type() throws(ChangesetError) -> PayloadType {
         let offset = reader.offset
         let code = try reader.i64()
@@ -251,6 +248,7 @@ private struct ItemDecoder {
 
     // MARK: key := type key-body
 
+    @inline(__always)
     private mutating func key(
         of className: NameID, in pool: inout ChangesetPool
     ) throws(ChangesetError) -> ObjectNumber {
@@ -347,6 +345,7 @@ private struct ItemDecoder {
 
     // MARK: path := u32(n) element{n}
 
+    @inline(__always)
     private mutating func pathHead(
         of result: inout Instruction, into pool: inout ChangesetPool
     ) throws(ChangesetError) {
@@ -361,6 +360,7 @@ private struct ItemDecoder {
         result.last = try element(in: &pool)
     }
 
+    @inline(__always)
     private mutating func element(in pool: inout ChangesetPool) throws(ChangesetError) -> PathElement {
         let offset = reader.offset
         let code = try reader.i64()

@@ -9,6 +9,15 @@ extension ChangesetPool {
         return encoder.encode(changeset, of: self)
     }
 
+    /// The bytes of several changesets.
+    public func encoded(_ changesets: Range<Int>) -> [[UInt8]] {
+        var encoder = ChangesetEncoder()
+        var encoded: [[UInt8]] = []
+        encoded.reserveCapacity(changesets.count)
+        for changeset in changesets { encoded.append(encoder.encode(changeset, of: self)) }
+        return encoded
+    }
+
     /// As `encoded`, but written from the instructions even where the decoded bytes could be kept.
     public func encodedAnew(_ changeset: Int) -> [UInt8] {
         var encoder = ChangesetEncoder()
@@ -27,7 +36,9 @@ public struct ChangesetEncoder {
     /// The bytes of one changeset of a pool.
     public mutating func encode(_ changeset: Int, of pool: ChangesetPool) -> [UInt8] {
         let header = pool.headers[changeset]
-        if header.isCanonical && !header.isDirty { return Array(pool.bytes[header.bytes]) }
+        if header.isCanonical && !header.isDirty {
+            return pool.bytes.withUnsafeBufferPointer { Array(UnsafeBufferPointer(rebasing: $0[header.bytes])) }
+        }
         return encodeAnew(changeset, of: pool)
     }
 

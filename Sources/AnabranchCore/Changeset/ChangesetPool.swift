@@ -6,17 +6,43 @@
 /// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
 public struct ChangesetPool: Sendable {
     struct Header: Sendable {
-        var version: UInt64
-        var tag: OriginTag
-        var bytes: Range<Int>
-        /// The changeset's own string table: the names of the pool by local index.
-        var strings: Range<Int>
-        var instructions: Range<Int>
+        let version: UInt64
+        let tag: OriginTag
+        private let places: (bytes: Place, strings: Place, instructions: Place)
         /// How many instructions are not discarded, prepended ones included.
         var liveCount: Int
         /// The encoder would write exactly the bytes that were decoded.
-        var isCanonical: Bool
+        let isCanonical: Bool
         var isDirty = false
+
+        /// A range in as few bytes as will do: what a pool may hold is limited to 2^32 bytes.
+        private struct Place: Sendable {
+            var start: UInt32
+            var end: UInt32
+
+            init(_ range: Range<Int>) {
+                start = UInt32(truncatingIfNeeded: range.lowerBound)
+                end = UInt32(truncatingIfNeeded: range.upperBound)
+            }
+
+            @inline(__always) var range: Range<Int> { Int(start)..<Int(end) }
+        }
+
+        init(
+            version: UInt64, tag: OriginTag, bytes: Range<Int>, strings: Range<Int>, instructions: Range<Int>,
+            isCanonical: Bool
+        ) {
+            self.version = version
+            self.tag = tag
+            places = (Place(bytes), Place(strings), Place(instructions))
+            liveCount = instructions.count
+            self.isCanonical = isCanonical
+        }
+
+        @inline(__always) var bytes: Range<Int> { places.bytes.range }
+        /// The changeset's own string table: the names of the pool by local index.
+        @inline(__always) var strings: Range<Int> { places.strings.range }
+        @inline(__always) var instructions: Range<Int> { places.instructions.range }
     }
 
     /// What a merge adds to a changeset (rule R8 only, hence rarely any).
@@ -42,11 +68,25 @@ public struct ChangesetPool: Sendable {
     var holdsNaN = false
     /// Some instruction erases a class or a column: such ones meet others than those on the same object.
     var holdsErasure = false
-    var objectIndex = ObjectIndex()
+    /// Kept between merges: chains of the instructions on each object, and their links by instruction.
+    var objectChains = InstructionChains()
+    var links: [UInt32] = []
+    var postponed = Postponed()
     /// How many more pairs merges may visit.
     var pairsLeft = mergedPairsMax
 
+    package var listTuning = ListTuning()
+    package internal(set) var listPairs = ListPairs()
+
     public init() {}
+
+    /// Makes room for changesets of so many bytes together.
+    public mutating func reserve(byteCount: Int) {
+        bytes.reserveCapacity(bytes.count + byteCount)
+        instructions.reserveCapacity(instructions.count + byteCount / Self.probableInstructionBytes)
+    }
+
+    private static let probableInstructionBytes = 9
 
     /// The number of changesets.
     public var count: Int { headers.count }

@@ -25,6 +25,9 @@ public struct PathElement: Hashable, Sendable {
 
     @inline(__always) public var isIndex: Bool { raw >= 0 }
 
+    /// Different elements have different keys.
+    @inline(__always) var key: UInt64 { UInt64(bitPattern: raw) }
+
     /// The list index; meaningless for a name.
     @inline(__always)
     public var index: UInt32 {

@@ -31,28 +31,29 @@ enum SeededHash {
     }
 
     @inline(__always)
-    static func hash(_ first: UInt64, _ second: UInt64, _ third: UInt64) -> UInt64 {
+    static func hash(_ first: UInt64, _ second: UInt64, _ third: UInt64 = 0) -> UInt64 {
         let secrets = secrets
-        return fold(fold(first ^ secrets.0, second ^ secrets.1), third ^ secrets.2)
+        let hash = fold(first ^ secrets.0, second ^ secrets.1)
+        return third == 0 ? hash : fold(hash, third ^ secrets.2)
     }
 }
 
 /// Slots of an open-addressing hash table whose entries live in an array beside it.
 struct HashSlots: Sendable {
-    /// An entry's number plus one; 0 is free.
-    private var slots: [UInt32] = Array(repeating: 0, count: 16)
-    private var hashes: [UInt64] = []
-
-    var count: Int { hashes.count }
+    /// The upper half of an entry's hash value, and the entry's number plus one; 0 is free.
+    private var slots: [UInt64] = Array(repeating: 0, count: 16)
+    private(set) var count = 0
 
     /// The entry that `isEqual` accepts among those of the hash, or the free slot where it belongs.
     @inline(__always)
     func find(_ hash: UInt64, isEqual: (Int) -> Bool) -> (entry: Int?, slot: Int) {
         let mask = slots.count &- 1
-        var slot = Int(truncatingIfNeeded: hash) & mask
+        var slot = Int(truncatingIfNeeded: hash >> 32) & mask
         while slots[slot] != 0 {
-            let entry = Int(slots[slot]) &- 1
-            if hashes[entry] == hash, isEqual(entry) { return (entry, slot) }
+            if slots[slot] >> 32 == hash >> 32 {
+                let entry = Self.entry(slots[slot])
+                if isEqual(entry) { return (entry, slot) }
+            }
             slot = (slot &+ 1) & mask
         }
         return (nil, slot)
@@ -61,25 +62,35 @@ struct HashSlots: Sendable {
     /// Gives the next number to an entry that `find` has not found.
     @inline(__always)
     mutating func insert(_ hash: UInt64, at slot: Int) -> Int {
-        hashes.append(hash)
-        slots[slot] = UInt32(truncatingIfNeeded: hashes.count)
-        if hashes.count &* 2 > slots.count { rebuild(slotCount: slots.count * 4) }
-        return hashes.count &- 1
+        count &+= 1
+        slots[slot] = hash & ~0xFFFF_FFFF | UInt64(count)
+        if count &* 2 > slots.count { rebuild(slotCount: slots.count * 4) }
+        return count &- 1
     }
 
     /// Forgets the entries from `count` on.
     mutating func truncate(to count: Int) {
-        guard count < hashes.count else { return }
-        hashes.removeLast(hashes.count - count)
+        guard count < self.count else { return }
+        self.count = count
         rebuild(slotCount: slots.count)
     }
 
+    /// Forgets all entries.
+    mutating func removeAll() {
+        if count > 0 { slots.withUnsafeMutableBufferPointer { $0.update(repeating: 0) } }
+        count = 0
+    }
+
+    @inline(__always)
+    private static func entry(_ slot: UInt64) -> Int { Int(slot & 0xFFFF_FFFF) &- 1 }
+
     private mutating func rebuild(slotCount: Int) {
+        let old = slots
         slots = Array(repeating: 0, count: slotCount)
-        for (entry, hash) in hashes.enumerated() {
-            var slot = Int(truncatingIfNeeded: hash) & (slotCount - 1)
+        for value in old where value != 0 && Self.entry(value) < count {
+            var slot = Int(value >> 32) & (slotCount - 1)
             while slots[slot] != 0 { slot = (slot + 1) & (slotCount - 1) }
-            slots[slot] = UInt32(entry + 1)
+            slots[slot] = value
         }
     }
 }
@@ -104,26 +115,41 @@ struct InternedStrings: Sendable {
     mutating func beginChangeset() { decoding &+= 1 }
 
     /// The number of a name; `isNew` is false if the changeset at hand has defined it before.
+    ///
+    /// - Parameter guess: a name that it may well be.
     @inline(__always)
-    mutating func define(_ range: Range<Int>, in bytes: [UInt8]) -> (name: NameID, isNew: Bool) {
+    mutating func define(_ range: Range<Int>, in bytes: [UInt8], guess: NameID?) -> (name: NameID, isNew: Bool) {
+        if let guess, isEqual(Int(guess.rawValue), range, in: bytes) { return redefine(Int(guess.rawValue)) }
         let (hash, found) = bytes.withUnsafeBytes { pool in
             let name = UnsafeRawBufferPointer(rebasing: pool[range])
             let hash = SeededHash.hash(name)
-            let found = slots.find(hash) { entry in
-                let start = Int(places[entry].offset)
-                guard Int(places[entry].count) == name.count else { return false }
-                return name.elementsEqual(UnsafeRawBufferPointer(rebasing: pool[start..<start + name.count]))
-            }
-            return (hash, found)
+            return (hash, slots.find(hash) { isEqual($0, range, in: bytes) })
         }
         guard let entry = found.entry else {
             places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
             definedIn.append(decoding)
             return (NameID(UInt32(truncatingIfNeeded: slots.insert(hash, at: found.slot))), true)
         }
+        return redefine(entry)
+    }
+
+    @inline(__always)
+    private mutating func redefine(_ entry: Int) -> (name: NameID, isNew: Bool) {
         let isNew = definedIn[entry] != decoding
         definedIn[entry] = decoding
         return (NameID(UInt32(truncatingIfNeeded: entry)), isNew)
+    }
+
+    @inline(__always)
+    private func isEqual(_ entry: Int, _ range: Range<Int>, in bytes: [UInt8]) -> Bool {
+        let place = places[entry]
+        guard Int(place.count) == range.count else { return false }
+        var (one, other) = (range.lowerBound, Int(place.offset))
+        while one < range.upperBound {
+            guard bytes[one] == bytes[other] else { return false }
+            (one, other) = (one &+ 1, other &+ 1)
+        }
+        return true
     }
 
     mutating func truncate(to count: Int) {
@@ -142,6 +168,12 @@ struct ObjectKey: Equatable, Sendable {
     var word1: UInt64 = 0
 
     @inline(__always)
+    static func == (left: ObjectKey, right: ObjectKey) -> Bool {
+        left.word0 == right.word0 && left.className == right.className && left.type == right.type
+            && left.word1 == right.word1
+    }
+
+    @inline(__always)
     var hash: UInt64 {
         SeededHash.hash(UInt64(className.rawValue) << 8 | UInt64(UInt8(bitPattern: type.rawValue)), word0, word1)
     }
@@ -151,7 +183,7 @@ struct ObjectKey: Equatable, Sendable {
 struct ObjectTable: Sendable {
     private(set) var keys: [ObjectKey] = []
     private var slots = HashSlots()
-    /// Instructions on one object tend to follow each other.
+    /// Instructions on one object tend to follow each other, and changesets tend to name objects in the same order.
     private var latest = 0
 
     var count: Int { keys.count }
@@ -159,6 +191,10 @@ struct ObjectTable: Sendable {
     @inline(__always)
     mutating func number(of key: ObjectKey) -> ObjectNumber {
         if latest < keys.count, keys[latest] == key { return ObjectNumber(UInt32(truncatingIfNeeded: latest)) }
+        if latest &+ 1 < keys.count, keys[latest &+ 1] == key {
+            latest &+= 1
+            return ObjectNumber(UInt32(truncatingIfNeeded: latest))
+        }
         let hash = key.hash
         let found = slots.find(hash) { keys[$0] == key }
         if let entry = found.entry {

@@ -8,12 +8,14 @@
 extension ChangesetPool {
     /// Merges rows with columns, visiting only pairs that can have an effect.
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
-        guard holdsErasure else { return try mergeObjects(rows[...], columns[...]) }
+        guard holdsErasure else {
+            return try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(rows, columns) }
+        }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             return try mergeGrid(rows, columns)
         }
-        try mergeBlocks(rows[...], columns[...], isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows[...], columns[...])
+        try mergeBlocks(rows, columns, isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
         }
     }
 
@@ -34,10 +36,13 @@ extension ChangesetPool {
     ///
     /// `mergeNarrow` merges a block in which nothing is wide. Where most is wide, all pairs are visited.
     mutating func mergeBlocks(
-        _ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>, isWide: (Instruction) -> Bool,
+        _ rows: [Int], _ columns: [Int], isWide: (Instruction) -> Bool,
         mergeNarrow: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
-        let (rowStretches, columnStretches) = (stretches(rows, isWide), stretches(columns, isWide))
+        if !rows.contains(where: { isWide(instructions[$0]) }), !columns.contains(where: { isWide(instructions[$0]) }) {
+            return try mergeNarrow(&self, rows, columns)
+        }
+        let (rowStretches, columnStretches) = (stretches(rows[...], isWide), stretches(columns[...], isWide))
         guard rowStretches.count &* columnStretches.count <= rows.count &+ columns.count else {
             return try mergePairs(rows, columns)
         }
@@ -46,9 +51,11 @@ extension ChangesetPool {
                 let (liveRows, liveColumns) = (live(rows.indices), live(columns.indices))
                 if liveRows.isEmpty || liveColumns.isEmpty { continue }
                 if rows.isWide || columns.isWide {
-                    try mergePairs(liveRows[...], liveColumns[...])
+                    try mergePairs(liveRows, liveColumns)
                 } else {
-                    try mergeNarrow(&self, liveRows, liveColumns)
+                    try mergeAtOnce { (pool) throws(TransformError) in
+                        try mergeNarrow(&pool, liveRows, liveColumns)
+                    }
                 }
             }
         }
@@ -77,80 +84,161 @@ extension ChangesetPool {
 
     // MARK: By object
 
-    mutating func mergeObjects(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
-        var index = ObjectIndex()
-        swap(&index, &objectIndex)
-        index.collect(rows: rows, columns: columns, of: self)
-        try mergeSchema(index.schemaRows, index.schemaColumns)
-        var group: (rows: [Int], columns: [Int]) = ([], [])
-        for object in index.meetings {
-            index.takeGroup(of: object, rows: &group.rows, columns: &group.columns)
-            try mergeObject(group.rows, group.columns)
+    mutating func mergeObjects(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+        makeRoomForLinks()
+        var chains = InstructionChains()
+        swap(&chains, &objectChains)
+        chains.makeRoom(groups: objects.count)
+        var schema: (rows: [Int], columns: [Int]) = ([], [])
+        for column in columns {
+            let object = instructions[column].object
+            if object == .none {
+                schema.columns.append(column)
+            } else {
+                chains.add(column: column, to: object.rawValue, &links)
+            }
         }
-        index.clear(columns: columns, of: self)
-        swap(&index, &objectIndex)
+        for row in rows {
+            let object = instructions[row].object
+            if object == .none { schema.rows.append(row) } else { chains.add(row: row, to: object.rawValue, &links) }
+        }
+        try mergeSchema(schema.rows, schema.columns)
+        try mergeMeetings(of: chains) { (pool, rows, columns) throws(TransformError) in
+            try pool.mergeObject(rows, columns)
+        }
+        chains.removeAll()
+        swap(&chains, &objectChains)
+    }
+
+    /// Each instruction of the pool has a place to name the next one of its chain.
+    private mutating func makeRoomForLinks() {
+        links += repeatElement(0, count: max(0, instructions.count - links.count))
+    }
+
+    /// Merges the groups in which both sides have instructions.
+    private mutating func mergeMeetings(
+        of chains: InstructionChains, merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
+    ) throws(TransformError) {
+        var group: (rows: [Int], columns: [Int]) = ([], [])
+        for meeting in chains.meetings {
+            if let (row, column) = chains.onlyPair(of: meeting) {
+                try mergePair(row, column)
+            } else {
+                chains.take(meeting, rows: &group.rows, columns: &group.columns, links)
+                try merge(&self, group.rows, group.columns)
+            }
+        }
     }
 
     /// AddTable meets AddTable of the same class, AddColumn meets AddColumn of the same column.
     private mutating func mergeSchema(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        guard !rows.isEmpty, !columns.isEmpty else { return }
-        let declarations = Dictionary(grouping: columns) { Declaration(instructions[$0]) }
-        for row in rows {
-            if let columns = declarations[Declaration(instructions[row])] { try mergePairs([row], columns[...]) }
-        }
-    }
-
-    /// What an AddTable or AddColumn declares.
-    struct Declaration: Hashable {
-        var className: NameID
-        var field: NameID?
-
-        init(_ instruction: Instruction) {
-            className = instruction.className
-            field = instruction.kind == .addColumn ? instruction.field : nil
+        try mergeGroups(rows, columns, by: .declaration) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergePairs(rows, columns)
         }
     }
 
     // MARK: By field
 
-    /// Up to this many pairs are cheaper to visit than to avoid.
-    static let smallGroupPairsMax = 64
-
     /// Merges the instructions on one object.
     private mutating func mergeObject(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
-        try mergeBlocks(rows[...], columns[...], isWide: { $0.kind == .eraseObject }) {
+        if isSmall(rows, columns) { return try mergePairs(rows, columns) }
+        try mergeBlocks(rows, columns, isWide: { $0.kind == .eraseObject }) {
             (pool, rows, columns) throws(TransformError) in try pool.mergeFields(rows, columns)
         }
     }
 
-    /// Counts fit: there are fewer than 2^32 instructions on each side.
-    func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool { rows.count &* columns.count <= Self.smallGroupPairsMax }
+    /// Whether it costs no more to visit all pairs than to find out which of them matter.
+    func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool {
+        // Counts fit: there are fewer than 2^32 instructions on each side.
+        rows.count &* columns.count <= Self.groupingPairs &* (rows.count &+ columns.count)
+    }
+
+    /// For how many pairs each instruction may stand that has to be grouped.
+    private static let groupingPairs = 4
 
     private mutating func mergeFields(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         // CreateObject meets only EraseObject.
         let rows = rows.filter { instructions[$0].kind.hasPath }
         let columns = columns.filter { instructions[$0].kind.hasPath }
-        try mergeGroups(
-            rows, columns, keys: (rows.map { instructions[$0].field }, columns.map { instructions[$0].field })
-        ) { (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0) }
+        try mergeGroups(rows, columns, by: .field) {
+            (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0)
+        }
     }
 
-    /// Merges rows and columns with equal keys, group by group in the order of the rows.
-    mutating func mergeGroups<Key: Hashable>(
-        _ rows: [Int], _ columns: [Int], keys: (rows: [Key], columns: [Key]),
+    /// What makes instructions belong to one group.
+    enum Grouping {
+        /// The class or column that an AddTable or AddColumn declares.
+        case declaration
+        case field
+        /// The element of the path at this position.
+        case element(UInt32)
+    }
+
+    @inline(__always)
+    private func key(_ index: Int, _ grouping: Grouping) -> UInt64 {
+        switch grouping {
+        case .declaration: instructions[index].declared
+        case .field: UInt64(instructions[index].field.rawValue)
+        case .element(let position): element(position, of: instructions[index]).key
+        }
+    }
+
+    /// Merges rows and columns with equal keys, group by group.
+    mutating func mergeGroups(
+        _ rows: [Int], _ columns: [Int], by grouping: Grouping,
         merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
-        guard let only = keys.rows.first, !columns.isEmpty else { return }
-        if keys.rows.allSatisfy({ $0 == only }), keys.columns.allSatisfy({ $0 == only }) {
+        guard let first = rows.first, !columns.isEmpty else { return }
+        let only = key(first, grouping)
+        if rows.allSatisfy({ key($0, grouping) == only }), columns.allSatisfy({ key($0, grouping) == only }) {
             return try merge(&self, rows, columns)
         }
-        let columnGroups = Dictionary(grouping: columns.indices) { keys.columns[$0] }
-        let rowGroups = Dictionary(grouping: rows.indices) { keys.rows[$0] }
-        for group in rowGroups.values.sorted(by: { $0[0] < $1[0] }) {
-            if let met = columnGroups[keys.rows[group[0]]] {
-                try merge(&self, group.map { rows[$0] }, met.map { columns[$0] })
-            }
+        makeRoomForLinks()
+        var groups = KeyedChains()
+        for column in columns { groups.add(column: column, under: key(column, grouping), &links) }
+        for row in rows { groups.add(row: row, under: key(row, grouping), &links) }
+        try mergeMeetings(of: groups.chains, merge: merge)
+    }
+
+    // MARK: What can wait
+
+    /// Merges that do not depend on each other and can take long.
+    ///
+    /// All groups are found before any of these is merged. What a pair can refuse comes first, and in the order of the rows:
+    /// so a merge that the grid refuses early is refused early.
+    struct Postponed: Sendable {
+        var pairs: [(rows: [Int], columns: [Int])] = []
+        /// Nothing in them can be refused.
+        var lists: [ListUnit] = []
+    }
+
+    /// Does something and then what it has postponed.
+    mutating func mergeAtOnce(
+        _ body: (inout ChangesetPool) throws(TransformError) -> Void
+    ) throws(TransformError) {
+        var outer = Postponed()
+        swap(&outer, &postponed)
+        try body(&self)
+        swap(&outer, &postponed)
+        try mergePairs(of: outer.pairs)
+        for index in outer.lists.indices { outer.lists[index].merge(in: &self) }
+    }
+
+    mutating func mergePairsLater(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+        if isSmall(rows, columns) { return try mergePairs(rows, columns) }
+        postponed.pairs.append((rows, columns))
+    }
+
+    /// Merges several groups in the order of their rows.
+    private mutating func mergePairs(of groups: [(rows: [Int], columns: [Int])]) throws(TransformError) {
+        if groups.count < 2 {
+            for group in groups { try mergePairs(group.rows, group.columns) }
+            return
+        }
+        var columns = groups.map(\.columns)
+        let rows = groups.indices.flatMap { number in groups[number].rows.map { (row: $0, group: number) } }
+        for (row, group) in rows.sorted(by: { $0.row < $1.row }) {
+            if try mergeRow(row, columns[group]) > 0 { columns[group].removeAll { instructions[$0].isDiscarded } }
         }
     }
 
@@ -160,12 +248,12 @@ extension ChangesetPool {
     ///
     /// Rows pass over discarded columns at little cost, so that a run of values for one place costs its length and not
     /// its square.
-    mutating func mergePairs(_ rows: ArraySlice<Int>, _ columns: ArraySlice<Int>) throws(TransformError) {
+    mutating func mergePairs(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         var columns = columns
         var discarded = 0
         for row in rows {
             if discarded > columns.count / 2 {
-                columns = columns.filter { !instructions[$0].isDiscarded }[...]
+                columns.removeAll { instructions[$0].isDiscarded }
                 discarded = 0
             }
             discarded += try mergeRow(row, columns)
@@ -174,7 +262,7 @@ extension ChangesetPool {
 
     /// - Returns: How many columns were discarded.
     @inline(__always)
-    private mutating func mergeRow(_ row: Int, _ columns: ArraySlice<Int>) throws(TransformError) -> Int {
+    private mutating func mergeRow(_ row: Int, _ columns: [Int]) throws(TransformError) -> Int {
         var major = instructions[row]
         if major.isDiscarded { return 0 }
         let original = major
@@ -186,6 +274,15 @@ extension ChangesetPool {
         }
         if major.isDiscarded || !major.isUnchanged(from: original) { store(major, at: row) }
         return discarded
+    }
+
+    /// Merges a row with a column, both live.
+    private mutating func mergePair(_ row: Int, _ column: Int) throws(TransformError) {
+        try countPairs()
+        var (major, minor) = (instructions[row], instructions[column])
+        try mergePair(&major, &minor)
+        if major.isDiscarded || !major.isUnchanged(from: instructions[row]) { store(major, at: row) }
+        if minor.isDiscarded || !minor.isUnchanged(from: instructions[column]) { store(minor, at: column) }
     }
 
     /// Merges a row, held by the caller, with one live column.
@@ -201,13 +298,21 @@ extension ChangesetPool {
     }
 }
 
-/// Finds the objects that both sides touch, and their instructions in order, in time linear in the two sides.
+extension Instruction {
+    /// Names what an AddTable or AddColumn declares.
+    var declared: UInt64 {
+        UInt64(className.rawValue) << 32 | (kind == .addColumn ? UInt64(field.rawValue) + 1 : 0)
+    }
+}
+
+/// Finds the groups in which both sides have instructions, and these instructions in order, in time linear in the two
+/// sides. Groups have numbers; columns come first.
 ///
-/// The pool keeps it between merges, so that a merge costs its own instructions and not the pool's objects.
-struct ObjectIndex: Sendable {
+/// The pool keeps those of its objects between merges, so that a merge costs its own instructions and not the objects of the pool.
+struct InstructionChains: Sendable {
     private static let none = UInt32.max
 
-    /// The first and the last instruction of each side on an object; those between are linked by `next`.
+    /// The first and the last instruction of each side in a group; those between are joined by links.
     private struct Chain: Sendable {
         var firstRow = none
         var lastRow = none
@@ -216,74 +321,109 @@ struct ObjectIndex: Sendable {
     }
 
     private var chains: [Chain] = []
-    private var next: [UInt32] = []
-    /// The objects on which both sides have instructions.
-    private(set) var meetings: [Int] = []
-    private(set) var schemaRows: [Int] = []
-    private(set) var schemaColumns: [Int] = []
+    /// The groups that have columns.
+    private var used: [UInt32] = []
+    /// The groups on which both sides have instructions.
+    private(set) var meetings: [UInt32] = []
 
-    mutating func collect(rows: ArraySlice<Int>, columns: ArraySlice<Int>, of pool: ChangesetPool) {
-        chains += repeatElement(Chain(), count: max(0, pool.objects.count - chains.count))
-        next += repeatElement(Self.none, count: max(0, pool.instructions.count - next.count))
-        for column in columns where !pool.instructions[column].isDiscarded {
-            let object = pool.instructions[column].object
-            if object == .none { schemaColumns.append(column) } else { append(column: column, Int(object.rawValue)) }
-        }
-        for row in rows where !pool.instructions[row].isDiscarded {
-            let object = pool.instructions[row].object
-            if object == .none { schemaRows.append(row) } else { append(row: row, Int(object.rawValue)) }
-        }
+    mutating func makeRoom(groups count: Int) {
+        if chains.count < count { chains += repeatElement(Chain(), count: count - chains.count) }
     }
 
     @inline(__always)
-    private mutating func append(column: Int, _ object: Int) {
+    mutating func add(column: Int, to group: UInt32, _ links: inout [UInt32]) {
         let entry = UInt32(truncatingIfNeeded: column)
-        next[column] = Self.none
-        if chains[object].firstColumn == Self.none {
-            chains[object].firstColumn = entry
+        let last = chains[Int(group)].lastColumn
+        if last == Self.none {
+            chains[Int(group)].firstColumn = entry
+            used.append(group)
         } else {
-            next[Int(chains[object].lastColumn)] = entry
+            links[Int(last)] = entry
         }
-        chains[object].lastColumn = entry
+        chains[Int(group)].lastColumn = entry
     }
 
+    /// Leaves out a row whose group has no column.
     @inline(__always)
-    private mutating func append(row: Int, _ object: Int) {
-        guard chains[object].firstColumn != Self.none else { return }
+    mutating func add(row: Int, to group: UInt32, _ links: inout [UInt32]) {
+        guard chains[Int(group)].lastColumn != Self.none else { return }
         let entry = UInt32(truncatingIfNeeded: row)
-        next[row] = Self.none
-        if chains[object].firstRow == Self.none {
-            chains[object].firstRow = entry
-            meetings.append(object)
+        let last = chains[Int(group)].lastRow
+        if last == Self.none {
+            chains[Int(group)].firstRow = entry
+            meetings.append(group)
         } else {
-            next[Int(chains[object].lastRow)] = entry
+            links[Int(last)] = entry
         }
-        chains[object].lastRow = entry
+        chains[Int(group)].lastRow = entry
     }
 
-    /// Puts the instructions on an object into two lists.
-    func takeGroup(of object: Int, rows: inout [Int], columns: inout [Int]) {
-        follow(from: chains[object].firstRow, into: &rows)
-        follow(from: chains[object].firstColumn, into: &columns)
+    /// The row and the column of a meeting where there is one of each.
+    @inline(__always)
+    func onlyPair(of meeting: UInt32) -> (row: Int, column: Int)? {
+        let chain = chains[Int(meeting)]
+        guard chain.firstRow == chain.lastRow, chain.firstColumn == chain.lastColumn else { return nil }
+        return (Int(chain.firstRow), Int(chain.firstColumn))
+    }
+
+    /// Puts the instructions of a meeting into two lists.
+    func take(_ meeting: UInt32, rows: inout [Int], columns: inout [Int], _ links: [UInt32]) {
+        let chain = chains[Int(meeting)]
+        follow(from: chain.firstRow, to: chain.lastRow, into: &rows, links)
+        follow(from: chain.firstColumn, to: chain.lastColumn, into: &columns, links)
     }
 
     @inline(__always)
-    private func follow(from first: UInt32, into list: inout [Int]) {
+    private func follow(from first: UInt32, to last: UInt32, into list: inout [Int], _ links: [UInt32]) {
         list.removeAll(keepingCapacity: true)
         var entry = first
-        while entry != Self.none {
+        list.append(Int(entry))
+        while entry != last {
+            entry = links[Int(entry)]
             list.append(Int(entry))
-            entry = next[Int(entry)]
         }
     }
 
     /// Forgets everything but the storage.
-    mutating func clear(columns: ArraySlice<Int>, of pool: ChangesetPool) {
-        for column in columns where pool.instructions[column].object != .none {
-            chains[Int(pool.instructions[column].object.rawValue)] = Chain()
-        }
+    mutating func removeAll() {
+        for group in used { chains[Int(group)] = Chain() }
+        used.removeAll(keepingCapacity: true)
         meetings.removeAll(keepingCapacity: true)
-        schemaRows.removeAll(keepingCapacity: true)
-        schemaColumns.removeAll(keepingCapacity: true)
+    }
+}
+
+/// Chains of instructions with equal keys.
+struct KeyedChains {
+    private(set) var chains = InstructionChains()
+    private var keys: [UInt64] = []
+    private var slots = HashSlots()
+    /// Instructions with one key tend to follow each other.
+    private var latest = 0
+
+    @inline(__always)
+    mutating func add(column: Int, under key: UInt64, _ links: inout [UInt32]) {
+        let group = group(of: key)
+        chains.add(column: column, to: group, &links)
+    }
+
+    @inline(__always)
+    mutating func add(row: Int, under key: UInt64, _ links: inout [UInt32]) {
+        let group = group(of: key)
+        chains.add(row: row, to: group, &links)
+    }
+
+    @inline(__always)
+    private mutating func group(of key: UInt64) -> UInt32 {
+        if latest < keys.count, keys[latest] == key { return UInt32(truncatingIfNeeded: latest) }
+        let hash = SeededHash.hash(key, 0)
+        let found = slots.find(hash) { keys[$0] == key }
+        if let entry = found.entry {
+            latest = entry
+        } else {
+            keys.append(key)
+            latest = slots.insert(hash, at: found.slot)
+            chains.makeRoom(groups: keys.count)
+        }
+        return UInt32(truncatingIfNeeded: latest)
     }
 }

@@ -73,7 +73,8 @@ extension ChangesetPool {
         try mergeGrid(
             rows.filter { nan.affects(instructions[$0]) }, columns.filter { nan.affects(instructions[$0]) }, nan)
         try mergeSchema(rows, columns, nan)
-        try mergeObjects(unaffected(rows, nan)[...], unaffected(columns, nan)[...])
+        let (rows, columns) = (unaffected(rows, nan), unaffected(columns, nan))
+        try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(rows, columns) }
     }
 
     private func unaffected(_ indices: [Int], _ nan: NaNMeetings) -> [Int] {
@@ -84,12 +85,10 @@ extension ChangesetPool {
         _ rows: [Int], _ columns: [Int], _ nan: NaNMeetings
     ) throws(TransformError) {
         let carriers = columns.enumerated().filter { instructions[$0.element].holdsNaN }
-        let declarations = Dictionary(grouping: columns.enumerated().filter { instructions[$0.element].kind.isSchema })
-        {
-            Declaration(instructions[$0.element])
-        }
+        let schema = columns.enumerated().filter { instructions[$0.element].kind.isSchema }
+        let declarations = Dictionary(grouping: schema) { instructions[$0.element].declared }
         for row in rows where instructions[row].kind.isSchema {
-            let same = declarations[Declaration(instructions[row])] ?? []
+            let same = declarations[instructions[row].declared] ?? []
             let met = (same + carriers).sorted { $0.offset < $1.offset }.map(\.element)
             try mergeGrid([row], met, nan)
         }

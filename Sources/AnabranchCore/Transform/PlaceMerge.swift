@@ -12,13 +12,13 @@ extension ChangesetPool {
     /// Merges the instructions on one place: paths whose first `depth` elements are equal.
     mutating func mergePlace(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
         if isSmall(rows, columns) || depth > Self.indexedDepthMax {
-            return try mergePairs(rows[...], columns[...])
+            return try mergePairs(rows, columns)
         }
         let setsPlace = { (instruction: Instruction) in
             instruction.pathCount == depth && !instruction.kind.isSetChange
         }
         if allSatisfy(rows, columns, setsPlace) { return try mergeValues(rows, columns) }
-        try mergeBlocks(rows[...], columns[...], isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
+        try mergeBlocks(rows, columns, isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
             try pool.mergeContents(rows, columns, depth: depth)
         }
     }
@@ -36,7 +36,7 @@ extension ChangesetPool {
         while start < rows.count {
             let isIncrement = instructions[rows[start]].kind == .addInteger
             let end = rows[start...].firstIndex { (instructions[$0].kind == .addInteger) != isIncrement } ?? rows.count
-            try mergePairs(rows[start..<end], isIncrement ? others[...] : columns[...])
+            try mergePairs(Array(rows[start..<end]), isIncrement ? others : columns)
             start = end
         }
     }
@@ -45,7 +45,7 @@ extension ChangesetPool {
 
     /// Instructions that change the elements of a set, or that go on to something inside the place.
     private mutating func mergeContents(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
-        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
+        if isSmall(rows, columns) { return try mergePairs(rows, columns) }
         let (setRows, innerRows) = split(rows) { $0.pathCount == depth }
         let (setColumns, innerColumns) = split(columns) { $0.pathCount == depth }
         try mergeSet(setRows, setColumns)
@@ -53,8 +53,13 @@ extension ChangesetPool {
         if elementsStay(innerRows, innerColumns, depth) {
             return try mergeElements(innerRows, innerColumns, depth: depth)
         }
-        if let list = ListUnit(innerRows, innerColumns, depth: depth, of: self), list.merge(in: &self) { return }
-        try mergePairs(innerRows[...], innerColumns[...])
+        listPairs.all += innerRows.count * innerColumns.count
+        if let list = try ListUnit(innerRows, innerColumns, depth: depth, of: &self) {
+            postponed.lists.append(list)
+        } else {
+            listPairs.visited += innerRows.count * innerColumns.count
+            try mergePairsLater(innerRows, innerColumns)
+        }
     }
 
     /// Whether all instructions go on by name, or all by the index of an element that nothing shifts.
@@ -78,10 +83,8 @@ extension ChangesetPool {
 
     /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
     private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
-        let keys = (
-            rows.map { element(depth, of: instructions[$0]) }, columns.map { element(depth, of: instructions[$0]) }
-        )
-        try mergeGroups(rows, columns, keys: keys) { (pool, rows, columns) throws(TransformError) in
+        try mergeGroups(rows, columns, by: .element(depth)) {
+            (pool, rows, columns) throws(TransformError) in
             try pool.mergePlace(rows, columns, depth: depth + 1)
         }
     }
@@ -90,7 +93,7 @@ extension ChangesetPool {
 
     /// SetInsert and SetErase meet those of an equal value; what "equal" means depends on the pair (rules R26 to R28).
     private mutating func mergeSet(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        if isSmall(rows, columns) { return try mergePairs(rows[...], columns[...]) }
+        if isSmall(rows, columns) { return try mergePairs(rows, columns) }
         var insertions: [SetValue: [Int]] = [:]
         var changes: [SetValue: [Int]] = [:]
         var rawErasures: [SetValue: [Int]] = [:]
@@ -112,7 +115,7 @@ extension ChangesetPool {
                 met = insertions[value(of: instruction)] ?? []
                 if let erasures = rawErasures[rawValue(of: instruction)] { met = (met + erasures).sorted() }
             }
-            try mergePairs([row], met.map { columns[$0] }[...])
+            try mergePairs([row], met.map { columns[$0] })
         }
     }
 

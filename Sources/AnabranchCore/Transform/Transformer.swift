@@ -59,15 +59,21 @@ extension ChangesetPool {
     private func liveInstructions(of changesets: [Int]) -> [Int] {
         var result: [Int] = []
         result.reserveCapacity(changesets.reduce(0) { $0 + headers[$1].liveCount })
+        // Changesets that were decoded one after another and are whole stand together.
+        var whole = 0..<0
         for changeset in changesets {
-            if !additions.isEmpty, additions[changeset] != nil {
-                result += instructionIndices(of: changeset)
-            } else {
-                for index in headers[changeset].instructions where !instructions[index].isDiscarded {
-                    result.append(index)
-                }
+            let header = headers[changeset]
+            let own = header.instructions
+            let isWhole = header.liveCount == own.count && (additions.isEmpty || additions[changeset] == nil)
+            if isWhole, own.lowerBound == whole.upperBound {
+                whole = whole.lowerBound..<own.upperBound
+                continue
             }
+            result += whole
+            whole = isWhole ? own : 0..<0
+            if !isWhole { result += instructionIndices(of: changeset) }
         }
+        result += whole
         return result
     }
 

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Merges one case in both ways and compares what comes out.
+/// Merges one case in several ways and compares what comes out.
 struct CaseCheck {
     /// What a merge makes of both sides: bytes and dirty flags, or that it is an error.
     enum Outcome: Equatable {
@@ -13,53 +13,59 @@ struct CaseCheck {
         }
     }
 
-    let outcome: (indexed: Outcome, everyPair: Outcome)
-    let time: (indexed: Duration, everyPair: Duration)
+    /// How long a merge took, and how long with decoding and encoding.
+    struct Time {
+        var merge = Duration.zero
+        var total = Duration.zero
 
-    var isEqual: Bool { outcome.indexed == outcome.everyPair }
+        static func += (left: inout Time, right: Time) {
+            left.merge += right.merge
+            left.total += right.total
+        }
 
-    /// - Throws: `ChangesetError`, if the generator wrote a changeset that cannot be decoded.
-    init(_ merge: RandomMerge) throws {
-        let written = (
-            local: WrittenSide(merge.local, on: merge.shape), incoming: WrittenSide(merge.incoming, on: merge.shape)
-        )
-        let indexed = try Self.merge(written.local, written.incoming, .indexed)
-        let everyPair = try Self.merge(written.local, written.incoming, .everyPair)
-        outcome = (indexed.outcome, everyPair.outcome)
-        time = (indexed.time, everyPair.time)
+        mutating func keepShorter(_ other: Time) {
+            merge = min(merge, other.merge)
+            total = min(total, other.total)
+        }
     }
 
-    private static func merge(
-        _ local: WrittenSide, _ incoming: WrittenSide, _ strategy: MergeStrategy
-    ) throws -> (outcome: Outcome, time: Duration) {
-        var pool = try prepare(local, incoming)
-        let places = Array(0..<pool.count)
-        let clock = ContinuousClock()
-        let start = clock.now
-        do {
-            try pool.merge(
-                local: Array(places.prefix(local.changesets.count)),
-                incoming: Array(places.dropFirst(local.changesets.count)), strategy: strategy)
-        } catch {
-            return (.failed, clock.now - start)
-        }
-        let time = clock.now - start
-        var encoder = ChangesetEncoder()
-        let changesets = places.map {
-            Outcome.Changeset(bytes: encoder.encode($0, of: pool), isDirty: pool.isDirty($0))
-        }
-        return (.merged(changesets), time)
-    }
+    /// A way to merge, beside visiting every pair.
+    enum Way: CaseIterable {
+        /// As everybody gets it.
+        case indexed
+        /// Blocks of lists are cut until single pairs are left.
+        case noGrid
+        /// Lists are merged by the grid in one block.
+        case oneGrid
 
-    /// Each merge gets a pool of its own, so that none pays for copying what they would share.
-    private static func prepare(_ local: WrittenSide, _ incoming: WrittenSide) throws -> ChangesetPool {
-        var pool = ChangesetPool()
-        for side in [local, incoming] {
-            for (position, changeset) in side.changesets.enumerated() {
-                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+        fileprivate var tuning: ListTuning {
+            switch self {
+            case .indexed: ListTuning()
+            case .noGrid: .noGrid
+            case .oneGrid: .oneGrid
             }
         }
-        return pool
+    }
+
+    private(set) var everyPair = Outcome.failed
+    private(set) var everyPairTime = Time()
+    private(set) var indexedTime = Time()
+    /// How many pairs of operations lists had, and how many of them were left to the grid.
+    private(set) var listPairs = ListPairs()
+    /// The ways that differ from the merge of every pair, with what they make.
+    private(set) var differences: [(way: Way, outcome: Outcome)] = []
+
+    var isEqual: Bool { differences.isEmpty }
+
+    /// - Throws: `ChangesetError`, if the generator wrote a changeset that cannot be decoded.
+    init(_ merge: RandomMerge, ways: [Way] = Way.allCases) throws {
+        let sides = Sides(merge)
+        (everyPair, everyPairTime, _) = try sides.merged(.everyPair)
+        for way in ways {
+            let (outcome, time, pairs) = try sides.merged(.indexed, way.tuning)
+            if outcome != everyPair { differences.append((way, outcome)) }
+            if way == .indexed { (indexedTime, listPairs) = (time, pairs) }
+        }
     }
 
     // MARK: Cost
@@ -67,15 +73,65 @@ struct CaseCheck {
     /// Up to so many operations a side a merge is too short to be measured.
     private static let timedOperationsMin = 64
 
-    /// How many times the pairwise grid the index costs, where that is more than twice, best of several repeats.
-    func slowdown(of merge: RandomMerge) throws -> Double? {
-        guard min(merge.local.count, merge.incoming.count) >= Self.timedOperationsMin, time.indexed > time.everyPair * 2
+    /// How many times the cost of every pair the index has.
+    struct Ratio {
+        /// With decoding and encoding.
+        var total: Double
+        var merge: Double
+    }
+
+    /// The ratio where it may be above the limit, from the shortest of several repeats; nil for small merges.
+    func ratio(of merge: RandomMerge, above limit: Double) throws -> Ratio? {
+        guard min(merge.local.count, merge.incoming.count) >= Self.timedOperationsMin,
+            indexedTime.total > everyPairTime.total * limit
         else { return nil }
-        var best = time
+        let sides = Sides(merge)
+        var (indexed, everyPair) = (indexedTime, everyPairTime)
         for _ in 0..<8 {
-            let again = try CaseCheck(merge).time
-            best = (min(best.indexed, again.indexed), min(best.everyPair, again.everyPair))
+            everyPair.keepShorter(try sides.merged(.everyPair).time)
+            indexed.keepShorter(try sides.merged(.indexed).time)
         }
-        return best.indexed > best.everyPair * 2 ? best.indexed / best.everyPair : nil
+        return Ratio(total: indexed.total / everyPair.total, merge: indexed.merge / everyPair.merge)
+    }
+}
+
+/// The changesets of both sides of a merge, as bytes.
+private struct Sides {
+    let local: [TaggedChangeset]
+    let incoming: [TaggedChangeset]
+
+    init(_ merge: RandomMerge) {
+        local = WrittenSide(merge.local, on: merge.shape).changesets
+        incoming = WrittenSide(merge.incoming, on: merge.shape).changesets
+    }
+
+    /// Each merge gets a pool of its own, so that none pays for copying what they would share.
+    func merged(
+        _ strategy: MergeStrategy, _ tuning: ListTuning = ListTuning()
+    ) throws -> (outcome: CaseCheck.Outcome, time: CaseCheck.Time, listPairs: ListPairs) {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var pool = ChangesetPool()
+        for side in [local, incoming] {
+            for (position, changeset) in side.enumerated() {
+                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+            }
+        }
+        pool.listTuning = tuning
+        let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<pool.count))
+        let decoded = clock.now
+        do {
+            try pool.merge(local: localPlaces, incoming: incomingPlaces, strategy: strategy)
+        } catch {
+            let end = clock.now
+            return (.failed, CaseCheck.Time(merge: end - decoded, total: end - start), pool.listPairs)
+        }
+        let merged = clock.now
+        let encoded = pool.encoded(0..<pool.count)
+        let time = CaseCheck.Time(merge: merged - decoded, total: clock.now - start)
+        let changesets = encoded.enumerated().map {
+            CaseCheck.Outcome.Changeset(bytes: $1, isDirty: pool.isDirty($0))
+        }
+        return (.merged(changesets), time, pool.listPairs)
     }
 }

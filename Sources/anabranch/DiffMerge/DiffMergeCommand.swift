@@ -8,7 +8,7 @@ struct DiffMergeCommand: AsyncParsableCommand {
         abstract: "Compare the indexed merge with the merge of every pair on random changesets.",
         discussion: """
             Case number i of a run has the seed S + i and is repeated by it alone. Bytes, dirty flags and whether there is an
-            error must be the same. The first difference ends the run with exit status 1, after it was shrunk; it is printed
+            error must be the same; also with lists cut into the smallest blocks, and merged in one. The first difference ends the run with exit status 1, after it was shrunk; it is printed
             as a line that `anabranch merge` reads, with the command that repeats it.
 
             EXAMPLES
@@ -101,8 +101,9 @@ struct DiffMergeCommand: AsyncParsableCommand {
             shrunk to \(smallest.local.count) × \(smallest.incoming.count) operations:
             \(smallest.line)
             """)
-        let outcome = try CaseCheck(smallest).outcome
-        print("every pair: \(outcome.everyPair)\nindexed:    \(outcome.indexed)")
+        let check = try CaseCheck(smallest)
+        print("every pair: \(check.everyPair)")
+        for (way, outcome) in check.differences { print("\(way): \(outcome)") }
     }
 }
 

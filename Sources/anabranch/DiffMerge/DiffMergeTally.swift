@@ -1,3 +1,4 @@
+import AnabranchCore
 import Foundation
 
 /// What a number of cases have shown.
@@ -7,23 +8,30 @@ struct DiffMergeTally {
         let operationsMax: Int
         var cases = 0
         var cells = 0
-        var time: (indexed: Duration, everyPair: Duration) = (.zero, .zero)
+        var indexed = CaseCheck.Time()
+        var everyPair = CaseCheck.Time()
     }
 
+    /// A case of 64 operations a side or more in which the index costs more than every pair.
     struct SlowCase {
         var seed: UInt64
-        var slowdown: Double
+        var ratio: CaseCheck.Ratio
         /// Operations of both sides.
         var size: String
     }
 
     private static let listedSlowCasesMax = 10
+    /// No case may cost more than so many times the cost of every pair.
+    static let costRatioMax = 2.0
+    /// Cases below are not measured again.
+    private static let notedRatioMin = 1.25
 
     private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }
+    private(set) var listPairs = ListPairs()
     /// Merges that both ways refuse.
     private(set) var errors = 0
     private(set) var slowCases: [SlowCase] = []
-    /// The seeds of the cases in which both ways differ.
+    /// The seeds of the cases in which the ways differ.
     private(set) var differences: [UInt64] = []
 
     var cases: Int { classes.reduce(0) { $0 + $1.cases } }
@@ -34,13 +42,14 @@ struct DiffMergeTally {
         let number = classes.firstIndex { operations <= $0.operationsMax } ?? classes.count - 1
         classes[number].cases += 1
         classes[number].cells += merge.cells
-        classes[number].time.indexed += check.time.indexed
-        classes[number].time.everyPair += check.time.everyPair
+        classes[number].indexed += check.indexedTime
+        classes[number].everyPair += check.everyPairTime
+        listPairs += check.listPairs
         if !check.isEqual { differences.append(merge.seed) }
-        if check.outcome.everyPair == .failed { errors += 1 }
-        if let slowdown = try check.slowdown(of: merge) {
+        if check.everyPair == .failed { errors += 1 }
+        if let ratio = try check.ratio(of: merge, above: Self.notedRatioMin) {
             let size = "\(merge.local.count) × \(merge.incoming.count)"
-            slowCases.append(SlowCase(seed: merge.seed, slowdown: slowdown, size: size))
+            slowCases.append(SlowCase(seed: merge.seed, ratio: ratio, size: size))
         }
     }
 
@@ -48,9 +57,10 @@ struct DiffMergeTally {
         for number in classes.indices {
             classes[number].cases += other.classes[number].cases
             classes[number].cells += other.classes[number].cells
-            classes[number].time.indexed += other.classes[number].time.indexed
-            classes[number].time.everyPair += other.classes[number].time.everyPair
+            classes[number].indexed += other.classes[number].indexed
+            classes[number].everyPair += other.classes[number].everyPair
         }
+        listPairs += other.listPairs
         errors += other.errors
         slowCases += other.slowCases
         differences += other.differences
@@ -67,12 +77,11 @@ struct DiffMergeTally {
             first = size.operationsMax + 1
         }
         let beyond = classes.filter { $0.operationsMax > 100 }.reduce(0) { $0 + $1.cases }
-        lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; errors in both ways: \(errors)")
+        lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; refused in both ways: \(errors)")
         lines.append(
-            "more than twice the time of every pair, with 64 operations a side or more: \(slowCases.count) cases")
-        for slow in slowCases.sorted(by: { $0.slowdown > $1.slowdown }).prefix(Self.listedSlowCasesMax) {
-            lines.append(String(format: "  %6.1f times: seed %llu, %@", slow.slowdown, slow.seed, slow.size))
-        }
+            "pairs on lists: \(listPairs.all), merged without visiting them: "
+                + percent(listPairs.all - listPairs.visited, of: listPairs.all))
+        lines += costLines
         let seconds = max(elapsed / .seconds(1), 1e-9)
         lines.append(
             "\(cases) cases, \(cells) cells, \(differences.count) differences, "
@@ -82,9 +91,22 @@ struct DiffMergeTally {
         return lines.joined(separator: "\n")
     }
 
+    private var costLines: [String] {
+        let tooSlow = slowCases.filter { $0.ratio.total > Self.costRatioMax }.count
+        let slowest = slowCases.sorted { $0.ratio.total > $1.ratio.total }.prefix(Self.listedSlowCasesMax)
+        let header =
+            "more than twice the cost of every pair, with 64 operations a side or more: \(tooSlow) cases; the worst:"
+        return [header]
+            + slowest.map {
+                String(
+                    format: "  %5.2f times (the merge alone %5.2f): seed %llu, %@", $0.ratio.total, $0.ratio.merge,
+                    $0.seed, $0.size)
+            }
+    }
+
     private func line(_ size: SizeClass, from first: Int) -> String {
         let range = "\(first)–\(size.operationsMax)"
-        let (indexed, everyPair) = (size.time.indexed / .milliseconds(1), size.time.everyPair / .milliseconds(1))
+        let (indexed, everyPair) = (size.indexed.total / .milliseconds(1), size.everyPair.total / .milliseconds(1))
         return range + String(repeating: " ", count: max(0, 17 - range.count))
             + String(
                 format: "%11ld%15ld%16.1f%16.1f%8.2f", size.cases, size.cells, everyPair, indexed,

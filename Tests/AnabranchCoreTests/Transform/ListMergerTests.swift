@@ -4,16 +4,13 @@ import Testing
 
 /// Long runs on one list against the grid of all pairs, operation by operation.
 @Suite struct ListMergerTests {
-    private static let grid = ListMerger.Tuning(gridFactor: 1 << 20)
-    /// Nothing is left to the grid but single pairs.
-    private static let noGrid = ListMerger.Tuning(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
-    private static let smallBlocks = ListMerger.Tuning(gridFactor: 2, attemptsPerThousandPairs: 200)
+    private static let smallBlocks = ListTuning(gridFactor: 2, attemptsPerThousandPairs: 200)
 
     @Test func wholeRunsAreMergedAsTheGridMergesThem() {
         for seed in Seeds.upTo(4000) {
             let sides = RandomSides(seed: seed)
-            let expected = Self.merge(sides, Self.grid)
-            for tuning in [Self.noGrid, Self.smallBlocks, ListMerger.Tuning()] {
+            let expected = Self.merge(sides, .oneGrid)
+            for tuning in [ListTuning.noGrid, Self.smallBlocks, ListTuning()] {
                 #expect(
                     Self.merge(sides, tuning) == expected,
                     "\(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))")
@@ -26,7 +23,7 @@ import Testing
     @Test func elementsThatAreGoneDoNotSeparate() {
         let major = Self.script([(.insert, 1), (.erase, 1), (.erase, 0), (.insert, 1)], size: 2, tag: 1)
         let minor = Self.script([(.insert, 1), (.erase, 1), (.erase, 1), (.insert, 0)], size: 2, tag: 2)
-        let merged = Self.merge(Sides(major: major, minor: minor), Self.noGrid)
+        let merged = Self.merge(Sides(major: major, minor: minor), .noGrid)
         #expect(merged?.major.map(\.index) == [2, 2, 1, 0])
         #expect(merged?.minor.map(\.index) == [0, 0, 0, 1])
     }
@@ -34,7 +31,7 @@ import Testing
     @Test func movesOfOneElementLeaveTheNewerOne() {
         let major = [ListOperation(index: 0, to: 2, priorSize: 4, tag: 1, kind: .move)]
         let minor = [ListOperation(index: 0, to: 3, priorSize: 4, tag: 2, kind: .move)]
-        let merged = Self.merge(Sides(major: major, minor: minor), Self.noGrid)
+        let merged = Self.merge(Sides(major: major, minor: minor), .noGrid)
         #expect(merged?.major[0].discarded == true)
         #expect(merged?.minor[0].index == 2)
         #expect(merged?.minor[0].to == 3)
@@ -42,8 +39,8 @@ import Testing
 
     @Test func sidesThatDoNotFitAreLeftAlone() {
         let insert = Self.script([(.insert, 0)], size: 2, tag: 1)
-        #expect(Self.merge(Sides(major: insert, minor: Self.script([(.insert, 0)], size: 3, tag: 2)), Self.grid) == nil)
-        #expect(Self.merge(Sides(major: insert, minor: Self.script([(.erase, 2)], size: 2, tag: 2)), Self.grid) == nil)
+        #expect(Self.merge(Sides(major: insert, minor: Self.script([(.insert, 0)], size: 3, tag: 2)), .oneGrid) == nil)
+        #expect(Self.merge(Sides(major: insert, minor: Self.script([(.erase, 2)], size: 2, tag: 2)), .oneGrid) == nil)
     }
 
     @Test func startIndicesFollowElements() {
@@ -66,7 +63,7 @@ import Testing
         }
     }
 
-    private static func merge(_ sides: Sides, _ tuning: ListMerger.Tuning) -> Sides? {
+    private static func merge(_ sides: Sides, _ tuning: ListTuning) -> Sides? {
         var sides = sides
         var merger = ListMerger(tuning: tuning)
         let fits = sides.major.withUnsafeMutableBufferPointer { major in
@@ -75,7 +72,7 @@ import Testing
         return fits ? sides : nil
     }
 
-    private static func merge(_ sides: RandomSides, _ tuning: ListMerger.Tuning) -> Sides? {
+    private static func merge(_ sides: RandomSides, _ tuning: ListTuning) -> Sides? {
         merge(Sides(major: sides.major, minor: sides.minor), tuning)
     }
 }

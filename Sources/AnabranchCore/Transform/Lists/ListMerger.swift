@@ -1,34 +1,62 @@
+/// Where the grid takes over in the merge of a list. The defaults are right for merging; tests use others so that every path
+/// is taken.
+package struct ListTuning: Sendable {
+    /// A block with n and m operations goes to the grid if n · m is at most this times n + m.
+    var gridFactor = 24
+    /// The same where both sides only insert and erase, for which the grid has a faster way.
+    var shiftGridFactor = 128
+    /// How many operations the blocks below the first one may hold together, for every thousand pairs of the grid.
+    var attemptsPerThousandPairs = 32
+
+    package init() {}
+
+    /// Nothing is left to the grid but single pairs.
+    package static let noGrid = ListTuning(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
+    /// All is left to the grid.
+    package static let oneGrid = ListTuning(gridFactor: 1 << 20, attemptsPerThousandPairs: 0)
+
+    /// - Parameter gridFactor: for all operations.
+    init(gridFactor: Int, attemptsPerThousandPairs: Int) {
+        self.gridFactor = gridFactor
+        shiftGridFactor = gridFactor
+        self.attemptsPerThousandPairs = attemptsPerThousandPairs
+    }
+}
+
+/// How many pairs of instructions the lists of merges had, and how many of them were visited.
+package struct ListPairs: Sendable {
+    package var all = 0
+    package var visited = 0
+
+    package init() {}
+
+    package static func += (left: inout ListPairs, right: ListPairs) {
+        left.all += right.all
+        left.visited += right.visited
+    }
+}
+
 /// Merges two runs of operations on one list, with the result of the grid of all pairs and at near-linear cost.
 ///
 /// One value serves any number of merges; it keeps its memory between them.
 struct ListMerger: ~Copyable {
     typealias Operations = UnsafeMutableBufferPointer<ListOperation>
 
-    /// Where the grid takes over. The defaults are right for merging; tests set others so that every path is taken.
-    struct Tuning {
-        /// A block with n and m operations goes to the grid if n · m is at most this times n + m.
-        var gridFactor = 24
-        /// The same where both sides only insert and erase, for which the grid has a faster way.
-        var shiftGridFactor = 128
-        /// How many operations the blocks below the first one may hold together, for every thousand pairs of the grid.
-        var attemptsPerThousandPairs = 32
-    }
-
-    private let tuning: Tuning
+    private let tuning: ListTuning
     private var scratch = ListScratch()
     private var attempts = 0
     private var gridFactor = 0
     /// How many pairs of the last merge were left to the grid.
     private(set) var gridPairs = 0
 
-    init(tuning: Tuning = Tuning()) { self.tuning = tuning }
+    init(tuning: ListTuning = ListTuning()) { self.tuning = tuning }
 
     /// Rewrites both sides' operations, all of them live, so that each side can come after the other.
     ///
     /// - Returns: Whether it did so. It does nothing if the two sides do not fit each other, which is for the general
     ///   grid to report.
     mutating func merge(major: Operations, minor: Operations) -> Bool {
-        guard let size = startSize(major, minor), let one = Summary(major, size), let other = Summary(minor, size)
+        guard let size = Self.startSize(major, minor), let one = Summary(major, size), let other = Summary(minor, size)
         else { return false }
         gridPairs = 0
         gridFactor = one.isShifting && other.isShifting ? tuning.shiftGridFactor : tuning.gridFactor
@@ -50,7 +78,7 @@ struct ListMerger: ~Copyable {
     ///
     /// Touches of both sides concern one element if these are equal, and may then conflict below it.
     mutating func startIndices(of operations: Operations, with other: Operations) -> [UInt32]? {
-        guard let size = startSize(operations, other), Summary(operations, size) != nil else { return nil }
+        guard let size = Self.startSize(operations, other), Summary(operations, size) != nil else { return nil }
         let mark = scratch.mark
         defer { scratch.release(mark) }
         let side = ListSide(operations, size: size, &scratch)
@@ -62,7 +90,13 @@ struct ListMerger: ~Copyable {
         return indices
     }
 
-    private func startSize(_ major: Operations, _ minor: Operations) -> UInt32? {
+    /// Whether two sides fit each other.
+    static func fit(major: Operations, minor: Operations) -> Bool {
+        guard let size = startSize(major, minor) else { return false }
+        return Summary(major, size) != nil && Summary(minor, size) != nil
+    }
+
+    private static func startSize(_ major: Operations, _ minor: Operations) -> UInt32? {
         let sized = (major.first { $0.kind != .touch }) ?? (minor.first { $0.kind != .touch })
         return sized?.priorSize
     }

@@ -1,16 +1,19 @@
 /// All instructions of two sides that go through one list, taken out of their conflict group as one unit, merged by
 /// `ListMerger`, and put back (`Spec/Transform.md`, section 13).
 struct ListUnit {
-    private let rows: [Int]
-    private let columns: [Int]
+    private var rows: [Int]
+    private var columns: [Int]
     /// The number of path elements before the list's index.
     private let depth: UInt32
     private var major: [ListOperation]
     private var minor: [ListOperation]
 
     /// Nil where an instruction does more than to insert, erase, move or set elements or to go on to something inside them,
-    /// and where both sides go on: then the pairs have to be visited.
-    init?(_ rows: [Int], _ columns: [Int], depth: UInt32, of pool: ChangesetPool) {
+    /// where both sides go on and elements are moved, and where the sides do not fit each other: then the pairs have to be
+    /// visited. What both sides do inside one element is merged at once.
+    init?(
+        _ rows: [Int], _ columns: [Int], depth: UInt32, of pool: inout ChangesetPool
+    ) throws(TransformError) {
         self.rows = rows
         self.columns = columns
         self.depth = depth
@@ -18,11 +21,15 @@ struct ListUnit {
         major = []
         minor = []
         guard let major = Self.operations(rows, depth, ranks, of: pool),
-            let minor = Self.operations(columns, depth, ranks, of: pool),
-            !major.contains(where: { $0.kind == .touch }) || !minor.contains(where: { $0.kind == .touch })
+            let minor = Self.operations(columns, depth, ranks, of: pool)
         else { return nil }
         self.major = major
         self.minor = minor
+        guard fits() else { return nil }
+        let contains = { (side: [ListOperation], kind: ListOperation.Kind) in side.contains { $0.kind == kind } }
+        guard contains(major, .touch), contains(minor, .touch) else { return }
+        if contains(major, .move) || contains(minor, .move) { return nil }
+        try mergeInside(&pool)
     }
 
     private static func operations(
@@ -69,22 +76,103 @@ struct ListUnit {
             value: value)
     }
 
-    /// Merges the two sides and stores what has changed.
-    ///
-    /// - Returns: False, and nothing has changed, if the sides do not fit each other: then the pairs have to be visited,
-    ///   which finds the error.
-    consuming func merge(in pool: inout ChangesetPool) -> Bool {
-        var (major, minor) = (major, minor)
-        let fits = major.withUnsafeMutableBufferPointer { major in
-            minor.withUnsafeMutableBufferPointer { minor in
-                var merger = ListMerger()
-                return merger.merge(major: major, minor: minor)
-            }
+    private mutating func fits() -> Bool {
+        major.withUnsafeMutableBufferPointer { major in
+            minor.withUnsafeMutableBufferPointer { minor in ListMerger.fit(major: major, minor: minor) }
         }
-        guard fits else { return false }
+    }
+
+    /// Merges the two sides and stores what has changed.
+    mutating func merge(in pool: inout ChangesetPool) {
+        var merger = ListMerger(tuning: pool.listTuning)
+        major.withUnsafeMutableBufferPointer { major in
+            minor.withUnsafeMutableBufferPointer { minor in _ = merger.merge(major: major, minor: minor) }
+        }
+        pool.listPairs.visited += merger.gridPairs
         store(major, rows, in: &pool)
         store(minor, columns, in: &pool)
-        return true
+    }
+
+    // MARK: Inside elements
+
+    /// Merges what both sides do inside the same element, and their updates of it, as if the element stood where it was at
+    /// the start. All of it happens before either side erases the element, and nothing else in the list depends on it.
+    private mutating func mergeInside(_ pool: inout ChangesetPool) throws(TransformError) {
+        let (majorTouches, minorTouches) = (elementTouches(major, with: minor), elementTouches(minor, with: major))
+        var (row, column) = (0, 0)
+        while row < majorTouches.count, column < minorTouches.count {
+            let (start, other) = (majorTouches[row].start, minorTouches[column].start)
+            let rowEnd = majorTouches[row...].firstIndex { $0.start != start } ?? majorTouches.count
+            let columnEnd = minorTouches[column...].firstIndex { $0.start != other } ?? minorTouches.count
+            if start == other {
+                try mergeInside(
+                    start, majorTouches[row..<rowEnd].map(\.operation),
+                    minorTouches[column..<columnEnd].map(\.operation), &pool)
+            }
+            if start <= other { row = rowEnd }
+            if other <= start { column = columnEnd }
+        }
+        (rows, major) = Self.live(rows, major, in: pool)
+        (columns, minor) = Self.live(columns, minor, in: pool)
+    }
+
+    /// A touch or update of an element that stood at an index at the start.
+    private struct ElementTouch {
+        var start: UInt32
+        var operation: Int
+    }
+
+    /// Element by element, in order.
+    private func elementTouches(_ operations: [ListOperation], with other: [ListOperation]) -> [ElementTouch] {
+        var (operations, other) = (operations, other)
+        let starts = operations.withUnsafeMutableBufferPointer { operations in
+            other.withUnsafeMutableBufferPointer { other in
+                var merger = ListMerger()
+                return merger.startIndices(of: operations, with: other) ?? []
+            }
+        }
+        return starts.indices.filter {
+            starts[$0] != .max && (operations[$0].kind == .touch || operations[$0].kind == .update)
+        }.map {
+            ElementTouch(start: starts[$0], operation: $0)
+        }.sorted { ($0.start, $0.operation) < ($1.start, $1.operation) }
+    }
+
+    private func mergeInside(
+        _ start: UInt32, _ majorTouches: [Int], _ minorTouches: [Int], _ pool: inout ChangesetPool
+    ) throws(TransformError) {
+        guard majorTouches.contains(where: { major[$0].kind == .touch }),
+            minorTouches.contains(where: { minor[$0].kind == .touch })
+        else { return }
+        let (metRows, metColumns) = (majorTouches.map { rows[$0] }, minorTouches.map { columns[$0] })
+        for index in metRows + metColumns { place(index, at: start, priorSize: 0, in: &pool) }
+        try pool.mergeAtOnce { (pool) throws(TransformError) in
+            try pool.mergePlace(metRows, metColumns, depth: depth + 1)
+        }
+        for number in majorTouches {
+            place(rows[number], at: major[number].index, priorSize: major[number].priorSize, in: &pool)
+        }
+        for number in minorTouches {
+            place(columns[number], at: minor[number].index, priorSize: minor[number].priorSize, in: &pool)
+        }
+    }
+
+    private func place(_ index: Int, at element: UInt32, priorSize: UInt32, in pool: inout ChangesetPool) {
+        let instruction = pool.instructions[index]
+        if instruction.pathCount > depth + 1 {
+            pool.elements[Int(instruction.pathStart) + Int(depth)].index = element
+        } else {
+            pool.instructions[index].index = element
+            pool.instructions[index].priorSize = priorSize
+        }
+    }
+
+    /// Leaves out what was discarded inside its element.
+    private static func live(
+        _ indices: [Int], _ operations: [ListOperation], in pool: ChangesetPool
+    ) -> ([Int], [ListOperation]) {
+        let live = indices.indices.filter { !pool.instructions[indices[$0]].isDiscarded }
+        return (live.map { indices[$0] }, live.map { operations[$0] })
     }
 
     private func store(_ operations: [ListOperation], _ indices: [Int], in pool: inout ChangesetPool) {
