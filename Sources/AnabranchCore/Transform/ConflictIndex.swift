@@ -158,8 +158,9 @@ extension ChangesetPool {
 
     private mutating func mergeFields(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         // CreateObject meets only EraseObject.
-        let rows = rows.filter { instructions[$0].kind.hasPath }
-        let columns = columns.filter { instructions[$0].kind.hasPath }
+        var (rows, columns) = (rows, columns)
+        rows.removeAll { !instructions[$0].kind.hasPath }
+        columns.removeAll { !instructions[$0].kind.hasPath }
         try mergeGroups(rows, columns, by: .field) {
             (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0)
         }
@@ -172,6 +173,8 @@ extension ChangesetPool {
         case field
         /// The element of the path at this position.
         case element(UInt32)
+        /// The value that a SetInsert or SetErase is about.
+        case setValue
     }
 
     @inline(__always)
@@ -180,6 +183,7 @@ extension ChangesetPool {
         case .declaration: instructions[index].declared
         case .field: UInt64(instructions[index].field.rawValue)
         case .element(let position): element(position, of: instructions[index]).key
+        case .setValue: valueKey(of: instructions[index])
         }
     }
 

@@ -27,6 +27,10 @@ extension ChangesetPool {
         rows.allSatisfy { predicate(instructions[$0]) } && columns.allSatisfy { predicate(instructions[$0]) }
     }
 
+    private func contains(_ rows: [Int], _ columns: [Int], _ predicate: (Instruction) -> Bool) -> Bool {
+        rows.contains { predicate(instructions[$0]) } || columns.contains { predicate(instructions[$0]) }
+    }
+
     // MARK: Values
 
     /// Updates, increments and Clears of one place. Increments do not meet each other.
@@ -46,9 +50,14 @@ extension ChangesetPool {
     /// Instructions that change the elements of a set, or that go on to something inside the place.
     private mutating func mergeContents(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
         if isSmall(rows, columns) { return try mergePairs(rows, columns) }
-        let (setRows, innerRows) = split(rows) { $0.pathCount == depth }
-        let (setColumns, innerColumns) = split(columns) { $0.pathCount == depth }
-        try mergeSet(setRows, setColumns)
+        var (innerRows, innerColumns) = (rows, columns)
+        if contains(rows, columns, { $0.pathCount == depth }) {
+            innerRows.removeAll { instructions[$0].pathCount == depth }
+            innerColumns.removeAll { instructions[$0].pathCount == depth }
+            try mergeSet(
+                rows.filter { instructions[$0].pathCount == depth },
+                columns.filter { instructions[$0].pathCount == depth })
+        }
         guard !innerRows.isEmpty, !innerColumns.isEmpty else { return }
         if elementsStay(innerRows, innerColumns, depth) {
             return try mergeElements(innerRows, innerColumns, depth: depth)
@@ -71,16 +80,6 @@ extension ChangesetPool {
             }
     }
 
-    private func split(
-        _ indices: [Int], _ isFirst: (Instruction) -> Bool
-    ) -> (first: [Int], second: [Int]) {
-        var result: (first: [Int], second: [Int]) = ([], [])
-        for index in indices {
-            if isFirst(instructions[index]) { result.first.append(index) } else { result.second.append(index) }
-        }
-        return result
-    }
-
     /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
     private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
         try mergeGroups(rows, columns, by: .element(depth)) {
@@ -94,74 +93,79 @@ extension ChangesetPool {
     /// SetInsert and SetErase meet those of an equal value; what "equal" means depends on the pair (rules R26 to R28).
     private mutating func mergeSet(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         if isSmall(rows, columns) { return try mergePairs(rows, columns) }
-        var insertions: [SetValue: [Int]] = [:]
-        var changes: [SetValue: [Int]] = [:]
-        var rawErasures: [SetValue: [Int]] = [:]
+        guard contains(rows, columns, { $0.type.isComparedRaw }) else {
+            return try mergeGroups(rows, columns, by: .setValue) { (pool, rows, columns) throws(TransformError) in
+                try pool.mergePairs(rows, columns)
+            }
+        }
+        var insertions: [UInt64: [Int]] = [:]
+        var changes: [UInt64: [Int]] = [:]
+        var rawErasures: [UInt64: [Int]] = [:]
         for (position, column) in columns.enumerated() {
             let instruction = instructions[column]
-            changes[value(of: instruction), default: []].append(position)
+            changes[valueKey(of: instruction), default: []].append(position)
             if instruction.kind == .setInsert {
-                insertions[value(of: instruction), default: []].append(position)
+                insertions[valueKey(of: instruction), default: []].append(position)
             } else {
-                rawErasures[rawValue(of: instruction), default: []].append(position)
+                rawErasures[rawKey(of: instruction), default: []].append(position)
             }
         }
         for row in rows {
             let instruction = instructions[row]
             var met: [Int]
             if instruction.kind == .setInsert {
-                met = changes[value(of: instruction)] ?? []
+                met = changes[valueKey(of: instruction)] ?? []
             } else {
-                met = insertions[value(of: instruction)] ?? []
-                if let erasures = rawErasures[rawValue(of: instruction)] { met = (met + erasures).sorted() }
+                met = insertions[valueKey(of: instruction)] ?? []
+                if let erasures = rawErasures[rawKey(of: instruction)] { met = (met + erasures).sorted() }
             }
             try mergePairs([row], met.map { columns[$0] })
         }
     }
 
-    /// A value by which those of equal instructions are found: equal ones have equal keys, not the other way round.
-    private struct SetValue: Hashable {
-        var type: PayloadType
-        var word0: UInt64 = 0
-        var word1: UInt64 = 0
-    }
-
-    private func value(of instruction: Instruction) -> SetValue {
+    /// A number by which values are found that are equal: equal ones have equal keys, not the other way round.
+    func valueKey(of instruction: Instruction) -> UInt64 {
         let (word0, word1) = (instruction.word0, instruction.word1)
         switch instruction.type {
-        case .null, .erased, .list, .dictionary, .set, .objectValue, .globalKey: return SetValue(type: instruction.type)
-        case .int, .bool, .link: return SetValue(type: instruction.type, word0: word0)
-        case .timestamp, .objectID, .uuid: return SetValue(type: instruction.type, word0: word0, word1: word1)
+        case .null, .erased, .list, .dictionary, .set, .objectValue, .globalKey: return key(instruction.type, 0)
+        case .int, .bool, .link: return key(instruction.type, word0)
+        case .timestamp, .objectID, .uuid: return key(instruction.type, word0, word1)
         case .string, .binary:
             let start = instruction.bytesOffset
             let hash = bytes.withUnsafeBytes {
                 SeededHash.hash(UnsafeRawBufferPointer(rebasing: $0[start..<start + instruction.bytesCount]))
             }
-            return SetValue(type: instruction.type, word0: hash)
+            return key(instruction.type, hash)
         case .float:
             let number = Float(bitPattern: UInt32(truncatingIfNeeded: word0))
-            return SetValue(type: .float, word0: number == 0 ? 0 : word0)
-        case .double: return SetValue(type: .double, word0: Double(bitPattern: word0) == 0 ? 0 : word0)
+            return key(.float, number == 0 ? 0 : word0)
+        case .double: return key(.double, Double(bitPattern: word0) == 0 ? 0 : word0)
         case .decimal:
             let number = Decimal128(low: word0, high: word1)
-            if number.isNaN { return SetValue(type: .decimal, word0: word0, word1: word1) }
-            if number.isInfinite { return SetValue(type: .decimal, word0: 1, word1: .max) }
+            if number.isNaN { return key(.decimal, word0, word1) }
+            if number.isInfinite { return key(.decimal, 1, .max) }
             let (coefficient, exponent) = number.normalised
-            return SetValue(
-                type: .decimal, word0: UInt64(truncatingIfNeeded: coefficient),
-                word1: UInt64(bitPattern: Int64(exponent)))
+            return key(.decimal, UInt64(truncatingIfNeeded: coefficient), UInt64(bitPattern: Int64(exponent)))
         }
     }
 
-    private func rawValue(of instruction: Instruction) -> SetValue {
+    /// As `valueKey`, for values that are equal raw.
+    private func rawKey(of instruction: Instruction) -> UInt64 {
         switch instruction.type {
-        case .string, .binary:
-            SetValue(
-                type: instruction.type, word0: UInt64(instruction.bytesCount), word1: instruction.bufferOffset)
-        case .link: SetValue(type: .link, word0: instruction.linkedIndices)
-        default: value(of: instruction)
+        case .string, .binary: key(instruction.type, UInt64(instruction.bytesCount), instruction.bufferOffset)
+        case .link: key(.link, instruction.linkedIndices)
+        default: valueKey(of: instruction)
         }
     }
+
+    private func key(_ type: PayloadType, _ word0: UInt64, _ word1: UInt64 = 0) -> UInt64 {
+        SeededHash.hash(word0, UInt64(UInt8(bitPattern: type.rawValue)), word1)
+    }
+}
+
+extension PayloadType {
+    /// Two erasures from a set can be equal although their values are not (rule R28).
+    fileprivate var isComparedRaw: Bool { self == .string || self == .binary || self == .link }
 }
 
 extension InstructionKind {

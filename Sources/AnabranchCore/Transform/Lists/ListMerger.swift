@@ -64,7 +64,7 @@ struct ListMerger: ~Copyable {
         if isSmall(major.count, minor.count) || !one.isDecided(by: other) || !other.isDecided(by: one) {
             mergeGrid(major, minor)
         } else {
-            mergeBlock(major, minor, size)
+            mergeMortal(major, minor, size, one.isMortal)
             setDirty(major, with: minor)
             setDirty(minor, with: major)
         }
@@ -103,17 +103,21 @@ struct ListMerger: ~Copyable {
 
     /// What a run of operations contains.
     private struct Summary {
+        let count: Int
         var counts = (inserts: 0, erases: 0, moves: 0, touches: 0)
 
         /// A move to where the element is, which any erase or move of the other side discards.
         var hasIdleMove = false
         var growth: Int { counts.inserts - counts.erases }
+        /// Whether the other side could discard most operations: an insert it cannot.
+        var isMortal: Bool { 2 * counts.inserts < count }
         /// Whether there are only inserts and erases.
         let isShifting: Bool
 
         /// Nil unless every operation fits the size that those before it leave.
         init?(_ operations: Operations, _ start: UInt32) {
             guard Int(start) + 2 * operations.count < 1 << 29 else { return nil }
+            count = operations.count
             isShifting = ShiftGrid.accepts(operations)
             var size = start
             for operation in operations {
@@ -198,6 +202,19 @@ struct ListMerger: ~Copyable {
         ListRules.mergeGrid(major: major, minor: minor)
     }
 
+    /// How many operations of the minor side meet the major side at first, to see what is left of it.
+    private static let frontCount = 4
+
+    /// Merges runs of which the major one may be discarded soon: then the grid would cost little.
+    private mutating func mergeMortal(_ major: Operations, _ minor: Operations, _ size: UInt32, _ isMortal: Bool) {
+        guard isMortal, minor.count > 2 * Self.frontCount else { return mergeBlock(major, minor, size) }
+        mergeInTwo(minor, cut: Self.frontCount, short: major, size) { (merger, first, major, _) in
+            merger.mergeGrid(major, first)
+        } then: { (merger, second, rest, size) in
+            merger.mergeMortal(rest, second, size, rest.count * 2 < major.count)
+        }
+    }
+
     /// Cuts the longer run in two and merges one half after the other.
     private mutating func mergeHalves(_ major: Operations, _ minor: Operations, _ size: UInt32) {
         if major.isEmpty || minor.isEmpty { return }
@@ -205,13 +222,22 @@ struct ListMerger: ~Copyable {
             return mergeGrid(major, minor)
         }
         let cutsMajor = major.count >= minor.count
+        let merge = { (merger: inout ListMerger, long: Operations, short: Operations, size: UInt32) in
+            merger.mergeBlock(cutsMajor ? long : short, cutsMajor ? short : long, size)
+        }
         let long = cutsMajor ? major : minor
-        let short = cutsMajor ? minor : major
-        let middle = Self.cut(long)
-        let first = Operations(rebasing: long[..<middle])
-        let second = Operations(rebasing: long[middle...])
-        let grown = first.reduce(Int(size)) { $0 + $1.growth }
-        mergeBlock(cutsMajor ? first : short, cutsMajor ? short : first, size)
+        mergeInTwo(long, cut: Self.cut(long), short: cutsMajor ? minor : major, size, first: merge, then: merge)
+    }
+
+    /// Merges a part of one run with the other run, then the rest with what is left of the other run.
+    private mutating func mergeInTwo(
+        _ long: Operations, cut: Int, short: Operations, _ size: UInt32,
+        first: (inout ListMerger, Operations, Operations, UInt32) -> Void,
+        then second: (inout ListMerger, Operations, Operations, UInt32) -> Void
+    ) {
+        let (front, back) = (Operations(rebasing: long[..<cut]), Operations(rebasing: long[cut...]))
+        let grown = front.reduce(Int(size)) { $0 + $1.growth }
+        first(&self, front, short, size)
 
         let mark = scratch.mark
         defer { scratch.release(mark) }
@@ -221,8 +247,7 @@ struct ListMerger: ~Copyable {
             live[count] = operation
             count += 1
         }
-        let rest = Operations(rebasing: live[..<count])
-        mergeBlock(cutsMajor ? second : rest, cutsMajor ? rest : second, UInt32(truncatingIfNeeded: grown))
+        second(&self, back, Operations(rebasing: live[..<count]), UInt32(truncatingIfNeeded: grown))
         count = 0
         for number in short.indices where !short[number].discarded {
             short[number] = live[count]

@@ -17,15 +17,17 @@ struct ListUnit {
         self.rows = rows
         self.columns = columns
         self.depth = depth
-        let ranks = TagRanks(rows, columns, of: pool)
         major = []
         minor = []
-        guard let major = Self.operations(rows, depth, ranks, of: pool),
-            let minor = Self.operations(columns, depth, ranks, of: pool)
+        guard let major = Self.operations(rows, depth, of: pool),
+            let minor = Self.operations(columns, depth, of: pool)
         else { return nil }
         self.major = major
         self.minor = minor
         guard fits() else { return nil }
+        let ranks = TagRanks(rows, columns, of: pool)
+        for number in rows.indices { self.major[number].tag = ranks.rank(of: rows[number], in: pool) }
+        for number in columns.indices { self.minor[number].tag = ranks.rank(of: columns[number], in: pool) }
         let contains = { (side: [ListOperation], kind: ListOperation.Kind) in side.contains { $0.kind == kind } }
         guard contains(major, .touch), contains(minor, .touch) else { return }
         if contains(major, .move) || contains(minor, .move) { return nil }
@@ -33,19 +35,19 @@ struct ListUnit {
     }
 
     private static func operations(
-        _ indices: [Int], _ depth: UInt32, _ ranks: TagRanks, of pool: ChangesetPool
+        _ indices: [Int], _ depth: UInt32, of pool: ChangesetPool
     ) -> [ListOperation]? {
         var result: [ListOperation] = []
         result.reserveCapacity(indices.count)
         for index in indices {
-            let instruction = pool.instructions[index]
-            guard var operation = operation(instruction, depth, of: pool) else { return nil }
-            operation.tag = ranks.rank(of: instruction)
+            guard let operation = operation(pool.instructions[index], depth, of: pool) else { return nil }
             result.append(operation)
         }
         return result
     }
 
+    /// Without its tag.
+    @inline(__always)
     private static func operation(
         _ instruction: Instruction, _ depth: UInt32, of pool: ChangesetPool
     ) -> ListOperation? {
@@ -199,11 +201,18 @@ private struct TagRanks {
     private let first: Int
 
     init(_ rows: [Int], _ columns: [Int], of pool: ChangesetPool) {
-        let owners = [rows, columns].joined().lazy.map { Int(pool.instructions[$0].owner) }
-        let (lowest, highest) = owners.reduce((Int.max, 0)) { (min($0.0, $1), max($0.1, $1)) }
+        var (lowest, highest) = (Int.max, 0)
+        for side in [rows, columns] {
+            for index in side {
+                let owner = Int(pool.instructions[index].owner)
+                (lowest, highest) = (min(lowest, owner), max(highest, owner))
+            }
+        }
         first = lowest
         ranks = Array(repeating: .max, count: highest - lowest + 1)
-        for owner in owners { ranks[owner - lowest] = 0 }
+        for side in [rows, columns] {
+            for index in side { ranks[Int(pool.instructions[index].owner) - lowest] = 0 }
+        }
         let present = ranks.indices.filter { ranks[$0] == 0 }.map { (tag: pool.headers[$0 + lowest].tag, owner: $0) }
         var rank: UInt32 = 0
         var previous: OriginTag?
@@ -215,5 +224,5 @@ private struct TagRanks {
     }
 
     @inline(__always)
-    func rank(of instruction: Instruction) -> UInt32 { ranks[Int(instruction.owner) - first] }
+    func rank(of index: Int, in pool: ChangesetPool) -> UInt32 { ranks[Int(pool.instructions[index].owner) - first] }
 }
