@@ -22,6 +22,7 @@ struct ClientMerge {
     private static let sharedEntriesMin = 16
 
     let ident: UInt64
+    let strategy: MergeStrategy
     private var pool = ChangesetPool()
     /// How many changesets at the pool's start are shared ones, as they are in the log.
     private var sharedCount = 0
@@ -33,7 +34,10 @@ struct ClientMerge {
     private var encoder = ChangesetEncoder()
     private(set) var entriesVisited = 0
 
-    init(ident: UInt64) { self.ident = ident }
+    init(ident: UInt64, strategy: MergeStrategy) {
+        self.ident = ident
+        self.strategy = strategy
+    }
 
     /// Merges all changesets, run by run: a run is what the client made on one base.
     mutating func merge(
@@ -64,7 +68,7 @@ struct ClientMerge {
             if try share(versions, from: log, &decoded) { incoming = try decode(run) }
             let local = try places(of: versions, after: base, from: log, decoded)
             do {
-                try pool.merge(local: local, incoming: incoming)
+                try pool.merge(local: local, incoming: incoming, strategy: strategy)
             } catch {
                 throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }

@@ -28,6 +28,7 @@ struct Integration {
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
     private(set) var report = IntegrationReport()
+    var mergeStrategy = MergeStrategy.indexed
     /// Entries of this log, those included that the commit adds.
     var decoded = DecodedEntries()
 
@@ -67,7 +68,7 @@ struct Integration {
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload)
         log.index()
-        var merge = ClientMerge(ident: ident)
+        var merge = ClientMerge(ident: ident, strategy: mergeStrategy)
         defer { report.entriesVisited += merge.entriesVisited }
         try merge.merge(changesets, past: log, sharing: &decoded)
 

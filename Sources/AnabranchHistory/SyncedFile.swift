@@ -15,6 +15,8 @@ public final class SyncedFile {
     let versionSalt: UInt64
     var randomness: any RandomNumberGenerator
     var queue = UploadQueue()
+    /// How uploads are merged; every pair is for comparison.
+    package var mergeStrategy = MergeStrategy.indexed
     /// For the next integration.
     var decoded = DecodedEntries()
     /// How much may wait for integration, in bytes (contents and overhead).

@@ -105,6 +105,7 @@ extension SyncedFile {
             let head = try view.head()
             var integration = Integration(
                 into: PendingLog(continuing: view, head: head), versionSalt: versionSalt, time: max(1, time))
+            integration.mergeStrategy = mergeStrategy
             swap(&integration.decoded, &decoded)
             for (ident, upload) in queue.joined() { try integration.add(upload, from: ident) }
             var commit = Commit(file: id, lease: lease, head: head)

@@ -11,8 +11,13 @@ struct BenchCommand: ParsableCommand {
             Prints a JSON line a case: the medians in milliseconds of all repeats, and a SHA-256 digest of all changesets
             after the merge, local then incoming. Each repeat decodes anew; "merge_ms" includes every index it needs.
 
-            EXAMPLE
+            With --apply both states are there before the clock starts, each with the changes of its own side. "apply_ms" is
+            the time to apply to each what the merge has made of the other side; a part of the total, like the encoding, which
+            is not done then. "digest" is that of the states, which have to be equal.
+
+            EXAMPLES
               anabranch bench cases.jsonl --repeats 5
+              anabranch bench cases.jsonl --apply
             """)
 
     @Argument(help: "Cases as for `anabranch merge`, .jsonl or .jsonl.zst.")
@@ -24,6 +29,9 @@ struct BenchCommand: ParsableCommand {
     @Flag(help: "Visit every pair of instructions instead of using an index.")
     var pairwise = false
 
+    @Flag(help: "Apply the changes of each side to the state of the other one, and compare the states.")
+    var apply = false
+
     func validate() throws {
         guard repeats > 0 else { throw ValidationError("--repeats must be 1 or more.") }
     }
@@ -32,9 +40,8 @@ struct BenchCommand: ParsableCommand {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.withoutEscapingSlashes]
         try JSONLines.forEach(in: cases, as: MergeCase.self) { _, mergeCase in
-            let figures = try BenchCase(mergeCase).figures(
-                repeats: repeats, strategy: pairwise ? .everyPair : .indexed)
-            print(figures)
+            let benchCase = try BenchCase(mergeCase, strategy: pairwise ? .everyPair : .indexed)
+            print(try apply ? benchCase.applyFigures(repeats: repeats) : benchCase.figures(repeats: repeats))
             fflush(nil)
         }
     }
@@ -51,8 +58,9 @@ private struct BenchCase {
     struct Sample {
         var decode: Duration
         var merge: Duration
-        var encode: Duration
-        var total: Duration { decode + merge + encode }
+        /// Encoding, or applying.
+        var rest: Duration
+        var total: Duration { decode + merge + rest }
     }
 
     let name: String
@@ -60,8 +68,10 @@ private struct BenchCase {
     let inputs: [Input]
     let localCount: Int
     let bytesIn: Int
+    let strategy: MergeStrategy
 
-    init(_ mergeCase: MergeCase) throws {
+    init(_ mergeCase: MergeCase, strategy: MergeStrategy) throws {
+        self.strategy = strategy
         let name = mergeCase.name ?? mergeCase.seed.map { "seed-\($0)" } ?? "unnamed"
         func inputs(_ side: [MergeCase.Input]) throws -> [Input] {
             try side.map {
@@ -78,34 +88,82 @@ private struct BenchCase {
         bytesIn = self.inputs.reduce(0) { $0 + $1.bytes.count }
     }
 
-    func figures(repeats: Int, strategy: MergeStrategy) throws -> String {
+    func figures(repeats: Int) throws -> String {
         var samples: [Sample] = []
         var outputs: [[UInt8]] = []
-        for _ in 0..<repeats { samples.append(try sample(strategy, &outputs)) }
+        for _ in 0..<repeats { samples.append(try sample(&outputs)) }
         var hash = SHA256()
         for output in outputs { hash.update(data: output) }
         let bytesOut = outputs.reduce(0) { $0 + $1.count }
-        return """
-            {"name":"\(name)","bytes_in":\(bytesIn),"bytes_out":\(bytesOut),\
-            "decode_ms":\(median(samples.map(\.decode))),"merge_ms":\(median(samples.map(\.merge))),\
-            "encode_ms":\(median(samples.map(\.encode))),"total_ms":\(median(samples.map(\.total))),\
-            "digest":"\(Hex.encode(hash.finalize()))"}
-            """
+        return line(samples, rest: "encode", digest: Hex.encode(hash.finalize()), bytesOut: bytesOut)
     }
 
-    private func sample(_ strategy: MergeStrategy, _ outputs: inout [[UInt8]]) throws -> Sample {
-        let clock = ContinuousClock()
-        outputs = []
-        let start = clock.now
+    private func line(_ samples: [Sample], rest: String, digest: String, bytesOut: Int? = nil) -> String {
+        """
+        {"name":"\(name)","bytes_in":\(bytesIn),\(bytesOut.map { "\"bytes_out\":\($0)," } ?? "")\
+        "decode_ms":\(median(samples.map(\.decode))),"merge_ms":\(median(samples.map(\.merge))),\
+        "\(rest)_ms":\(median(samples.map(\.rest))),"total_ms":\(median(samples.map(\.total))),\
+        "digest":"\(digest)"}
+        """
+    }
+
+    private func decoded() throws -> ChangesetPool {
         var pool = ChangesetPool()
         pool.reserve(byteCount: bytesIn)
         for input in inputs { try pool.decode(input.bytes, version: input.version, tag: input.tag) }
-        let decoded = clock.now
+        return pool
+    }
+
+    private func merge(_ pool: inout ChangesetPool) throws {
         try pool.merge(
             local: Array(0..<localCount), incoming: Array(localCount..<pool.count), strategy: strategy)
+    }
+
+    private func sample(_ outputs: inout [[UInt8]]) throws -> Sample {
+        let clock = ContinuousClock()
+        outputs = []
+        let start = clock.now
+        var pool = try decoded()
+        let decoded = clock.now
+        try merge(&pool)
         let merged = clock.now
         outputs = pool.encoded(0..<pool.count)
-        return Sample(decode: decoded - start, merge: merged - decoded, encode: clock.now - merged)
+        return Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged)
+    }
+
+    // MARK: Applying
+
+    func applyFigures(repeats: Int) throws -> String {
+        let pool = try decoded()
+        var states = (local: try StartState.graph(of: pool), incoming: ObjectGraph())
+        states.incoming = states.local
+        for changeset in 0..<localCount { try states.local.apply(changeset, of: pool) }
+        for changeset in localCount..<pool.count { try states.incoming.apply(changeset, of: pool) }
+        var samples: [Sample] = []
+        var digest = ""
+        for _ in 0..<repeats {
+            let (sample, merged) = try applySample(states.local, states.incoming)
+            samples.append(sample)
+            let digests = (try StateDigest(of: merged.local), try StateDigest(of: merged.incoming))
+            guard digests.0 == digests.1 else { throw InputError(description: "\(name): the states differ") }
+            digest = "\(digests.0)"
+        }
+        return line(samples, rest: "apply", digest: digest)
+    }
+
+    private func applySample(
+        _ local: ObjectGraph, _ incoming: ObjectGraph
+    ) throws -> (sample: Sample, states: (local: ObjectGraph, incoming: ObjectGraph)) {
+        var states = (local: local, incoming: incoming)
+        let clock = ContinuousClock()
+        let start = clock.now
+        var pool = try decoded()
+        let decoded = clock.now
+        try merge(&pool)
+        let merged = clock.now
+        for changeset in localCount..<pool.count { try states.local.apply(changeset, of: pool) }
+        for changeset in 0..<localCount { try states.incoming.apply(changeset, of: pool) }
+        return (Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged), states)
     }
 
     /// In milliseconds, with three decimals.

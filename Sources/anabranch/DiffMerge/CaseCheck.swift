@@ -50,8 +50,9 @@ struct CaseCheck {
     private(set) var everyPair = Outcome.failed
     private(set) var everyPairTime = Time()
     private(set) var indexedTime = Time()
-    /// How many pairs of operations lists had, and how many of them were left to the grid.
+    /// How many pairs of operations lists had, and how many of them were left to the grid; also with the smallest blocks.
     private(set) var listPairs = ListPairs()
+    private(set) var smallBlockPairs = ListPairs()
     /// The ways that differ from the merge of every pair, with what they make.
     private(set) var differences: [(way: Way, outcome: Outcome)] = []
 
@@ -64,7 +65,11 @@ struct CaseCheck {
         for way in ways {
             let (outcome, time, pairs) = try sides.merged(.indexed, way.tuning)
             if outcome != everyPair { differences.append((way, outcome)) }
-            if way == .indexed { (indexedTime, listPairs) = (time, pairs) }
+            switch way {
+            case .indexed: (indexedTime, listPairs) = (time, pairs)
+            case .noGrid: smallBlockPairs = pairs
+            case .oneGrid: break
+            }
         }
     }
 

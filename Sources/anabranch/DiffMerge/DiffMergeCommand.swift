@@ -25,6 +25,9 @@ struct DiffMergeCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The most operations on a side, from 1 to 400.", valueName: "operations"))
     var maxSize = 400
 
+    @Flag(help: "Do not look for cases that cost more than every pair.")
+    var skipCosts = false
+
     @Option(help: "How many cases are merged at a time; times are truest with 1.")
     var jobs = ProcessInfo.processInfo.activeProcessorCount
 
@@ -64,7 +67,9 @@ struct DiffMergeCommand: AsyncParsableCommand {
                 guard started < cases, total.differences.isEmpty else { return }
                 let seeds = (started..<min(started + Self.casesPerTask, cases)).map { seed &+ UInt64($0) }
                 started += seeds.count
-                group.addTask { [maxSize] in try Self.tally(of: seeds, maxSize: maxSize) }
+                group.addTask { [maxSize, skipCosts] in
+                    try Self.tally(of: seeds, maxSize: maxSize, skipCosts: skipCosts)
+                }
             }
             for _ in 0..<jobs { startTask() }
             while let done = try await group.next() {
@@ -79,11 +84,11 @@ struct DiffMergeCommand: AsyncParsableCommand {
         }
     }
 
-    private static func tally(of seeds: [UInt64], maxSize: Int) throws -> DiffMergeTally {
+    private static func tally(of seeds: [UInt64], maxSize: Int, skipCosts: Bool) throws -> DiffMergeTally {
         var tally = DiffMergeTally()
         for seed in seeds {
             let merge = RandomMerge(seed: seed, sizeMax: maxSize)
-            try tally.add(merge, CaseCheck(merge))
+            try tally.add(merge, CaseCheck(merge), skipCosts: skipCosts)
         }
         return tally
     }

@@ -27,7 +27,9 @@ struct DiffMergeTally {
     private static let notedRatioMin = 1.25
 
     private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }
+    /// Pairs of operations on lists: as everybody merges them; and with the smallest blocks, for ordinary mixes.
     private(set) var listPairs = ListPairs()
+    private(set) var smallBlockPairs = ListPairs()
     /// Merges that both ways refuse.
     private(set) var errors = 0
     private(set) var slowCases: [SlowCase] = []
@@ -37,7 +39,7 @@ struct DiffMergeTally {
     var cases: Int { classes.reduce(0) { $0 + $1.cases } }
     var cells: Int { classes.reduce(0) { $0 + $1.cells } }
 
-    mutating func add(_ merge: RandomMerge, _ check: CaseCheck) throws {
+    mutating func add(_ merge: RandomMerge, _ check: CaseCheck, skipCosts: Bool) throws {
         let operations = max(merge.local.count, merge.incoming.count)
         let number = classes.firstIndex { operations <= $0.operationsMax } ?? classes.count - 1
         classes[number].cases += 1
@@ -45,9 +47,10 @@ struct DiffMergeTally {
         classes[number].indexed += check.indexedTime
         classes[number].everyPair += check.everyPairTime
         listPairs += check.listPairs
+        if merge.isOrdinaryList { smallBlockPairs += check.smallBlockPairs }
         if !check.isEqual { differences.append(merge.seed) }
         if check.everyPair == .failed { errors += 1 }
-        if let ratio = try check.ratio(of: merge, above: Self.notedRatioMin) {
+        if !skipCosts, let ratio = try check.ratio(of: merge, above: Self.notedRatioMin) {
             let size = "\(merge.local.count) × \(merge.incoming.count)"
             slowCases.append(SlowCase(seed: merge.seed, ratio: ratio, size: size))
         }
@@ -61,6 +64,7 @@ struct DiffMergeTally {
             classes[number].everyPair += other.classes[number].everyPair
         }
         listPairs += other.listPairs
+        smallBlockPairs += other.smallBlockPairs
         errors += other.errors
         slowCases += other.slowCases
         differences += other.differences
@@ -79,8 +83,8 @@ struct DiffMergeTally {
         let beyond = classes.filter { $0.operationsMax > 100 }.reduce(0) { $0 + $1.cases }
         lines.append("beyond 100 × 100: \(percent(beyond, of: cases)) of the cases; refused in both ways: \(errors)")
         lines.append(
-            "pairs on lists: \(listPairs.all), merged without visiting them: "
-                + percent(listPairs.all - listPairs.visited, of: listPairs.all))
+            "pairs on lists: \(listPairs.all), not visited: \(unvisited(listPairs)); with the smallest blocks,"
+                + " of \(smallBlockPairs.all) pairs of inserts, erases and updates: \(unvisited(smallBlockPairs))")
         lines += costLines
         let seconds = max(elapsed / .seconds(1), 1e-9)
         lines.append(
@@ -112,6 +116,8 @@ struct DiffMergeTally {
                 format: "%11ld%15ld%16.1f%16.1f%8.2f", size.cases, size.cells, everyPair, indexed,
                 indexed / max(everyPair, 1e-6))
     }
+
+    private func unvisited(_ pairs: ListPairs) -> String { percent(pairs.all - pairs.visited, of: pairs.all) }
 
     private func percent(_ part: Int, of whole: Int) -> String {
         String(format: "%.1f %%", 100 * Double(part) / Double(max(whole, 1)))

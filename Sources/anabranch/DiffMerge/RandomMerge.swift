@@ -57,6 +57,12 @@ struct RandomMerge {
 
     var cells: Int { local.count * incoming.count }
 
+    /// Both sides insert, erase and set elements of lists, all with the right size and index.
+    var isOrdinaryList: Bool {
+        shape.damagedOneIn == nil && !shape.hasNaN
+            && (local + incoming).allSatisfy { [.insert, .erase, .set].contains($0.action) }
+    }
+
     /// Mostly small; one in eight beyond 100 × 100, where shorter ones are more likely.
     private static func sizes(_ sizeMax: Int, _ random: inout SeededRandom) -> (rows: Int, columns: Int) {
         let range: ClosedRange<Int> =

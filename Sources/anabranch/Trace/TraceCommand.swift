@@ -9,7 +9,7 @@ struct TraceCommand: ParsableCommand {
         discussion: """
             The document is a list of one-character strings in one object. The history is replayed as it was recorded, where
             the text must end as recorded, and with all users off line to the end; both with the index and visiting every
-            pair on the clients. At the end all clients and the server's log must have the same state. Times are of everything: local
+            pair. At the end all clients and the server's log must have the same state. Times are of everything: local
             transactions, merges on both sides, and applying.
 
             EXAMPLE

@@ -11,10 +11,11 @@ struct TraceReplay {
     private let file: SyncedFile
     private var clients: [MemoryClient] = []
 
-    /// - Parameter strategy: how the clients merge; the server always uses the index.
+    /// - Parameter strategy: how the clients and the server merge.
     init(_ trace: Trace, strategy: MergeStrategy) throws {
         self.trace = trace
         file = try SyncedFile(path: VirtualPath("trace"), store: InMemoryStore())
+        file.mergeStrategy = strategy
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: trace.numAgents + 1), at: 1)
         clients = idents.map { MemoryClient(ident: $0.ident, strategy: strategy) }
         var founder = clients.removeLast()
