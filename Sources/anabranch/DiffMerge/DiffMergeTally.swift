@@ -22,7 +22,7 @@ struct DiffMergeTally {
 
     private static let listedSlowCasesMax = 10
     /// No case may cost more than so many times the cost of every pair.
-    static let costRatioMax = 2.0
+    private static let costRatioMax = 2.0
     /// Cases below are not measured again.
     private static let notedRatioMin = 1.25
 
