@@ -33,21 +33,24 @@ struct ClientMerge {
     private(set) var merged: [MergedChangeset] = []
     private var encoder = ChangesetEncoder()
     private(set) var entriesVisited = 0
+    private(set) var mootInstructions = MootInstructions()
 
     init(ident: UInt64, strategy: MergeStrategy) {
         self.ident = ident
         self.strategy = strategy
     }
 
-    /// Merges all changesets, run by run: a run is what the client made on one base.
+    /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made on
+    /// one base.
     mutating func merge(
-        _ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog, sharing decoded: inout DecodedEntries
+        _ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog, sharing decoded: inout DecodedEntries,
+        into state: inout PendingState?
     ) throws(HistoryError) {
         merged.reserveCapacity(changesets.count)
         var rest = changesets
         while let base = rest.first?.cursor.serverVersion {
             let run = rest.prefix { $0.cursor.serverVersion == base }
-            try merge(run, base: base, past: log, &decoded)
+            try merge(run, base: base, past: log, &decoded, &state)
             rest = rest[run.endIndex...]
         }
     }
@@ -59,7 +62,8 @@ struct ClientMerge {
     }
 
     private mutating func merge(
-        _ run: ArraySlice<UploadedChangeset>, base: UInt64, past log: PendingLog, _ decoded: inout DecodedEntries
+        _ run: ArraySlice<UploadedChangeset>, base: UInt64, past log: PendingLog, _ decoded: inout DecodedEntries,
+        _ state: inout PendingState?
     ) throws(HistoryError) {
         var incoming = try decode(run)
         let touches = incoming.map { pool.touches(of: $0) }
@@ -72,6 +76,9 @@ struct ClientMerge {
             } catch {
                 throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }
+        }
+        if let moot = try state?.apply(incoming, of: &pool, from: ident, on: base, past: log) {
+            mootInstructions.append(moot)
         }
         for ((changeset, index), touches) in zip(zip(run, incoming), touches) {
             merged.append(

@@ -48,11 +48,17 @@ extension PendingLog {
     func decode(
         _ version: UInt64, as changeset: [UInt8]? = nil, into pool: inout ChangesetPool
     ) throws(HistoryError) -> Int {
-        let entry = try entry(version)
+        try entry(version).decode(as: changeset, into: &pool)
+    }
+}
+
+extension LogEntry {
+    /// Decodes the entry, or what `changeset` says that it is for some client, and returns its place in the pool.
+    func decode(as changeset: [UInt8]? = nil, into pool: inout ChangesetPool) throws(HistoryError) -> Int {
         do {
             return try pool.decode(
-                changeset ?? entry.changeset, version: version,
-                tag: OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire))
+                changeset ?? self.changeset, version: version,
+                tag: OriginTag(timestamp: timestamp, ident: originOnWire))
         } catch {
             throw HistoryError(.storeDamaged, "log entry \(version) at byte \(error.offset): \(error.reason)")
         }

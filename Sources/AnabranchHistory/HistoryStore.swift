@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A store's own number for a synced file.
 public struct FileID: Hashable, Sendable {
     public var number: Int64
@@ -42,10 +44,12 @@ public struct FileHead: Equatable, Sendable {
     public var baseSalt: UInt64
     /// The next client file ident: the number of rows, reserved ones included.
     public var nextIdent: UInt64
+    /// The version whose state is stored: `version`, unless the file was written without keeping its state.
+    public var stateVersion: UInt64
 
     public init(
         version: UInt64 = 0, versionSalt: UInt64 = 0, cumulativeSize: UInt64 = 0, baseVersion: UInt64 = 0,
-        baseSalt: UInt64 = 0, nextIdent: UInt64 = 2
+        baseSalt: UInt64 = 0, nextIdent: UInt64 = 2, stateVersion: UInt64 = 0
     ) {
         self.version = version
         self.versionSalt = versionSalt
@@ -53,6 +57,7 @@ public struct FileHead: Equatable, Sendable {
         self.baseVersion = baseVersion
         self.baseSalt = baseSalt
         self.nextIdent = nextIdent
+        self.stateVersion = stateVersion
     }
 }
 
@@ -65,8 +70,10 @@ public struct FileHead: Equatable, Sendable {
 /// 3. When `commit` throws, nothing was changed, unless the error came so late that the store cannot know; whoever goes
 ///    on then reads the head again first. Repeating the integration is harmless (`SyncedFile.integrate`).
 /// 4. A read sees one state between two commits, the newest one.
-/// 5. Only a commit with the newest lease and the log's current version is accepted; otherwise `leaseLost`.
-/// 6. Errors are `HistoryError`s with trouble of the store's own (`storeFailed`, `leaseLost`, `storeDamaged`), never a
+/// 5. Only a commit with the newest lease and the current versions of log and state is accepted; otherwise `leaseLost`.
+/// 6. The state is stored with the log entries that made it so: after every commit it is that of `FileHead.stateVersion`.
+/// 7. The newest `WriteKey.countMax` keys of a file's writes are found again.
+/// 8. Errors are `HistoryError`s with trouble of the store's own (`storeFailed`, `leaseLost`, `storeDamaged`), never a
 ///    refusal of a client.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file, creating it with an empty log and the reserved client files if there is none, and takes the
@@ -77,6 +84,10 @@ public protocol HistoryStore: Sendable {
     func read<Result: Sendable>(
         _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result
+
+    /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it is
+    /// of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
+    func state(of file: FileID) throws(HistoryError) -> ObjectGraph
 
     /// Applies commits of different files in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
@@ -107,6 +118,9 @@ public protocol FileView {
     func versions(
         postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
     ) throws(HistoryError) -> [UInt64]
+
+    /// The version that the server's own write with this key made; nil if there is none, or it was too long ago.
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> UInt64?
 
     /// The reciprocal changesets of a client file in `range`, in order.
     func reciprocals(of ident: UInt64, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]

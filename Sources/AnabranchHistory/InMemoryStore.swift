@@ -38,6 +38,10 @@ public final class InMemoryStore: HistoryStore {
         try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
     }
 
+    public func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+        try self.file(file).content.withLock { $0.state }
+    }
+
     public func commit(_ commits: [Commit]) throws(HistoryError) {
         let files = try commits.map { commit throws(HistoryError) in try file(commit.file) }
         for (file, commit) in zip(files, commits) {
@@ -97,17 +101,26 @@ private struct FileContent: FileView, Sendable {
     private var clientFiles = ClientFile.reserved
     private var receipts: [[Receipt]] = [[], []]
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
+    /// All objects are in memory.
+    private(set) var state = ObjectGraph()
+    private var stateVersion: UInt64 = 0
+    private var writes: [[UInt8]: UInt64] = [:]
+    /// The oldest first, none twice.
+    private var writeKeys: [[UInt8]] = []
 
     var newestHead: FileHead {
         FileHead(
             version: UInt64(entries.count), versionSalt: entries.last?.salt ?? 0,
-            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: UInt64(clientFiles.count))
+            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: UInt64(clientFiles.count),
+            stateVersion: stateVersion)
     }
 
     // MARK: Writing
 
     func check(_ commit: Commit) throws(HistoryError) {
-        guard commit.lease == lease, commit.head.version == UInt64(entries.count) else {
+        guard commit.lease == lease, commit.head.version == UInt64(entries.count),
+            commit.head.stateVersion == stateVersion
+        else {
             throw HistoryError(.leaseLost, "the file has another writer")
         }
     }
@@ -125,6 +138,13 @@ private struct FileContent: FileView, Sendable {
         }
         for posting in commit.postings { touches.insert(posting) }
         entries += commit.entries
+        if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
+        if let write = commit.writeKey { store(write) }
+    }
+
+    private mutating func store(_ write: WriteKey) {
+        if writes.updateValue(write.version, forKey: write.key) == nil { writeKeys.append(write.key) }
+        if writeKeys.count > WriteKey.countMax { writes[writeKeys.removeFirst()] = nil }
     }
 
     private mutating func store(_ file: ClientFile) {
@@ -201,6 +221,8 @@ private struct FileContent: FileView, Sendable {
         touches.collect(hashes, in: range, notFrom: ident, into: &versions)
         return versions.sortedWithoutDuplicates()
     }
+
+    func version(ofWrite key: [UInt8]) -> UInt64? { writes[key] }
 
     func reciprocals(of ident: UInt64, in range: VersionRange) -> [ReciprocalChangeset] {
         guard ident < UInt64(reciprocals.count) else { return [] }

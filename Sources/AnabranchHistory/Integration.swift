@@ -17,12 +17,33 @@ public struct ClientOutcome: Equatable, Sendable {
     public var newVersions: Int
     /// `badChangeset`, `badOriginFileIdent` or `clientFileExpired`: nothing of what was queued has left a trace.
     public var refusal: HistoryError?
+    /// What was left out of the log because somebody has erased its class or column meanwhile.
+    public var mootInstructions = MootInstructions()
+}
+
+/// Instructions that were left out of the log (`Spec/History.md`, section 16.1).
+public struct MootInstructions: Equatable, Sendable {
+    public private(set) var count = 0
+    /// Why the first of them cannot be applied, with its place.
+    public private(set) var firstReason: ApplyError?
+
+    mutating func append(_ reason: ApplyError) {
+        firstReason = firstReason ?? reason
+        count += 1
+    }
+
+    mutating func append(_ others: MootInstructions) {
+        firstReason = firstReason ?? others.firstReason
+        count += others.count
+    }
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each client
 /// is told. Reads through a view and changes nothing.
 struct Integration {
     private var log: PendingLog
+    /// The state at the end of `log`; nil for a relay.
+    private var state: PendingState?
     private let versionSalt: UInt64
     private let time: UInt64
     private var reciprocals: [ReciprocalChange] = []
@@ -32,9 +53,12 @@ struct Integration {
     /// Entries of this log, those included that the commit adds.
     var decoded = DecodedEntries()
 
-    /// - Parameter time: seconds since 1970, at least 1.
-    init(into log: PendingLog, versionSalt: UInt64, time: UInt64) {
+    /// - Parameters:
+    ///   - state: the state at the head of the log; nil for a relay.
+    ///   - time: seconds since 1970, at least 1.
+    init(into log: PendingLog, state: ObjectGraph?, versionSalt: UInt64, time: UInt64) {
         self.log = log
+        self.state = state.map(PendingState.init)
         self.versionSalt = versionSalt
         self.time = time
     }
@@ -42,11 +66,12 @@ struct Integration {
     /// Takes in one client's changesets, or refuses them and goes on as if they had not been there.
     /// - Throws: trouble of the store only; a refusal goes into the report.
     mutating func add(_ upload: Upload, from ident: UInt64) throws(HistoryError) {
+        let stateBefore = state
         do {
-            let newVersions = try integrate(upload, from: ident)
-            report.outcomes.append(ClientOutcome(ident: ident, newVersions: newVersions, refusal: nil))
+            report.outcomes.append(try integrate(upload, from: ident))
         } catch {
             if error.isTransient { throw error }
+            state = stateBefore
             report.outcomes.append(ClientOutcome(ident: ident, newVersions: 0, refusal: error))
         }
     }
@@ -56,10 +81,12 @@ struct Integration {
         commit.postings = log.postings
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
+        if let state, !log.entries.isEmpty { commit.state = state.update(to: log.version) }
     }
 
-    /// Everything that can fail comes before the first change, so that a refused client leaves no trace.
-    private mutating func integrate(_ upload: Upload, from ident: UInt64) throws(HistoryError) -> Int {
+    /// Everything that can fail comes before the first change but those of the state, so that a refused client leaves no
+    /// trace.
+    private mutating func integrate(_ upload: Upload, from ident: UInt64) throws(HistoryError) -> ClientOutcome {
         guard var file = try log.view.clientFile(ident), file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
@@ -70,7 +97,7 @@ struct Integration {
         log.index()
         var merge = ClientMerge(ident: ident, strategy: mergeStrategy)
         defer { report.entriesVisited += merge.entriesVisited }
-        try merge.merge(changesets, past: log, sharing: &decoded)
+        try merge.merge(changesets, past: log, sharing: &decoded, into: &state)
 
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
@@ -82,7 +109,8 @@ struct Integration {
             reciprocals.append(ReciprocalChange(ident: ident, reciprocal: reciprocal))
         }
         log.append(merge.merged, from: ident, versionSalt: versionSalt)
-        return merge.merged.count
+        return ClientOutcome(
+            ident: ident, newVersions: merge.merged.count, refusal: nil, mootInstructions: merge.mootInstructions)
     }
 
     /// What the checks of a session guarantee, for callers that have no session; and the origin, which is checked here.

@@ -1,6 +1,7 @@
 import AnabranchCore
 
-/// The server's side of one synced file: who takes part, the log, and the uploads that wait to enter it.
+/// The server's side of one synced file: who takes part, the log and the state that it makes, and the uploads that wait to
+/// enter it.
 ///
 /// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns speaks of anything that is not
 /// durable yet.
@@ -11,6 +12,12 @@ public final class SyncedFile {
     let lease: Lease
     /// The end of the log as of the last commit: the exposed version.
     public internal(set) var head: FileHead
+    /// The state at `head`; nil for a relay.
+    private var state: ObjectGraph?
+    /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
+    private var isStateUncertain = false
+    /// How many objects stay in memory between two commits.
+    let cachedObjectsMax: Int
     /// The salt of the versions that this object makes.
     let versionSalt: UInt64
     var randomness: any RandomNumberGenerator
@@ -22,23 +29,31 @@ public final class SyncedFile {
     /// How much may wait for integration, in bytes (contents and overhead).
     let backlogBytesMax: Int
 
-    /// Opens the file and takes over its lease.
+    /// Opens the file and takes over its lease. A state that is behind its log catches up first.
     /// - Parameters:
+    ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if they
+    ///     cannot be. Without, the file is a mere relay, until it is opened with a state again.
+    ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not keep
+    ///     all of them there anyway.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
     ///   - backlogBytesMax: the limit of section 5, row 12.
     public init(
-        path: VirtualPath, store: any HistoryStore, backlogBytesMax: Int = 256 << 20,
-        randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
+        path: VirtualPath, store: any HistoryStore, keepsState: Bool = true, cachedObjectsMax: Int = 16_384,
+        backlogBytesMax: Int = 256 << 20, randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
     ) throws(HistoryError) {
         let opened = try store.open(path)
         self.path = path
         self.store = store
+        self.cachedObjectsMax = cachedObjectsMax
         self.backlogBytesMax = backlogBytesMax
         self.randomness = randomness
         id = opened.id
         lease = opened.lease
         head = opened.head
         versionSalt = SyncedFile.salt(from: &self.randomness)
+        guard keepsState else { return }
+        state = try store.state(of: id)
+        try catchUp()
     }
 
     /// The exposed version E (`Spec/History.md`, section 3.3).
@@ -54,11 +69,40 @@ public final class SyncedFile {
         try store.read(id, body)
     }
 
+    /// The state at the newest version that is stored; nil for a relay.
+    func currentState() throws(HistoryError) -> ObjectGraph? {
+        if isStateUncertain, state != nil { state = try store.state(of: id) }
+        isStateUncertain = false
+        return state
+    }
+
     /// Commits changes of client files alone.
     func commit(_ clientFiles: [ClientFile], at head: FileHead) throws(HistoryError) {
         var commit = Commit(file: id, lease: lease, head: head)
         commit.clientFiles = clientFiles
-        try store.commit([commit])
-        self.head = commit.newHead
+        try SyncedFile.commit([(self, commit)])
+    }
+
+    /// Commits for different files of one store, in one transaction; what the commits say holds from then on.
+    static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) throws(HistoryError) {
+        let changes = commits.map(\.commit).filter { !$0.isEmpty }
+        if let store = commits.first?.file.store, !changes.isEmpty {
+            do {
+                try store.commit(changes)
+            } catch {
+                for (file, _) in commits { file.isStateUncertain = true }
+                throw error
+            }
+        }
+        for (file, commit) in commits {
+            file.head = commit.newHead
+            if let update = commit.state { file.keep(update.after) }
+        }
+    }
+
+    private func keep(_ state: ObjectGraph) {
+        self.state = state
+        // All objects at once: their rows are a look away.
+        if state.loadedCount > cachedObjectsMax { self.state?.unload() }
     }
 }

@@ -78,15 +78,13 @@ extension SyncedFile {
 
     /// Integrates what is queued for different files of one store, in one transaction; a report for each file.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
-        guard let store = files.first?.store else { return [] }
         var prepared: [PreparedCommit] = []
         for file in files { prepared.append(try file.prepareCommit(at: time)) }
-        let commits = prepared.map(\.commit).filter { !$0.isEmpty }
-        if !commits.isEmpty { try store.commit(commits) }
         for (index, file) in files.enumerated() {
-            let head = prepared[index].commit.newHead
-            prepared[index].report.madeVersions = head.version > file.head.version
-            file.head = head
+            prepared[index].report.madeVersions = prepared[index].commit.newHead.version > file.head.version
+        }
+        try commit(Array(zip(files, prepared.map(\.commit))))
+        for (index, file) in files.enumerated() {
             file.queue.removeAll()
             swap(&file.decoded, &prepared[index].decoded)
         }
@@ -101,10 +99,12 @@ extension SyncedFile {
 
     /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
     private func prepareCommit(at time: UInt64) throws(HistoryError) -> PreparedCommit {
-        try read { view throws(HistoryError) in
+        let state = try currentState()
+        return try read { view throws(HistoryError) in
             let head = try view.head()
             var integration = Integration(
-                into: PendingLog(continuing: view, head: head), versionSalt: versionSalt, time: max(1, time))
+                into: PendingLog(continuing: view, head: head), state: state, versionSalt: versionSalt,
+                time: max(1, time))
             integration.mergeStrategy = mergeStrategy
             swap(&integration.decoded, &decoded)
             for (ident, upload) in queue.joined() { try integration.add(upload, from: ident) }

@@ -6,6 +6,7 @@ import GRDB
 /// still looked at.
 final class FileVerification {
     private let file: SQLiteFile
+    private let rows: SQLiteRows
     private let head: FileHead
     private let start: Checksum
     private let chain: Checksum?
@@ -15,8 +16,10 @@ final class FileVerification {
     private var received: [UInt64: UInt64] = [:]
     private var postingCount = 0
 
-    init(_ file: SQLiteFile) throws {
+    /// - Parameter rows: of the file's state.
+    init(_ file: SQLiteFile, _ rows: SQLiteRows) throws {
         self.file = file
+        self.rows = rows
         head = try file.head()
         let identity = try file.rows("SELECT path, chain FROM synced_file WHERE id = ?", [file.id.number]) { row in
             (path: VirtualPath(try row.bytes(0)), chain: Checksum(bytes: try row.bytes(1)))
@@ -31,6 +34,7 @@ final class FileVerification {
         try checkClientFiles()
         try checkLog()
         try checkReciprocals()
+        try checkState()
         return result
     }
 
@@ -198,6 +202,30 @@ final class FileVerification {
             let origin = try row.number(4), size = try row.number(5)
             expect(origin != ident, .reciprocal, place, "the log entry came from that client")
             expect(size > 0, .reciprocal, place, "the log entry is empty")
+        }
+    }
+
+    // MARK: State
+
+    private func checkState() throws {
+        let writes = try file.rows("SELECT version FROM write_key WHERE file = ?", [file.id.number]) {
+            try $0.number(0)
+        }
+        expect(
+            writes.allSatisfy { $0 <= head.version }, .continuity, "keys of writes", "one has a version beyond the log")
+        let version = head.stateVersion
+        guard version >= head.baseVersion, version <= head.version else {
+            return expect(false, .state, "state", "it is of version \(version), which is not in the log")
+        }
+        do {
+            let (replayed, leftOut) = try file.replay(VersionRange(after: head.baseVersion, through: version))
+            result.leftOutCount = leftOut
+            let isSame = try StateDigest(of: rows.graph()) == StateDigest(of: replayed)
+            expect(isSame, .state, "state", "it is not what the log makes of it")
+        } catch let error as ApplyError {
+            expect(false, .state, "state", error.reason)
+        } catch let error as HistoryError {
+            expect(false, .state, "state", error.reason)
         }
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import Foundation
 import GRDB
@@ -7,8 +8,7 @@ extension SQLiteFile {
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT id, version, version_salt, cumulative_size, base_version, base_salt, next_ident
-                FROM synced_file WHERE path = ?
+                SELECT \(headColumns) FROM synced_file WHERE path = ?
                 """, arguments: [Data(path.bytes)])
         guard let row else { return nil }
         return (FileID(Int64(bitPattern: try row.number(0))), try head(row))
@@ -29,7 +29,8 @@ extension SQLiteFile {
     }
 
     /// Writes everything a commit holds; the caller has a transaction.
-    func apply(_ commit: Commit) throws {
+    /// - Parameter state: what the commit's state update comes to.
+    func apply(_ commit: Commit, _ state: RowWrites?) throws {
         let (path, chain) = try pathAndChain()
         let start = Checksum(startOf: path)
         for clientFile in commit.clientFiles {
@@ -39,6 +40,8 @@ extension SQLiteFile {
         for change in commit.reciprocals { try store(change, start: start) }
         let newChain = try append(commit.entries, chain: chain)
         for posting in commit.postings { try store(posting) }
+        if let state { try store(state) }
+        if let key = commit.writeKey { try store(key) }
         try store(commit.newHead, chain: newChain)
     }
 
@@ -106,14 +109,46 @@ extension SQLiteFile {
             [id.number, stored(posting.hash), stored(posting.version), stored(posting.origin)])
     }
 
+    private func store(_ state: RowWrites) throws {
+        for number in state.erasedClasses {
+            try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [id.number, Int64(number.rawValue)])
+        }
+        for address in state.removed {
+            try execute(
+                "DELETE FROM state_row WHERE file = ? AND class = ? AND key = ? AND chunk = ?", arguments(address))
+        }
+        for row in state.rows {
+            try execute(
+                "INSERT OR REPLACE INTO state_row (file, class, key, chunk, content) VALUES (?, ?, ?, ?, ?)",
+                arguments(row.address) + [Data(row.bytes)])
+        }
+    }
+
+    func arguments(_ address: RowAddress) -> StatementArguments {
+        [id.number, Int64(address.classNumber.rawValue), Data(address.key), stored(address.chunk)]
+    }
+
+    /// Keeps the newest keys of the file.
+    private func store(_ write: WriteKey) throws {
+        try execute(
+            "INSERT OR REPLACE INTO write_key (file, key, version) VALUES (?, ?, ?)",
+            [id.number, Data(write.key), stored(write.version)])
+        try execute(
+            """
+            DELETE FROM write_key WHERE file = ?1 AND number <=
+            (SELECT number FROM write_key WHERE file = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
+            """, [id.number, WriteKey.countMax])
+    }
+
     private func store(_ head: FileHead, chain: Checksum) throws {
         try execute(
             """
-            UPDATE synced_file SET version = ?, version_salt = ?, cumulative_size = ?, next_ident = ?, chain = ? WHERE id = ?
+            UPDATE synced_file SET version = ?, version_salt = ?, cumulative_size = ?, next_ident = ?, state_version = ?,
+            chain = ? WHERE id = ?
             """,
             [
                 stored(head.version), stored(head.versionSalt), stored(head.cumulativeSize), stored(head.nextIdent),
-                Data(chain.bytes), id.number,
+                stored(head.stateVersion), Data(chain.bytes), id.number,
             ])
     }
 

@@ -9,7 +9,7 @@ struct SQLiteFile: FileView {
     let db: Database
 
     static let headColumns = """
-        id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, path, chain
+        id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, state_version, path
         """
     static let entryColumns = """
         version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum
@@ -123,6 +123,13 @@ struct SQLiteFile: FileView {
         }
     }
 
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> UInt64? {
+        try translatingErrors {
+            let sql = "SELECT version FROM write_key WHERE file = ? AND key = ?"
+            return try rows(sql, [id.number, Data(key)]) { try $0.number(0) }.first
+        }
+    }
+
     private func arguments(_ range: VersionRange) -> StatementArguments {
         [id.number, Int64(clamping: range.base), Int64(clamping: range.last)]
     }
@@ -132,7 +139,8 @@ struct SQLiteFile: FileView {
     static func head(_ row: Row) throws -> FileHead {
         FileHead(
             version: try row.number(1), versionSalt: try row.number(2), cumulativeSize: try row.number(3),
-            baseVersion: try row.number(4), baseSalt: try row.number(5), nextIdent: try row.number(6))
+            baseVersion: try row.number(4), baseSalt: try row.number(5), nextIdent: try row.number(6),
+            stateVersion: try row.number(7))
     }
 
     static func entry(_ row: Row) throws -> LogEntry {

@@ -9,7 +9,7 @@ extension SQLiteStore: HistoryCatalog {
             WHERE path \(path == nil ? ">=" : ">") ? ORDER BY path LIMIT ?
             """
         return try catalog(sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
-            CatalogFile(path: VirtualPath(try row.bytes(7)), head: try SQLiteFile.head(row))
+            CatalogFile(path: VirtualPath(try row.bytes(8)), head: try SQLiteFile.head(row))
         }
     }
 

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import Foundation
 import GRDB
@@ -58,9 +59,15 @@ public final class SQLiteStore: HistoryStore {
         try translatingErrors { try pool.read { db in try body(SQLiteFile(id: file, db: db)) } }
     }
 
+    public func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+        try SQLiteRows(file: file, pool: pool).graph()
+    }
+
     /// Whoever gets hold of the database commits for all who wait: one flush to the disk serves them together.
     public func commit(_ commits: [Commit]) throws(HistoryError) {
-        let request = CommitRequest(commits)
+        var prepared: [CommitRequest.Prepared] = []
+        for commit in commits { prepared.append((commit, try commit.state?.rowWrites())) }
+        let request = CommitRequest(prepared)
         waiting.withLock { $0.append(request) }
         pool.writeWithoutTransaction { db in
             let requests = waiting.withLock { waiting in
@@ -84,7 +91,7 @@ public final class SQLiteStore: HistoryStore {
             try translatingErrors {
                 try db.inTransaction(.immediate) {
                     for request in requests {
-                        for commit in request.commits { try apply(commit, in: db) }
+                        for (commit, state) in request.commits { try apply(commit, state, in: db) }
                     }
                     return .commit
                 }
@@ -97,22 +104,25 @@ public final class SQLiteStore: HistoryStore {
         return (try? outcome.get()) != nil
     }
 
-    private func apply(_ commit: Commit, in db: Database) throws {
-        let file = SQLiteFile(id: commit.file, db: db)
-        guard leases.withLock({ $0[commit.file] }) == commit.lease, try file.head().version == commit.head.version
+    private func apply(_ commit: Commit, _ state: RowWrites?, in db: Database) throws {
+        let file = SQLiteFile(id: commit.file, db: db), head = try file.head()
+        guard leases.withLock({ $0[commit.file] }) == commit.lease, head.version == commit.head.version,
+            head.stateVersion == commit.head.stateVersion
         else {
             throw HistoryError(.leaseLost, "the file has another writer")
         }
-        try file.apply(commit)
+        try file.apply(commit, state)
     }
 }
 
 /// The commits of one caller, and what became of them.
 private final class CommitRequest: Sendable {
-    let commits: [Commit]
+    typealias Prepared = (commit: Commit, state: RowWrites?)
+
+    let commits: [Prepared]
     let outcome = Mutex<Result<Void, HistoryError>>(.failure(HistoryError(.storeFailed, "the store is closed")))
 
-    init(_ commits: [Commit]) { self.commits = commits }
+    init(_ commits: [Prepared]) { self.commits = commits }
 }
 
 /// Gives whatever goes wrong in the database the form that the contract asks for.

@@ -7,7 +7,7 @@ enum Schema {
     /// "Anab": marks our databases among all SQLite files.
     private static let applicationID = 0x416e_6162
     /// Raised with each migration, so that an older program refuses a newer store instead of misreading it.
-    private static let formatVersion = 1
+    private static let formatVersion = 2
 
     /// Refuses a database that is somebody else's or made by a newer program.
     static func check(_ db: Database) throws {
@@ -24,12 +24,27 @@ enum Schema {
         }
     }
 
+    /// Refuses also a database of an older format, for those who only read.
+    static func checkIsCurrent(_ db: Database) throws {
+        try check(db)
+        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        guard version == formatVersion else {
+            throw HistoryError(
+                .storeUnusable, "the store has format \(version); a server that opens it brings it to \(formatVersion)")
+        }
+    }
+
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1: log, client files, reciprocal history, touch index") { db in
             try db.execute(sql: firstFormat)
             try db.execute(sql: "PRAGMA application_id = \(applicationID)")
             try db.execute(sql: "PRAGMA user_version = 1")
+        }
+        // The states of files that have a log come when each is opened first.
+        migrator.registerMigration("2: states, keys of the server's own writes") { db in
+            try db.execute(sql: secondFormat)
+            try db.execute(sql: "PRAGMA user_version = 2")
         }
         return migrator
     }
@@ -86,5 +101,25 @@ enum Schema {
             origin INTEGER NOT NULL,
             PRIMARY KEY (file, hash, version)
         ) WITHOUT ROWID;
+        """
+
+    private static let secondFormat = """
+        ALTER TABLE synced_file ADD COLUMN state_version INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE state_row (
+            file INTEGER NOT NULL,
+            class INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            chunk INTEGER NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (file, class, key, chunk)
+        ) WITHOUT ROWID;
+        CREATE TABLE write_key (
+            number INTEGER PRIMARY KEY,
+            file INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            version INTEGER NOT NULL,
+            UNIQUE (file, key)
+        );
+        CREATE INDEX write_key_by_age ON write_key (file, number);
         """
 }

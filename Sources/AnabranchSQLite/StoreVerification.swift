@@ -1,5 +1,4 @@
 import AnabranchHistory
-import Foundation
 import GRDB
 
 /// Something in a store that contradicts what the store promises.
@@ -23,6 +22,8 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case changeset
         /// The touch index and the log disagree.
         case touchIndex
+        /// The stored state is not what the log makes.
+        case state
     }
 
     public var kind: Kind
@@ -42,34 +43,23 @@ public struct VerifiedFile: Equatable, Sendable {
     /// Without the reserved rows.
     public var clientFileCount = 0
     public var reciprocalCount = 0
+    /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
+    /// without a state has some.
+    public var leftOutCount = 0
     public var damages: [StoreDamage] = []
 
     init(path: VirtualPath) { self.path = path }
 }
 
-/// Reads all of a store and checks it: the checksum chain of each log and the invariants of `Spec/History.md`,
-/// section 13, that concern what is stored.
+/// Reads all of a store and checks it: the checksum chain of each log, the invariants of `Spec/History.md`, section 13,
+/// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
 public struct StoreVerification {
-    private let directory: DataDirectory
-    private let pool: DatabasePool
+    private let reader: StoreReader
+    private var pool: DatabasePool { reader.pool }
 
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
     public init(directory path: String) throws(HistoryError) {
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw HistoryError(.storeUnusable, "\(path): no such directory")
-        }
-        directory = try DataDirectory(path)
-        let databasePath = directory.databasePath
-        guard FileManager.default.fileExists(atPath: databasePath) else {
-            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
-        }
-        pool = try translatingErrors {
-            var configuration = Configuration()
-            configuration.readonly = true
-            let pool = try DatabasePool(path: databasePath, configuration: configuration)
-            try pool.read(Schema.check)
-            return pool
-        }
+        reader = try StoreReader(directory: path)
     }
 
     /// What SQLite itself finds wrong with the database, and records of files that are gone.
@@ -97,7 +87,9 @@ public struct StoreVerification {
 
     private func check(_ id: FileID) throws -> VerifiedFile {
         do {
-            return try pool.read { db in try FileVerification(SQLiteFile(id: id, db: db)).run() }
+            return try pool.read { db in
+                try FileVerification(SQLiteFile(id: id, db: db), SQLiteRows(file: id, pool: pool)).run()
+            }
         } catch let error as HistoryError {
             var unreadable = VerifiedFile(path: VirtualPath("file \(id.number)"))
             unreadable.damages = [StoreDamage(kind: .value, place: "record of the file", finding: error.reason)]

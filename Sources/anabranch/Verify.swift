@@ -6,12 +6,12 @@ import ArgumentParser
 struct VerifyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Check every log, cursor and index of a data directory.",
+        abstract: "Check every log, cursor, index and state of a data directory.",
         discussion: """
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
-            changeset can be decoded, and that the touch index is complete. Nothing is changed. The server must not \
-            be running.
+            changeset can be decoded, that the touch index is complete, and that the state is what the log makes. \
+            Nothing is changed. The server must not be running.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read.
@@ -54,9 +54,10 @@ struct VerifyCommand: ParsableCommand {
 
     private static func line(for file: VerifiedFile) -> String {
         let verdict = file.damages.isEmpty ? "ok" : "DAMAGED"
+        let leftOut = file.leftOutCount > 0 ? ", \(file.leftOutCount) instructions cannot be applied" : ""
         return """
             \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes, \
-            \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets
+            \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(leftOut)
             """
     }
 }

@@ -19,6 +19,15 @@ struct ChangesetBuilder {
         body += [0] + name(className) + [0] + name("_id") + [1, 0]
     }
 
+    /// The class and its fields, as each client's first transaction declares them.
+    static let schema: [UInt8] = {
+        var builder = ChangesetBuilder()
+        builder.addTable()
+        builder.body += [6] + builder.name("T") + builder.name("n") + [1, 0, 0]
+        builder.body += [6] + builder.name("T") + builder.name("l") + [1, 0, 1]
+        return builder.bytes
+    }()
+
     mutating func eraseTable(_ className: String = "T") { body += [1] + name(className) }
 
     mutating func addColumn(_ field: String, linkTo target: String, in className: String = "T") {

@@ -170,7 +170,7 @@ import Testing
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 1"),
+            ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 2"),
             ("PRAGMA application_id = 5", "the database is not a store of Anabranch"),
         ] {
             let fixture = try Fixture()

@@ -21,6 +21,7 @@ struct ModelState: Equatable {
     }
 
     private mutating func apply(_ instruction: Instruction, of pool: ChangesetPool) throws {
+        if instruction.kind == .addTable || instruction.kind == .addColumn { return }
         guard case .int(let key) = pool.primaryKey(of: instruction.object).key else {
             throw Failure(description: "\(instruction.kind) of an object with another key")
         }

@@ -29,7 +29,9 @@ struct RandomChanges {
             case 5 where size > 0, 6 where size > 0:
                 builder.listErase(key, at: below(size), size: size)
                 state.objects[key]?.list.removeLast()
-            case 7 where size > 1: builder.listMove(key, from: below(size), to: below(size), size: size)
+            case 7 where size > 1:
+                let index = below(size)
+                builder.listMove(key, from: index, to: (index + 1 + below(size - 1)) % size, size: size)
             default:
                 builder.listInsert(key, at: below(size + 1), value: value, size: size)
                 state.objects[key]?.list.append(value)

@@ -113,7 +113,7 @@ import Testing
         let again = try restored.allocateIdents(for: ["ann", "bob"], at: 1000)
         #expect(try code { _ = try restored.identify(request) } == .badServerVersion)
         let salts = SeededGenerator(seed: 2)
-        let later = try SyncedFile(path: VirtualPath("/older"), store: file.store, randomness: salts)
+        let later = try SyncedFile(path: VirtualPath("/older"), store: file.store, keepsState: false, randomness: salts)
         for version in 2...4 as ClosedRange<UInt64> {
             try later.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], from: version), from: again[0].ident)
         }
@@ -211,7 +211,8 @@ import Testing
     }
 
     @Test func aFullBacklogIsATransientErrorOfTheConnection() throws {
-        let file = try SyncedFile(path: VirtualPath("/a"), store: InMemoryStore(), backlogBytesMax: 400)
+        let file = try SyncedFile(
+            path: VirtualPath("/a"), store: InMemoryStore(), keepsState: false, backlogBytesMax: 400)
         let ident = try file.allocateIdent().ident
         let changeset = ChangesetBuilder.setting(1, to: 1)
         try file.enqueue(Upload([changeset], from: 1), from: ident)

@@ -1,5 +1,5 @@
 import AnabranchCore
-import AnabranchHistory
+@testable import AnabranchHistory
 import Testing
 
 /// The promises of `HistoryStore`, for every store.
@@ -181,6 +181,104 @@ import Testing
             try code { try fixture.commit { $0.clientFiles = [ClientFile(ident: 4, salt: 1, lastSeen: 1)] } }
                 == .leaseLost)
         #expect(try test.store.read(successor.file.id) { view throws(HistoryError) in try view.head() } == before)
+    }
+
+    /// A state with objects of which some have long lists, and what is done to it.
+    private static func changes(of graph: inout ObjectGraph, _ number: Int) throws -> StateChanges {
+        try graph.write(as: 2) { tx in
+            try tx.addClass("T", key: "_id", .int)
+            try tx.addColumn("l", .int, collection: .list, to: "T")
+            for key in 0..<3 as Range<Int64> {
+                let list = try tx.create("T", key: .int(key)).list("l")
+                for value in 0..<(key == 0 ? 400 : 3) { try list.append(.int(Int64(value))) }
+            }
+            if number == 2 {
+                try tx.addClass("U", key: "_id", .int)
+                try tx.create("U", key: 1)
+            }
+            if number == 3 {
+                try tx.delete(try #require(try tx.object("T", key: 1)))
+                try tx.eraseClass("U")
+            }
+            if number == 4 { try #require(try tx.object("T", key: 0)).list("l").removeAll() }
+        }.changes
+    }
+
+    @Test(arguments: StoreKind.allCases) func theStateIsStoredWithItsCommit(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        var total: UInt64 = 0
+        for number in 1...5 {
+            let before = try fixture.store.state(of: fixture.file.id)
+            var after = before
+            let changes = try Self.changes(of: &after, number)
+            total += 1
+            try fixture.commit { commit in
+                commit.entries = [Self.entry(UInt64(number), origin: 0, [1], total: total)]
+                commit.state = StateUpdate(version: UInt64(number), before: before, after: after, changes: changes)
+            }
+            let expected = try after.canonicalJSON()
+            #expect(try fixture.store.state(of: fixture.file.id).canonicalJSON() == expected, "commit \(number)")
+            try test.restart()
+            fixture = try Fixture(test)
+            fixture.head = fixture.file.head
+            #expect(fixture.head.version == UInt64(number) && fixture.head.stateVersion == UInt64(number))
+            #expect(try fixture.store.state(of: fixture.file.id).canonicalJSON() == expected, "restart \(number)")
+        }
+        // A state that does not follow the stored one, and a commit that leaves the state as it is.
+        var behind = fixture
+        behind.head.stateVersion = 4
+        #expect(
+            try code { try behind.commit { $0.clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 1)] } }
+                == .leaseLost)
+        try fixture.commit { $0.entries = [Self.entry(6, origin: 0, [1], total: 6)] }
+        let head = try fixture.store.read(fixture.file.id) { view throws(HistoryError) in try view.head() }
+        #expect(head.version == 6 && head.stateVersion == 5)
+    }
+
+    /// Objects can be read while the file is.
+    @Test(arguments: StoreKind.allCases) func statesAreReadWithinReads(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        let fixture = try Fixture(test)
+        var after = try fixture.store.state(of: fixture.file.id)
+        let before = after
+        let changes = try Self.changes(of: &after, 1)
+        var commit = Commit(file: fixture.file.id, lease: fixture.file.lease, head: fixture.head)
+        commit.state = StateUpdate(version: 0, before: before, after: after, changes: changes)
+        try fixture.store.commit([commit])
+        let state = try fixture.store.state(of: fixture.file.id)
+        let text = try fixture.store.read(fixture.file.id) { view throws(HistoryError) in
+            _ = try view.head()
+            do throws(ApplyError) {
+                return try state.canonicalJSON()
+            } catch {
+                throw HistoryError(readingStateFailed: error)
+            }
+        }
+        #expect(try text == after.canonicalJSON())
+    }
+
+    @Test(arguments: StoreKind.allCases) func theNewestWriteKeysAreFound(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        var fixture = try Fixture(test)
+        let count = WriteKey.countMax + 3
+        for number in 0..<count {
+            try fixture.commit { $0.writeKey = WriteKey(key: Array("\(number)".utf8), version: 0) }
+        }
+        try test.restart()
+        let reopened = try Fixture(test)
+        let found = try reopened.store.read(reopened.file.id) { view throws(HistoryError) in
+            var found: [Bool] = []
+            for number in 0..<count { found.append(try view.version(ofWrite: Array("\(number)".utf8)) == 0) }
+            return found
+        }
+        #expect(found.suffix(WriteKey.countMax).allSatisfy { $0 })
+        #expect(found.prefix(3) == [false, false, false])
+        let other = try Fixture(test, path: "/b")
+        let missing = try other.store.read(other.file.id) { view throws(HistoryError) in
+            try view.version(ofWrite: Array("5".utf8))
+        }
+        #expect(missing == nil)
     }
 
     @Test(arguments: StoreKind.allCases) func commitsHandedInTogetherTakeEffectTogether(kind: StoreKind) throws {

@@ -71,11 +71,14 @@ final class TestStore {
 }
 
 extension SyncedFile {
-    /// A file with predictable salts.
+    /// A file with predictable salts; most tests are about its log alone, and do not care what changesets do to objects.
     static func open(
-        _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1
+        _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1, keepsState: Bool = false,
+        cachedObjectsMax: Int = 16_384
     ) throws(HistoryError) -> SyncedFile {
-        try SyncedFile(path: VirtualPath(path), store: store, randomness: SeededGenerator(seed: seed))
+        try SyncedFile(
+            path: VirtualPath(path), store: store, keepsState: keepsState, cachedObjectsMax: cachedObjectsMax,
+            randomness: SeededGenerator(seed: seed))
     }
 
     /// A new client file of nobody.

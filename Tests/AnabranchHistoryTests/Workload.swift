@@ -14,7 +14,8 @@ final class Workload {
     enum Profile: String {
         /// Objects, numbers, lists: a state is kept everywhere and has to agree.
         case data
-        /// Classes and columns that come and go: changesets are compared, not applied.
+        /// Classes and columns that come and go, whether they exist or not: the server is a relay, and changesets are
+        /// compared, not applied.
         case schema
     }
 
@@ -43,6 +44,7 @@ final class Workload {
     private var queued: [(ident: UInt64, upload: Upload)] = []
     private var clock: UInt64 = 1_000
     private var opened: UInt64
+    private let cachedObjectsMax: Int
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
     private(set) var comparedForms = 0
     private var downloadsTold: [UInt64: [UInt64]] = [:]
@@ -52,7 +54,9 @@ final class Workload {
         random = SeededGenerator(seed: seed)
         opened = seed &* 1000
         test = try TestStore(kind)
-        file = try SyncedFile.open(in: test.store, seed: opened)
+        cachedObjectsMax = seed % 2 == 0 ? 1 : 1000
+        file = try SyncedFile.open(
+            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
         rogue = try file.allocateIdent()
         for _ in 0..<3 { try join() }
     }
@@ -92,6 +96,7 @@ final class Workload {
         let ident = try file.allocateIdent()
         try require(ident.ident == UInt64(participants.count) + 3 + replaced, "I-10: ident \(ident.ident)")
         let client = ModelClient(ident)
+        if profile == .data { try client.commit(ChangesetBuilder.schema, timestamp: clock) }
         let session = try file.identify(client.request)
         guard let row = try file.clientFile(ident.ident) else { throw Violation(description: "the row is missing") }
         participants.append(Participant(client, session: session, row: row))
@@ -174,9 +179,12 @@ final class Workload {
     private func uploadNonsense() throws {
         rogueVersion += 1
         var upload = Upload([ChangesetBuilder.setting(1, to: 1), [0, 1, 2, 3]], from: rogueVersion)
-        if below(2) == 0 {
+        switch below(profile == .data ? 3 : 2) {
+        case 0:
             upload.changesets[1].changeset = []
             upload.changesets[1].origin = 2
+        case 1: break
+        default: upload.changesets[1].changeset = ChangesetBuilder.setting(99, to: 1)
         }
         try file.enqueue(upload, from: rogue.ident)
     }
@@ -273,7 +281,8 @@ final class Workload {
         opened += 1
         let before = file.head
         queued.removeAll()
-        file = try SyncedFile.open(in: test.store, seed: opened)
+        file = try SyncedFile.open(
+            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
         try require(file.head == before, "a restart changed the head")
         for participant in participants { try connect(participant) }
     }
@@ -332,8 +341,21 @@ final class Workload {
             let wanted = log.filter { $0.origin != ident && !$0.changeset.isEmpty }.map(\.version)
             try require(told == wanted, "I-22: client \(ident) was told other versions")
         }
+        if profile == .data { try checkState(log) }
         let rogues = try file.clientFile(rogue.ident)
         try require(rogues?.uploadCursor == UploadCursor(), "I-18: a refused client left a trace")
         try test.verify()
+    }
+
+    /// I-7: the stored state is what the log makes, and so is what the clients have.
+    private func checkState(_ log: [LogEntry]) throws {
+        var replayed = ObjectGraph()
+        try require(try replayed.follow(log).leftOut == 0, "I-7: the log cannot be applied")
+        let expected = try StateDigest(of: replayed)
+        try require(try file.withState { try StateDigest(of: $0) } == expected, "I-7: the state differs from the log")
+        try restart()
+        try require(
+            try file.withState { try StateDigest(of: $0) } == expected, "I-7: the state differs after a restart")
+        try require(file.head.stateVersion == file.version, "the state is behind the log")
     }
 }

@@ -15,7 +15,7 @@ import Testing
         let clients = try await withServer(store: store) { server in
             let clients = [2, 3].map { _ in SyncClient(partition: "\"shared\"") { server.port } }
             for client in clients { try await client.reconnect() }
-            let material = [try Changesets.ofClient(2), try Changesets.ofClient(3)]
+            let material = try [1, 2].map { try Changesets.independent(of: $0, count: 24) }
             var random = SeededGenerator(seed: 11)
             var next = [0, 0], time: UInt64 = 300_000_000_000
             while next[0] < material[0].count || next[1] < material[1].count {

@@ -67,6 +67,7 @@ struct CrashTests {
                 try await action(client)
             } catch is Killed {
                 await server.kill()
+                try verify(directory)
                 server = try await ServerProcess(data: directory)
                 port = server.port
                 for client in clients { try await client.disconnect() }
@@ -93,9 +94,17 @@ struct CrashTests {
             }
         }
         await server.kill()
+        try verify(directory)
         let store = try SQLiteStore(directory: directory)
         let log = try SyncedFile(path: VirtualPath("/{\"$oid\":\"1\"}"), store: store).log()
         for client in clients { client.checkInvariants(log) }
         return messageCount
+    }
+
+    /// Whatever is on the disk is whole; the state is what the log makes.
+    private static func verify(_ directory: String) throws {
+        let verification = try StoreVerification(directory: directory)
+        #expect(try verification.checkDatabase() == [])
+        try verification.checkFiles { #expect($0.damages == [] && $0.leftOutCount == 0) }
     }
 }

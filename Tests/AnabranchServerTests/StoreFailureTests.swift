@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Synchronization
@@ -38,6 +39,11 @@ import Testing
         ) throws(HistoryError) -> Result {
             try check(.read)
             return try store.read(file, body)
+        }
+
+        func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+            try check(.read)
+            return try store.state(of: file)
         }
 
         func commit(_ commits: [Commit]) throws(HistoryError) {

@@ -8,54 +8,39 @@ extension ObjectGraph {
     ///   the objects could not be read: nothing is wrong with the changeset.
     @discardableResult
     public mutating func apply(_ changeset: Int, of pool: ChangesetPool) throws(ApplyError) -> StateChanges {
-        var discarded: [Int] = []
-        return try apply(changeset, of: pool, discarding: { _ in false }, &discarded)
+        var application = Application(of: pool, to: self)
+        try application.apply(changeset) { _ in false }
+        let result = application.editor.finish()
+        self = result.graph
+        return result.changes
     }
 
-    /// Applies a changeset without those of its instructions that cannot be applied and are pointless: they are
-    /// discarded from the changeset, which is dirty then.
+    /// Applies changesets in order, each as a transaction of a replica that keeps no objects of asymmetric classes (A1);
+    /// all of them or nothing.
     ///
-    /// A merge leaves list and set operations alive beside the EraseColumn of their column; a log that kept them could
-    /// be read by nobody.
+    /// Instructions that cannot be applied and are moot are left out: they are discarded from their changeset, which is
+    /// dirty then. A merge leaves list and set operations alive beside the EraseColumn of their column, and nobody could
+    /// read a log that kept them.
     ///
-    /// - Parameter isPointless: Whether an instruction that failed with this error is left out. All other errors are
-    ///   thrown, and state and changeset are then as they were before.
-    /// - Returns: What was changed, and why instructions were left out.
-    public mutating func apply(
-        _ changeset: Int, of pool: inout ChangesetPool, discarding isPointless: (ApplyError) -> Bool
-    ) throws(ApplyError) -> (changes: StateChanges, discarded: [ApplyError]) {
-        var discarded: [Int] = []
-        var errors: [ApplyError] = []
-        let changes = try apply(
-            changeset, of: pool,
-            discarding: { error in
-                guard isPointless(error) else { return false }
-                errors.append(error)
-                return true
-            }, &discarded)
-        for index in discarded {
+    /// - Parameter isMoot: Whether an instruction that failed with this error is left out; not asked about errors that
+    ///   are `unavailable`. All other errors are thrown, and state and changesets are then as they were before.
+    /// - Returns: What was changed.
+    public mutating func integrate(
+        _ changesets: [Int], of pool: inout ChangesetPool,
+        discarding isMoot: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) -> StateChanges {
+        var application = Application(of: pool, to: self)
+        for changeset in changesets {
+            try application.apply(changeset, discarding: isMoot)
+            try application.editor.eraseNewAsymmetricObjects()
+        }
+        let result = application.editor.finish()
+        self = result.graph
+        for index in application.discarded {
             var instruction = pool.instructions[index]
             instruction.discard()
             pool.store(instruction, at: index)
         }
-        return (changes, errors)
-    }
-
-    private mutating func apply(
-        _ changeset: Int, of pool: ChangesetPool, discarding isPointless: (ApplyError) -> Bool, _ discarded: inout [Int]
-    ) throws(ApplyError) -> StateChanges {
-        var application = Application(of: pool, to: self)
-        for (number, index) in pool.instructionIndices(of: changeset).enumerated() {
-            do {
-                try application.apply(pool.instructions[index])
-            } catch {
-                let error = application.describe(error, in: pool.instructions[index], number: number)
-                guard isPointless(error) else { throw error }
-                discarded.append(index)
-            }
-        }
-        let result = application.editor.finish()
-        self = result.graph
         return result.changes
     }
 
@@ -82,6 +67,8 @@ struct Application {
     /// The places of fields by class and name, a few at a time.
     private var places: [PlaceEntry] = Array(repeating: PlaceEntry(), count: 16)
     private var path: [PathStep] = []
+    /// Where the instructions stand that were left out.
+    private(set) var discarded: [Int] = []
 
     private struct PlaceEntry {
         var className = NameID(.max)
@@ -92,6 +79,38 @@ struct Application {
     init(of pool: ChangesetPool, to graph: ObjectGraph) {
         self.pool = pool
         editor = GraphEditor(graph)
+    }
+
+    /// Applies a changeset without those of its instructions that fail and are moot.
+    mutating func apply(
+        _ changeset: Int, discarding isMoot: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        var number = 0
+        guard pool.additions[changeset] == nil else {
+            for index in pool.instructionIndices(of: changeset) {
+                try apply(index, number, of: changeset, discarding: isMoot)
+                number += 1
+            }
+            return
+        }
+        for index in pool.headers[changeset].instructions where !pool.instructions[index].isDiscarded {
+            try apply(index, number, of: changeset, discarding: isMoot)
+            number += 1
+        }
+    }
+
+    @inline(__always)
+    private mutating func apply(
+        _ index: Int, _ number: Int, of changeset: Int, discarding isMoot: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        do {
+            try apply(pool.instructions[index])
+        } catch {
+            guard error.outcome != .unavailable else { throw error }
+            let error = describe(error, in: pool.instructions[index], number: number, of: changeset)
+            guard try isMoot(error) else { throw error }
+            discarded.append(index)
+        }
     }
 
     @discardableResult
@@ -201,14 +220,40 @@ struct Application {
     }
 
     /// The error with the place that the instruction names.
-    func describe(_ error: ApplyError, in instruction: Instruction, number: Int) -> ApplyError {
+    private func describe(
+        _ error: ApplyError, in instruction: Instruction, number: Int, of changeset: Int
+    ) -> ApplyError {
         var error = error
+        error.changeset = changeset
         error.instruction = number
         error.className = Array(pool.bytes(of: instruction.className))
         if !instruction.kind.isSchema { error.object = pool.primaryKey(of: instruction.object).key }
         if instruction.kind.hasPath || instruction.kind == .addColumn || instruction.kind == .eraseColumn {
             error.field = Array(pool.bytes(of: instruction.field))
         }
+        if instruction.kind.hasPath { error.columns = columns(on: instruction) }
         return error
+    }
+
+    /// The columns that an instruction leads through, up to one that is missing.
+    private func columns(on instruction: Instruction) -> [ColumnName] {
+        let schema = editor.schema
+        let className = Array(pool.bytes(of: instruction.className)), field = Array(pool.bytes(of: instruction.field))
+        var columns = [ColumnName(className: className, field: field)]
+        guard let number = schema.number(of: className), var place = schema[number].place(of: field) else {
+            return columns
+        }
+        for element in pool.path(of: instruction) {
+            guard place.collection == .single else {
+                place = place.element
+                continue
+            }
+            guard place.isEmbedded, !element.isIndex else { break }
+            let state = schema[place.target]
+            columns.append(ColumnName(className: state.name, field: Array(pool.bytes(of: element.name))))
+            guard let inner = state.place(of: Array(pool.bytes(of: element.name))) else { break }
+            place = inner
+        }
+        return columns
     }
 }

@@ -17,6 +17,11 @@ public struct ApplyError: Error, Equatable, Sendable {
     public internal(set) var className: [UInt8]?
     public internal(set) var object: PrimaryKey?
     public internal(set) var field: [UInt8]?
+    /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as far
+    /// as they are known.
+    public internal(set) var columns: [ColumnName] = []
+    /// The changeset's number in its pool.
+    public internal(set) var changeset: Int?
     /// The number of the instruction among the changeset's live ones, from 0.
     public internal(set) var instruction: Int?
 
@@ -25,9 +30,18 @@ public struct ApplyError: Error, Equatable, Sendable {
         self.reason = reason
     }
 
+    /// The source of the objects failed.
+    public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
+
     static func bad(_ reason: String) -> ApplyError { ApplyError(.bad, reason) }
     static func error(_ reason: String) -> ApplyError { ApplyError(.error, reason) }
     static func abort(_ reason: String) -> ApplyError { ApplyError(.abort, reason) }
+}
+
+/// A column, named as instructions name it.
+public struct ColumnName: Hashable, Sendable {
+    public let className: [UInt8]
+    public let field: [UInt8]
 }
 
 extension ApplyError: CustomStringConvertible {

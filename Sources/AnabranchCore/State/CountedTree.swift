@@ -253,7 +253,9 @@ final class TreeNode<Element: TreeElement> {
         count += 1
         guard !isLeaf else {
             elements.insert(element, at: index)
-            return elements.count > Element.leafCountMax ? split(elements.count / 2, &numbers) : nil
+            guard elements.count > Element.leafCountMax else { return nil }
+            // What grows at its end leaves full leaves behind.
+            return split(index == elements.count - 1 ? index : elements.count / 2, &numbers)
         }
         var offset = index
         let position = child(holding: &offset)
@@ -270,7 +272,10 @@ final class TreeNode<Element: TreeElement> {
     private func split(_ middle: Int, _ numbers: inout LeafNumbers) -> TreeNode {
         let sibling: TreeNode
         if isLeaf {
-            sibling = TreeNode(leaf: ContiguousArray(elements[middle...]), number: numbers.next())
+            var later = ContiguousArray<Element>()
+            later.reserveCapacity(Element.leafCountMax + 1)
+            later.append(contentsOf: elements[middle...])
+            sibling = TreeNode(leaf: later, number: numbers.next())
             elements.removeLast(elements.count - middle)
         } else {
             sibling = TreeNode(inner: ContiguousArray(children[middle...]))

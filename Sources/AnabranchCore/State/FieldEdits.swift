@@ -82,10 +82,10 @@ extension GraphEditor {
     /// The object that a link names; it need not exist.
     private func target(_ className: [UInt8], _ key: PrimaryKey) throws(ApplyError) -> ObjectReference {
         guard let number = schema.number(of: className) else { throw .bad("the class linked to does not exist") }
-        let kind = schema[number].kind
+        let traits = graph.schema.traits(of: number), kind = traits.kind
         guard kind != .embedded else { throw .bad("a link to an embedded class") }
         let key = key.normalised
-        guard schema[number].accepts(key) else { throw .bad("the key of a link does not fit its class") }
+        guard traits.accepts(key) else { throw .bad("the key of a link does not fit its class") }
         guard kind != .topLevelAsymmetric else { throw .error("a link to an asymmetric class") }
         return ObjectReference(classNumber: number, key: key)
     }

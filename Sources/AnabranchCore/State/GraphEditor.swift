@@ -15,6 +15,8 @@ struct GraphEditor {
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the object at hand was taken.
     private var danglingTargets: [ObjectReference] = []
+    /// Objects of asymmetric classes that were created.
+    private var asymmetricObjects: [ObjectReference] = []
 
     private struct CurrentObject {
         let reference: ObjectReference
@@ -53,7 +55,9 @@ struct GraphEditor {
 
     /// B1, step 2.
     func checkKey(_ key: PrimaryKey, of classNumber: ClassNumber) throws(ApplyError) {
-        guard schema[classNumber].accepts(key) else { throw .bad("a key of type \(key.type) does not fit the class") }
+        guard graph.schema.traits(of: classNumber).accepts(key) else {
+            throw .bad("a key of type \(key.type) does not fit the class")
+        }
     }
 
     /// Whether an object exists, the one at hand included.
@@ -83,11 +87,13 @@ struct GraphEditor {
 
     // MARK: Objects (B4)
 
+    /// The key is one that `checkKey` has accepted.
     mutating func createObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
-        try checkKey(object.key, of: object.classNumber)
-        guard schema[object.classNumber].kind != .embedded else { throw .error("the class is embedded") }
+        let kind = graph.schema.traits(of: object.classNumber).kind
+        guard kind != .embedded else { throw .error("the class is embedded") }
         try take(object)
         guard !current.exists else { return .ignored }
+        if kind == .topLevelAsymmetric { asymmetricObjects.append(object) }
         current.exists = true
         current.isChanged = true
         return .applied
@@ -99,14 +105,20 @@ struct GraphEditor {
         return current.isTombstone && !current.exists
     }
 
+    /// The key is one that `checkKey` has accepted.
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
-        try checkKey(object.key, of: object.classNumber)
         try take(object)
         guard current.exists else { return .ignored }
         current.exists = false
         current.fields = Fields()
         current.isChanged = true
         return .applied
+    }
+
+    /// The end of a transaction on a replica that does not keep them (A1).
+    mutating func eraseNewAsymmetricObjects() throws(ApplyError) {
+        for object in asymmetricObjects where schema.contains(object.classNumber) { _ = try eraseObject(object) }
+        asymmetricObjects.removeAll()
     }
 
     // MARK: Fields (B1)
@@ -190,6 +202,9 @@ public struct StateChanges: Sendable {
     public internal(set) var erasedClasses: [ClassNumber] = []
     /// Objects that were created, changed or erased, in this order and possibly several times.
     public internal(set) var objects: [ObjectReference] = []
+
+    /// Nothing was changed.
+    public init() {}
 
     /// The objects in order, each once, without those of erased classes.
     public var distinctObjects: [ObjectReference] {

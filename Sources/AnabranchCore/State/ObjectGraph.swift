@@ -24,7 +24,9 @@ public struct ObjectGraph: Sendable {
     /// Whether an object exists; a key that is only linked to does not.
     public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
         guard schema.contains(object.classNumber) else { return false }
-        return try fields(of: object) != nil
+        let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
+        if let entry = found.element { return entry.fields != nil }
+        return try rows?.holds(object) ?? false
     }
 
     /// What an object's fields hold; nil if it does not exist.

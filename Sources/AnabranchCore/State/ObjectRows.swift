@@ -85,26 +85,42 @@ extension ObjectGraph {
             writes.rows.append((.schema, encoder.bytes))
         }
         for object in changes.distinctObjects {
-            let before = stored.schema.contains(object.classNumber) ? try stored.fields(of: object) : nil
-            append(object, from: before, to: try fields(of: object), &writes)
+            let chunks = stored.schema.contains(object.classNumber) ? try stored.storedChunks(of: object) : [:]
+            append(object, replacing: chunks, with: try fields(of: object), &writes)
         }
         return writes
     }
 
-    private func append(_ object: ObjectReference, from before: Fields?, to after: Fields?, _ writes: inout RowWrites) {
+    /// Where the chunks of a stored object's long lists are, with the leaves that they were made from, as far as those are
+    /// in memory.
+    private func storedChunks(
+        of object: ObjectReference
+    ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {
+        let state = schema[object.classNumber]
+        let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
+        if let entry = found.element {
+            return entry.fields.map { RowEncoder.chunks(of: $0, in: state).mapValues { $0 } } ?? [:]
+        }
+        let places = try rows?.chunkPlaces(of: object) ?? []
+        return Dictionary(places.map { ($0, nil) }, uniquingKeysWith: { $1 })
+    }
+
+    private func append(
+        _ object: ObjectReference, replacing chunks: [RowEncoder.ChunkPlace: TreeNode<ListElement>?],
+        with fields: Fields?, _ writes: inout RowWrites
+    ) {
         let address = RowAddress(object)
         let state = schema[object.classNumber]
-        var old = before.map { RowEncoder.chunks(of: $0, in: state) } ?? [:]
+        var old = chunks
         var encoder = RowEncoder()
-        if let after {
-            for (place, leaf) in RowEncoder.chunks(of: after, in: state) {
-                let stored = old.removeValue(forKey: place)
-                guard stored !== leaf, stored == nil || !leaf.isStored else { continue }
+        if let fields {
+            for (place, leaf) in RowEncoder.chunks(of: fields, in: state) {
+                if let stored = old.removeValue(forKey: place), stored === leaf || leaf.isStored { continue }
                 var chunk = RowEncoder()
                 for element in leaf.elements { chunk.content(element.content) }
                 writes.rows.append((address.chunk(place.number, ofSlot: place.slot), chunk.bytes))
             }
-            encoder.object(after, in: state)
+            encoder.object(fields, in: state)
             writes.rows.append((address, encoder.bytes))
         } else if state.origins.isEmpty {
             writes.removed.append(address)
@@ -127,6 +143,23 @@ extension ObjectRows {
         let address = RowAddress(object)
         guard let row = try bytes(at: address) else { return nil }
         return ObjectEntry(key: object.key, fields: try fields(row, at: address, in: schema))
+    }
+
+    /// Whether an object is stored; its lists are not read.
+    func holds(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        guard let row = try bytes(at: RowAddress(object)) else { return false }
+        switch row.first.flatMap(RowTag.init) {
+        case .object: return true
+        case .tombstone: return false
+        default: throw ApplyError(.unavailable, "a row is damaged at byte 0")
+        }
+    }
+
+    /// Where the chunks of a stored object's lists are.
+    fileprivate func chunkPlaces(of object: ObjectReference) throws(ApplyError) -> [RowEncoder.ChunkPlace] {
+        guard let row = try bytes(at: RowAddress(object)) else { return [] }
+        let lists = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object().lists }
+        return lists.flatMap { list in list.chunks.map { RowEncoder.ChunkPlace(slot: list.slot, number: $0) } }
     }
 
     /// What a row says that an object holds, with the chunks of its lists; nil for a tombstone.

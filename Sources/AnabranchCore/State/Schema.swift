@@ -2,6 +2,8 @@
 struct Schema: Sendable {
     /// By class number minus one; an erased class keeps its place.
     private(set) var classes: [ClassState] = []
+    /// By class number minus one.
+    private var traits: [ClassTraits] = []
     private var numbers: [[UInt8]: ClassNumber] = [:]
 
     func number(of name: [UInt8]) -> ClassNumber? { numbers[name] }
@@ -11,6 +13,10 @@ struct Schema: Sendable {
         @inline(__always) _read { yield classes[Int(number.rawValue) - 1] }
         @inline(__always) _modify { yield &classes[Int(number.rawValue) - 1] }
     }
+
+    /// What instructions on objects ask for: a class as a whole is large to take out.
+    @inline(__always)
+    func traits(of number: ClassNumber) -> ClassTraits { traits[Int(number.rawValue) - 1] }
 
     /// The numbers of the present classes, ascending.
     var present: [ClassNumber] {
@@ -23,12 +29,14 @@ struct Schema: Sendable {
 
     mutating func add(_ state: ClassState) {
         classes.append(state)
+        traits.append(ClassTraits(of: state))
         if !state.isErased { numbers[state.name] = ClassNumber(UInt32(classes.count)) }
     }
 
     mutating func erase(_ number: ClassNumber) {
         numbers[self[number].name] = nil
         self[number] = .erased
+        traits[Int(number.rawValue) - 1] = ClassTraits(of: .erased)
     }
 
     /// A column that holds, or may hold, links: an embedded class stands for itself, not for its owners.
@@ -95,13 +103,26 @@ struct ClassState: Sendable {
         if let column = columns[slot] { slots[column.name] = nil }
         columns[slot] = nil
     }
+}
+
+/// What a class is and stays.
+struct ClassTraits: Sendable {
+    let kind: TableType
+    private let keyType: PayloadType?
+    private let isKeyNullable: Bool
+
+    init(of state: ClassState) {
+        kind = state.kind
+        keyType = state.key?.type
+        isKeyNullable = state.key?.isNullable == true
+    }
 
     /// Whether objects of the class can have this key (B1, step 2).
     func accepts(_ key: PrimaryKey) -> Bool {
         switch key {
-        case .globalKey: self.key == nil
-        case .null: self.key?.isNullable == true
-        default: self.key?.type == key.type
+        case .globalKey: keyType == nil
+        case .null: isKeyNullable
+        default: keyType == key.type
         }
     }
 }

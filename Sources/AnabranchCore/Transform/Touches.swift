@@ -10,6 +10,14 @@ public struct Touches: Equatable, Sendable {
     public var sought: [UInt64]
     /// An upload that erases a class can meet any log entry: the erasure spreads to the columns that link to the class.
     public var seeksEverything = false
+
+    /// The hash under which an EraseTable of the class is posted.
+    public static func erasure(ofClass name: [UInt8]) -> UInt64 { TouchHash(name[...]).value(.erasedClass) }
+
+    /// The hash under which an EraseColumn of the column is posted.
+    public static func erasure(of column: ColumnName) -> UInt64 {
+        TouchHash(column.className[...]).joined(with: column.field[...]).value(.erasedColumn)
+    }
 }
 
 extension ChangesetPool {

@@ -4,6 +4,7 @@ import Metrics
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import Synchronization
 
 /// A sync server for Realm clients: sockets in front, synced files behind (`Spec/Protocol.md`, `Spec/History.md`).
 ///
@@ -22,6 +23,8 @@ public final class SyncServer: Service {
     private let metrics: WireMetrics
     private let doorMetrics: DoorMetrics
     private let admin: AdminInterface?
+    /// The threads of the files, as long as the server runs.
+    let stores = Mutex<StoreThreads?>(nil)
 
     /// - Parameters:
     ///   - store: where the synced files are. It stays open when the server has ended.
@@ -59,12 +62,14 @@ public final class SyncServer: Service {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let table = ConnectionTable()
         let stores = StoreThreads(count: settings.storeThreads, hubs: makeHubs) { table.deliver($0) }
+        self.stores.withLock { $0 = stores }
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await serve(on: group, table, stores))
         } catch {
             outcome = .failure(error)
         }
+        self.stores.withLock { $0 = nil }
         try await stores.shutDown()
         try await group.shutdownGracefully()
         try outcome.get()

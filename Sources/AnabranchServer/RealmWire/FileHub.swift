@@ -134,7 +134,11 @@ final class FileHub {
                 fail(key, ErrorMessage(refusal))
             }
         }
-        guard report.madeVersions else { return }
+        if report.madeVersions { announce() }
+    }
+
+    /// The log may have grown: every running session looks for something to download.
+    func announce() {
         for key in runningSessions.values { reply(key, .exposed(file.version)) }
     }
 

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
@@ -8,6 +9,7 @@ import Logging
 /// To be used in turns: `handle` what has come in, tell the replies, `commit`, tell the replies.
 final class FileHubs {
     private let store: any HistoryStore
+    private let keepsState: Bool
     private let limits: Limits
     private let backlogBytesMax: Int
     private let unixSeconds: @Sendable () -> UInt64
@@ -18,12 +20,16 @@ final class FileHubs {
     /// The files that calls of this turn were about.
     private var touched: Set<VirtualPath> = []
 
-    /// - Parameter unixSeconds: the clock, for when a client file was last seen.
+    /// - Parameters:
+    ///   - keepsState: whether uploads are applied to the states of their files; if not, this is a relay.
+    ///   - unixSeconds: the clock, for when a client file was last seen.
     init(
-        store: any HistoryStore, limits: Limits, backlogBytesMax: Int, sharedBodiesBytesMax: Int, metrics: WireMetrics,
-        logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+        store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
+        sharedBodiesBytesMax: Int, metrics: WireMetrics, logger: Logger,
+        unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
+        self.keepsState = keepsState
         self.limits = limits
         self.backlogBytesMax = backlogBytesMax
         self.unixSeconds = unixSeconds
@@ -80,18 +86,36 @@ final class FileHubs {
         }
     }
 
+    /// A write of the server itself; running sessions of the file hear of it in the next turn.
+    /// - Throws: what `SyncedFile.write` throws.
+    func write(
+        to path: VirtualPath, idempotencyKey: String?, at timestamp: UInt64,
+        _ body: (WriteTransaction) throws -> Void
+    ) throws -> ServerWrite {
+        do {
+            let hub = try hub(at: path)
+            touched.insert(path)
+            let made = try hub.file.write(idempotencyKey: idempotencyKey, at: timestamp, body)
+            hub.announce()
+            return made
+        } catch let error as HistoryError {
+            log(error, path: path)
+            throw error
+        }
+    }
+
     private var touchedHubs: [FileHub] { touched.compactMap { hubs[$0] } }
 
     /// Only BIND opens a file; a call for a session that a closed file had is late.
     private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
-        if let hub = hubs[call.path] { return hub }
-        guard case .open = call.request else { return nil }
+        guard case .open = call.request else { return hubs[call.path] }
         return try hub(at: call.path)
     }
 
     private func hub(at path: VirtualPath) throws(HistoryError) -> FileHub {
         if let hub = hubs[path] { return hub }
-        let hub = FileHub(try SyncedFile(path: path, store: store, backlogBytesMax: backlogBytesMax))
+        let hub = FileHub(
+            try SyncedFile(path: path, store: store, keepsState: keepsState, backlogBytesMax: backlogBytesMax))
         hubs[path] = hub
         return hub
     }
@@ -103,7 +127,10 @@ final class FileHubs {
             let start = ContinuousClock.now
             let reports = try SyncedFile.integrate(hubs.map(\.file), at: unixSeconds())
             metrics.committed(reports, in: start.duration(to: .now))
-            for (hub, report) in zip(hubs, reports) { hub.settle(report) }
+            for (hub, report) in zip(hubs, reports) {
+                hub.settle(report)
+                for outcome in report.outcomes { log(outcome, path: hub.file.path) }
+            }
         } catch {
             if let only = hubs.first, hubs.count == 1 { return abandon(only, error) }
             for hub in hubs { integrate([hub]) }
@@ -114,6 +141,17 @@ final class FileHubs {
         log(error, path: hub.file.path)
         hub.abandon(error)
         hubs[hub.file.path] = nil
+    }
+
+    /// Tells of instructions that did not enter the log; a refusal is told by its session.
+    private func log(_ outcome: ClientOutcome, path: VirtualPath) {
+        guard let reason = outcome.mootInstructions.firstReason else { return }
+        logger.notice(
+            "instructions were left out, for their class or column has been erased",
+            metadata: [
+                "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
+                "count": "\(outcome.mootInstructions.count)", "first": "\(reason)",
+            ])
     }
 
     private func log(_ error: HistoryError, path: VirtualPath) {

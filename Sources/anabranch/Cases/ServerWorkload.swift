@@ -40,18 +40,28 @@ struct ServerWorkload {
         uploads = (0..<clients).map { client in
             let uploaded = changesets(client).enumerated().map { number, changeset in
                 UploadedChangeset(
-                    cursor: UploadCursor(clientVersion: UInt64(number + 2)),
+                    cursor: UploadCursor(clientVersion: UInt64(number + 2), serverVersion: 1),
                     timestamp: UInt64(1000 + number * clients + client), changeset: changeset.bytes)
             }
             return Upload(
-                progress: UploadCursor(clientVersion: UInt64(transactions + 1)), changesets: uploaded)
+                progress: UploadCursor(clientVersion: UInt64(transactions + 1), serverVersion: 1),
+                changesets: uploaded)
         }
     }
 
-    /// Integrates everything into an empty file, in one commit a client, and says how long that took.
+    /// Integrates everything into a file that is as all clients have known it, in one commit a client, and says how long
+    /// that took.
     func integrate() throws -> Duration {
         let file = try SyncedFile(path: VirtualPath("bench"), store: InMemoryStore())
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: uploads.count), at: 1)
+        try file.write(at: 1) { start in
+            try start.addClass("T", key: "_id", .int)
+            try start.addColumn("i", .int, to: "T")
+            try start.addClass("Doc", key: "_id", .int)
+            try start.addColumn("items", .int, collection: .list, to: "Doc")
+            let items = try start.create("Doc", key: 1).list("items")
+            for number in 0..<100 { try items.append(.int(Int64(number))) }
+        }
         return try ContinuousClock().measure {
             for (client, upload) in zip(idents, uploads) {
                 try file.enqueue(upload, from: client.ident)

@@ -113,15 +113,11 @@ struct TraceReplay {
         }
     }
 
-    /// The states of all clients, and the one that the server's log makes.
+    /// The states of all clients, the server's, and the one that the server's log makes.
     func states() throws -> [[UInt8]] {
         var fromLog = ObjectGraph()
-        for entry in try file.log() {
-            var pool = ChangesetPool()
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-            let changeset = try pool.decode(entry.changeset, version: entry.version, tag: tag)
-            try fromLog.apply(changeset, of: pool)
-        }
-        return try (clients.map(\.state) + [fromLog]).map { try $0.canonicalJSON() }
+        try fromLog.follow(file.log())
+        let server = try file.withState { $0 }
+        return try (clients.map(\.state) + [server, fromLog]).map { try $0.canonicalJSON() }
     }
 }

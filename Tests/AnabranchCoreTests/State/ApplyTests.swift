@@ -268,23 +268,60 @@ import Testing
         #expect(try graph.json.contains(#""G":[[{"gk":"2-1"},{}]]"#))
     }
 
-    /// The changeset is encoded without them and applies elsewhere.
-    @Test func pointlessInstructionsAreLeftOut() throws {
+    /// The changesets are encoded without them and apply elsewhere.
+    @Test func mootInstructionsAreLeftOut() throws {
         var graph = try Self.graph()
         try graph.apply(changeset(.eraseColumn("A", "l")))
         var (copy, pool) = (graph, ChangesetPool())
         let steps: [Step] = [.update(.at("i"), .int(1)), .insert(.item(0), size: 0), .update(.at("n"), .int(2))]
-        try pool.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        let tag = OriginTag(timestamp: 1, ident: 2)
+        try pool.decode(changeset([steps[0]]), version: 1, tag: tag)
+        try pool.decode(changeset(steps), version: 2, tag: tag)
+        let before = graph
         let refused = #expect(throws: ApplyError.self) {
-            try graph.apply(0, of: &pool, discarding: { $0.field == Array("n".utf8) })
+            try graph.integrate([0, 1], of: &pool) { $0.field == Array("n".utf8) }
         }
-        #expect(refused?.reason == "no such field" && !pool.isDirty(0))
-        let result = try graph.apply(0, of: &pool, discarding: { $0.field == Array("l".utf8) })
-        #expect(result.discarded.map(\.description) == ["A[1].l: no such field"])
-        #expect(try pool.lines(of: 0) == lines([steps[0], steps[2]]))
-        #expect(pool.isDirty(0))
-        try copy.apply(pool.encoded(0))
+        #expect(refused?.reason == "no such field" && refused?.changeset == 1 && refused?.instruction == 1)
+        #expect(try graph.json == before.json && !pool.isDirty(1))
+        var discarded: [String] = []
+        _ = try graph.integrate([0, 1], of: &pool) { error in
+            discarded.append(error.description)
+            return error.field == Array("l".utf8)
+        }
+        #expect(discarded == ["A[1].l: no such field"])
+        #expect(try pool.lines(of: 1) == lines([steps[0], steps[2]]))
+        #expect(!pool.isDirty(0) && pool.isDirty(1))
+        try copy.apply(pool.encoded(1))
         #expect(try copy.json == graph.json)
+    }
+
+    /// What an instruction depended on can be told from its error.
+    @Test func anErrorNamesTheColumnsOnThePath() throws {
+        var graph = try Self.graph()
+        let steps: [Step] = [
+            .update(.at("e", "x"), .string([])), .insert(.at("le", 0, "xs", 9)),
+            .update(.at("ye", "k", "none"), .int(1)), .update(.at("m", "k", "x"), .int(1)),
+            .update(.at("i"), .string([])), .createObject(ObjectName(className: "B")),
+        ]
+        let found = steps.map { step in
+            let refused = #expect(throws: ApplyError.self) { try graph.apply(changeset(step)) }
+            return (refused?.columns ?? []).map { String(decoding: $0.className + [46] + $0.field, as: UTF8.self) }
+        }
+        #expect(found == [["A.e", "E.x"], ["A.le", "E.xs"], ["A.ye", "E.none"], ["A.m"], ["A.i"], []])
+    }
+
+    /// On a replica that integrates they are gone with the transaction that created them; a link to them stands nowhere.
+    @Test func asymmetricObjectsAreNotKept() throws {
+        var (graph, pool) = (try Self.graph(), ChangesetPool())
+        let object = ObjectName(className: "X")
+        for version in 1...2 as ClosedRange<UInt64> {
+            try pool.decode(
+                changeset(.createObject(object)), version: version, tag: OriginTag(timestamp: 1, ident: 2))
+        }
+        let before = try graph.json
+        _ = try graph.integrate([0, 1], of: &pool) { _ in false }
+        #expect(try graph.json == before)
+        #expect(!pool.isDirty(0))
     }
 
     @Test func asymmetricObjectsCanBeErased() throws {

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchProtocol
 
 /// Changesets for tests.
@@ -14,6 +15,30 @@ enum Changesets {
             for entry in upload.entries { result[entry.cursor.clientVersion] = Array(entry.changeset) }
         }
         return result.sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    /// What a client records whose transactions make sense whatever it knows of others: all write to one object, and each
+    /// to objects of its own.
+    static func independent(of client: Int, count: Int) throws -> [[UInt8]] {
+        var graph = ObjectGraph()
+        var random = SeededGenerator(seed: UInt64(client))
+        return try (0..<count).map { number in
+            try graph.write(as: UInt64(client)) { tx in
+                try tx.addClass("Note", key: "_id", .int)
+                try tx.addColumn("title", .string, to: "Note")
+                try tx.addColumn("count", .int, to: "Note")
+                try tx.addColumn("tags", .string, collection: .set, to: "Note")
+                try tx.addColumn("lines", .string, collection: .list, to: "Note")
+                let shared = try tx.create("Note", key: 0)
+                shared["title"] = .string(Array("by \(client), \(number)".utf8))
+                try shared.add(Int64(client), to: "count")
+                try shared.set("tags").insert(.string([UInt8(ascii: "a") + UInt8(random.number(0...5))]))
+                let own = try tx.create("Note", key: .int(Int64(client * 100 + number / 4)))
+                let lines = try own.list("lines")
+                try lines.insert(.string([UInt8(number)]), at: Int(random.number(0...UInt64(lines.count))))
+                if number % 4 == 3, random.once(in: 2) { try tx.delete(own) }
+            }.changeset
+        }
     }
 
     /// Makes an embedded class, and carries this many bytes that no compression shrinks.

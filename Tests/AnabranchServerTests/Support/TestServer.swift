@@ -18,7 +18,7 @@ func withServer<Result>(
         metrics: metrics, unixSeconds: { 1 }, onListening: { onPort.yield($0.port ?? 0) })
     let task = Task { try await server.run() }
     var iterator = ports.makeAsyncIterator()
-    let running = RunningServer(port: await iterator.next() ?? 0, task: task)
+    let running = RunningServer(port: await iterator.next() ?? 0, server: server, task: task)
     do {
         let result = try await body(running)
         try await running.end()
@@ -31,6 +31,7 @@ func withServer<Result>(
 
 struct RunningServer: Sendable {
     let port: Int
+    let server: SyncServer
     fileprivate let task: Task<Void, any Error>
 
     /// Tells it to end.

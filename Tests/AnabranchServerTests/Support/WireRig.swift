@@ -9,14 +9,18 @@ final class WireRig {
     private(set) var hubs: FileHubs
     private var connections: [ConnectionIdent: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
+    private let keepsState: Bool
 
-    init(store: any HistoryStore = InMemoryStore(), limits: Limits = Limits()) {
-        hubs = WireRig.hubs(over: store, limits)
+    /// - Parameter keepsState: whether changesets have to make sense.
+    init(store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, limits: Limits = Limits()) {
+        self.keepsState = keepsState
+        hubs = WireRig.hubs(over: store, keepsState, limits)
     }
 
-    private static func hubs(over store: any HistoryStore, _ limits: Limits) -> FileHubs {
+    private static func hubs(over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits) -> FileHubs {
         FileHubs(
-            store: store, limits: limits, backlogBytesMax: 1 << 20, sharedBodiesBytesMax: 1 << 20,
+            store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
+            sharedBodiesBytesMax: 1 << 20,
             metrics: WireMetrics(), logger: .quiet,
             unixSeconds: { 1 })
     }
@@ -24,7 +28,7 @@ final class WireRig {
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        hubs = WireRig.hubs(over: store, Limits())
+        hubs = WireRig.hubs(over: store, keepsState, Limits())
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {

@@ -1,0 +1,74 @@
+import AnabranchCore
+
+/// A state as it will be: what the store has, changed by what a commit in the making adds to the log
+/// (`Spec/History.md`, section 16).
+struct PendingState {
+    private let stored: ObjectGraph
+    private var graph: ObjectGraph
+    private var changes = StateChanges()
+
+    init(_ stored: ObjectGraph) {
+        self.stored = stored
+        graph = stored
+    }
+
+    func update(to version: UInt64) -> StateUpdate {
+        StateUpdate(version: version, before: stored, after: graph, changes: changes)
+    }
+
+    /// Applies the changesets of a run, all of them or none, and takes moot instructions out of them.
+    ///
+    /// - Parameters:
+    ///   - ident: whose they are.
+    ///   - base: the last server version that their author had integrated.
+    /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
+    mutating func apply(
+        _ run: [Int], of pool: inout ChangesetPool, from ident: UInt64, on base: UInt64, past log: PendingLog
+    ) throws(HistoryError) -> MootInstructions {
+        var erasures = ErasureSearch(in: log, after: base, notBy: ident)
+        var moot = MootInstructions()
+        do {
+            let applied = try graph.integrate(run, of: &pool) { error throws(ApplyError) in
+                guard try erasures.explain(error) else { return false }
+                moot.append(error)
+                return true
+            }
+            changes.append(applied)
+        } catch {
+            guard error.outcome != .unavailable else { throw HistoryError(readingStateFailed: error) }
+            let version = error.changeset.map { pool.version(of: $0) } ?? 0
+            throw HistoryError(.badChangeset, "changeset \(version) cannot be applied: \(error)")
+        }
+        return moot
+    }
+}
+
+/// Finds out whether an instruction cannot be applied because somebody else has erased what it needs.
+private struct ErasureSearch {
+    private let log: PendingLog
+    private let base: UInt64
+    private let ident: UInt64
+    /// By the hashes that were looked for.
+    private var answers: [[UInt64]: Bool] = [:]
+
+    init(in log: PendingLog, after base: UInt64, notBy ident: UInt64) {
+        self.log = log
+        self.base = base
+        self.ident = ident
+    }
+
+    /// Whether the class of the instruction, or a column on its way, was erased since its author looked. A class or
+    /// column of that name may exist again.
+    mutating func explain(_ error: ApplyError) throws(ApplyError) -> Bool {
+        guard error.object != nil, let className = error.className else { return false }
+        let hashes = [Touches.erasure(ofClass: className)] + error.columns.map { Touches.erasure(of: $0) }
+        if let answer = answers[hashes] { return answer }
+        do {
+            let answer = try !log.versions(postedUnder: hashes, after: base, notFrom: ident).isEmpty
+            answers[hashes] = answer
+            return answer
+        } catch {
+            throw .unavailable(error.reason)
+        }
+    }
+}

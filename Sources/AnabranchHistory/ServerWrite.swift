@@ -1,0 +1,101 @@
+import AnabranchCore
+
+/// What a write of the server itself made.
+public struct ServerWrite: Equatable, Sendable {
+    /// The log entry that it became; the version that the file had if nothing was changed.
+    public var version: UInt64
+    /// The write had been made before, under the same key; nothing happened now.
+    public var isRepetition: Bool
+
+    public init(version: UInt64, isRepetition: Bool) {
+        self.version = version
+        self.isRepetition = isRepetition
+    }
+}
+
+extension SyncedFile {
+    /// Writes to the file's state in the name of the server: a transaction that clients download like everybody's
+    /// (`Spec/History.md`, section 17). It is durable when the call returns.
+    ///
+    /// - Parameters:
+    ///   - idempotencyKey: names the write. A second one of the same name does nothing, also after a restart, unless
+    ///     `WriteKey.countMax` other names came in between. Nil: the write has no name.
+    ///   - timestamp: the wall clock, in milliseconds since 2015-01-01 UTC. The entry gets it, or the timestamp of the
+    ///     entry before if that is greater.
+    ///   - body: makes the transaction. Nothing is written if it throws.
+    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense, also in an assignment;
+    ///   `HistoryError` for trouble of the store, after which the write may be repeated, with its key.
+    @discardableResult
+    public func write(
+        idempotencyKey: String? = nil, at timestamp: UInt64, _ body: (WriteTransaction) throws -> Void
+    ) throws -> ServerWrite {
+        let key = idempotencyKey.map { Array($0.utf8) }
+        let (head, made, newest) = try read { view throws(HistoryError) in
+            let head = try view.head()
+            let made = if let key { try view.version(ofWrite: key) } else { nil as UInt64? }
+            return (head, made, try view.entry(head.version)?.timestamp ?? 0)
+        }
+        // What the store has is durable, also where nobody could say so.
+        self.head = head
+        if let made { return ServerWrite(version: made, isRepetition: true) }
+        guard let before = try currentState() else { throw HistoryError.withoutState }
+        var after = before
+        let (changeset, changes) = try after.writeAsServer(body)
+
+        var commit = Commit(file: id, lease: lease, head: head)
+        if let (entry, postings) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
+            (commit.entries, commit.postings) = ([entry], postings)
+            commit.state = StateUpdate(version: entry.version, before: before, after: after, changes: changes)
+        }
+        let version = commit.newHead.version
+        commit.writeKey = key.map { WriteKey(key: $0, version: version) }
+        try SyncedFile.commit([(self, commit)])
+        return ServerWrite(version: version, isRepetition: false)
+    }
+
+    /// Calls `body` with the state at the newest version, which is of use until the next commit.
+    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay.
+    public func withState<Result>(_ body: (ObjectGraph) throws -> Result) throws -> Result {
+        guard let state = try currentState() else { throw HistoryError.withoutState }
+        return try body(state)
+    }
+
+    /// A log entry of the server's own, and under what it is found; nil if the changeset has no instruction.
+    private func entry(
+        with recorded: [UInt8], at timestamp: UInt64, after head: FileHead
+    ) throws(HistoryError) -> (LogEntry, [Posting])? {
+        let version = head.version + 1
+        var pool = ChangesetPool()
+        do {
+            let tag = OriginTag(timestamp: timestamp, ident: LogEntry.serverIdent)
+            let index = try pool.decode(recorded, version: version, tag: tag)
+            guard !pool.isEmpty(index) else { return nil }
+            let changeset = pool.encoded(index)
+            let entry = LogEntry(
+                version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
+                cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
+            return (entry, pool.touches(of: index).posted.map { Posting(hash: $0, version: version, origin: 0) })
+        } catch {
+            throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
+        }
+    }
+}
+
+extension HistoryError {
+    fileprivate static let withoutState = HistoryError(.storeUnusable, "the file is open as a relay, without a state")
+}
+
+extension ObjectGraph {
+    /// A transaction of a replica that keeps no objects of asymmetric classes.
+    fileprivate mutating func writeAsServer(
+        _ body: (WriteTransaction) throws -> Void
+    ) throws -> (changeset: [UInt8], changes: StateChanges) {
+        do {
+            var written = try write(as: LogEntry.serverIdent, body)
+            written.changes.append(try eraseAsymmetricObjects())
+            return (written.changeset, written.changes)
+        } catch let error as ApplyError where error.outcome == .unavailable {
+            throw HistoryError(readingStateFailed: error)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// Reads a store that no other process uses, and changes nothing in it.
+public final class StoreReader {
+    private let directory: DataDirectory
+    let pool: DatabasePool
+
+    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
+    public init(directory path: String) throws(HistoryError) {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw HistoryError(.storeUnusable, "\(path): no such directory")
+        }
+        directory = try DataDirectory(path)
+        let databasePath = directory.databasePath
+        guard FileManager.default.fileExists(atPath: databasePath) else {
+            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
+        }
+        pool = try translatingErrors {
+            var configuration = Configuration()
+            configuration.readonly = true
+            let pool = try DatabasePool(path: databasePath, configuration: configuration)
+            try pool.read(Schema.checkIsCurrent)
+            return pool
+        }
+    }
+
+    /// The synced files in the order of their paths.
+    public func files() throws(HistoryError) -> [StoredFile] {
+        try translatingErrors {
+            try pool.read { db in
+                let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file ORDER BY path"
+                return try SQLiteFile(id: FileID(0), db: db).rows(sql, []) { row in
+                    let id = FileID(Int64(bitPattern: try row.number(0)))
+                    return StoredFile(
+                        path: VirtualPath(try row.bytes(8)), head: try SQLiteFile.head(row), id: id, reader: self)
+                }
+            }
+        }
+    }
+}
+
+/// A synced file of a store that is only read.
+public struct StoredFile {
+    public let path: VirtualPath
+    public let head: FileHead
+    let id: FileID
+    /// Holds the directory.
+    let reader: StoreReader
+
+    /// The entry that produced `version`; nil outside the log.
+    public func entry(_ version: UInt64) throws(HistoryError) -> LogEntry? {
+        try read { file throws(HistoryError) in try file.entry(version) }
+    }
+
+    /// Calls `body` with the newest entries of the log, the newest first.
+    public func forEachEntry(
+        newest limit: Int = .max, _ body: (LogEntry) throws -> Void
+    ) throws {
+        var version = head.version
+        for _ in 0..<limit {
+            guard version > head.baseVersion, let entry = try entry(version) else { return }
+            try body(entry)
+            version -= 1
+        }
+    }
+
+    /// The state at a version: read from its rows where they are of this version, and made from the log otherwise. The
+    /// latter is in memory as a whole.
+    /// - Throws: `badServerVersion` if the log has no such version.
+    public func state(at version: UInt64) throws(HistoryError) -> ObjectGraph {
+        if version == head.stateVersion { return try SQLiteRows(file: id, pool: reader.pool).graph() }
+        guard version >= head.baseVersion, version <= head.version else {
+            throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
+        }
+        let range = VersionRange(after: head.baseVersion, through: version)
+        return try read { file throws(HistoryError) in try file.replay(range).state }
+    }
+
+    private func read<Result>(
+        _ body: (SQLiteFile) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try translatingErrors { try reader.pool.read { db in try body(SQLiteFile(id: id, db: db)) } }
+    }
+}
+
+extension SQLiteFile {
+    /// What entries make of an empty state, and how many instructions had no part in it.
+    func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, leftOut: Int) {
+        var rest = range, state = ObjectGraph(), leftOut = 0
+        while rest.base < rest.last {
+            let entries = try entries(in: rest, notFrom: .max, byteBudget: 1 << 20)
+            guard let last = entries.last else { break }
+            leftOut += try state.follow(entries).leftOut
+            rest.base = last.version
+        }
+        return (state, leftOut)
+    }
+}

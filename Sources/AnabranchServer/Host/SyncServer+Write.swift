@@ -1,0 +1,36 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+
+extension SyncServer {
+    /// Writes to the state of a synced file in the name of the server (`Spec/History.md`, section 17). Clients that have
+    /// the file open download it at once. It is durable when the call returns.
+    ///
+    /// - Parameters:
+    ///   - path: the file; it is made if there is none. Clients of the bare protocol and of the SDKs reach partition
+    ///     `P` under the path `/P`.
+    ///   - idempotencyKey: names the write: a second one of the same name in the file does nothing, so it can be repeated
+    ///     when nobody knows what became of it.
+    ///   - date: when it is made, as the merge rules see it: of two changes to one field the newer one stays.
+    ///   - body: makes the transaction, on the thread of the file. Nothing is written if it throws.
+    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `HistoryError` if the server does
+    ///   not run or the store is in trouble.
+    @discardableResult
+    public func write(
+        to path: VirtualPath, idempotencyKey: String? = nil, at date: Date = Date(),
+        _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+    ) async throws -> ServerWrite {
+        guard let stores = stores.withLock({ $0 }) else {
+            throw HistoryError(.storeUnusable, "the server does not run")
+        }
+        let timestamp = Self.timestamp(of: date)
+        return try await stores.run(on: path) { hubs in
+            Result { try hubs.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
+        }.get()
+    }
+
+    /// Milliseconds since 2015-01-01 UTC, in which changesets count time.
+    private static func timestamp(of date: Date) -> UInt64 {
+        UInt64(max(0, (date.timeIntervalSince1970 - 1_420_070_400) * 1000))
+    }
+}

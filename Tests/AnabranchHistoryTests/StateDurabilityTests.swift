@@ -1,0 +1,112 @@
+import AnabranchCore
+import Foundation
+import Testing
+
+@testable import AnabranchHistory
+@testable import AnabranchSQLite
+
+/// What the SQLite store keeps of states (`Spec/Durability.md`).
+@Suite struct StateDurabilityTests {
+    private static func damages(in directory: String) throws -> [StoreDamage] {
+        var damages: [StoreDamage] = []
+        try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
+        return damages
+    }
+
+    /// A file with some objects, and a write of the server.
+    private static func fixture() throws -> TestStore {
+        let fixture = try StateTests.Fixture(.sqlite)
+        let changeset = try fixture.changeset { tx in
+            for key in 2..<5 as Range<Int64> { try tx.create("T", key: .int(key), ["n": .int(key)]) }
+        }
+        #expect(try fixture.file.integrate(Upload([changeset], from: 9, base: 1), from: 3) == nil)
+        try fixture.file.write(idempotencyKey: "k", at: 1) { try $0.create("T", key: 9) }
+        return fixture.test
+    }
+
+    @Test func everyDamageOfAStateIsNamed() throws {
+        let damages: [(sql: String, kind: StoreDamage.Kind, place: String)] = [
+            ("DELETE FROM state_row WHERE class = 1", .state, "state"),
+            ("DELETE FROM state_row WHERE class = 1 AND key = (SELECT MAX(key) FROM state_row)", .state, "state"),
+            ("DELETE FROM state_row WHERE class = 0", .state, "state"),
+            ("UPDATE state_row SET content = x'00' WHERE class = 1", .state, "state"),
+            ("UPDATE state_row SET content = x'00' WHERE class = 0", .state, "state"),
+            ("UPDATE state_row SET content = substr(content, 1, 3) WHERE class = 1", .state, "state"),
+            (
+                "UPDATE state_row SET key = x'09' WHERE class = 1 AND key = (SELECT MAX(key) FROM state_row)", .state,
+                "state"
+            ),
+            ("UPDATE synced_file SET state_version = 1", .state, "state"),
+            ("UPDATE synced_file SET state_version = 9", .state, "state"),
+            ("UPDATE write_key SET version = 9", .continuity, "keys of writes"),
+        ]
+        for (sql, kind, place) in damages {
+            let test = try Self.fixture()
+            let store = try #require(test.store as? SQLiteStore)
+            try store.pool.writeWithoutTransaction { db in
+                try db.execute(sql: sql)
+                #expect(db.changesCount > 0, "\(sql)")
+            }
+            try store.close()
+            let found = try Self.damages(in: test.path)
+            #expect(found.contains { $0.kind == kind && $0.place == place }, "\(sql): \(found)")
+        }
+    }
+
+    /// Objects that cannot be read are no reason to refuse a client.
+    @Test func aDamagedRowIsTransient() throws {
+        let test = try Self.fixture()
+        let store = try #require(test.store as? SQLiteStore)
+        try store.pool.writeWithoutTransaction { db in
+            try db.execute(sql: "UPDATE state_row SET content = x'00' WHERE class = 1")
+        }
+        let file = try SyncedFile.open(in: store, keepsState: true)
+        try file.enqueue(Upload([ChangesetBuilder.setting(2, to: 5)], from: 20, base: 3), from: 3)
+        #expect(try code { _ = try file.integrate(at: 1) } == .storeFailed)
+        #expect(file.hasQueuedUploads)
+    }
+
+    /// A store that was written before states were kept.
+    @Test func anOlderStoreGetsItsStatesWhenFilesAreOpened() throws {
+        let test = try Self.fixture()
+        var store = try #require(test.store as? SQLiteStore)
+        let expected = try SyncedFile.open(in: store, keepsState: true).withState { try StateDigest(of: $0) }
+        try store.pool.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    DROP TABLE state_row;
+                    DROP TABLE write_key;
+                    ALTER TABLE synced_file DROP COLUMN state_version;
+                    DELETE FROM grdb_migrations WHERE identifier LIKE '2%';
+                    PRAGMA user_version = 1;
+                    """)
+        }
+        try store.close()
+        let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: test.path) }
+        #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 2")
+
+        store = try SQLiteStore(directory: test.path)
+        #expect(try store.open(VirtualPath("/a")).head.stateVersion == 0)
+        let file = try SyncedFile.open(in: store, keepsState: true)
+        #expect(file.head.stateVersion == 3 && file.version == 3)
+        #expect(try file.withState { try StateDigest(of: $0) } == expected)
+        try store.close()
+        #expect(try Self.damages(in: test.path) == [])
+    }
+
+    @Test func earlierStatesAreMadeFromTheLog() throws {
+        let test = try Self.fixture()
+        try #require(test.store as? SQLiteStore).close()
+        let file = try #require(try StoreReader(directory: test.path).files().first)
+        #expect(file.path == VirtualPath("/a") && file.head.version == 3)
+        var replayed = ObjectGraph()
+        for version in 0...3 as ClosedRange<UInt64> {
+            if let entry = try file.entry(version) { try replayed.follow([entry]) }
+            #expect(try file.state(at: version).canonicalJSON() == replayed.canonicalJSON(), "version \(version)")
+        }
+        #expect(throws: HistoryError(.badServerVersion, "")) { try file.state(at: 4) }
+        var versions: [UInt64] = []
+        try file.forEachEntry(newest: 2) { versions.append($0.version) }
+        #expect(versions == [3, 2])
+    }
+}
