@@ -39,7 +39,7 @@ struct BenchCommand: ParsableCommand {
     func run() throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.withoutEscapingSlashes]
-        try JSONLines.forEach(in: cases, as: MergeCase.self) { _, mergeCase in
+        try JSONLines.forEach(in: cases, as: MergeCase.self) { _, mergeCase, _ in
             let benchCase = try BenchCase(mergeCase, strategy: pairwise ? .everyPair : .indexed)
             print(try apply ? benchCase.applyFigures(repeats: repeats) : benchCase.figures(repeats: repeats))
             fflush(nil)

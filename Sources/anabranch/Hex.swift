@@ -17,6 +17,12 @@ enum Hex {
         return high == nil ? bytes : nil
     }
 
+    /// The same for text that has to be so.
+    static func bytes(_ text: String) throws(InputError) -> [UInt8] {
+        guard let bytes = decode(text) else { throw InputError(description: "not hexadecimal digits") }
+        return bytes
+    }
+
     static func encode<Bytes: Sequence>(_ bytes: Bytes) -> String where Bytes.Element == UInt8 {
         var text: [UInt8] = []
         text.reserveCapacity(2 * bytes.underestimatedCount)

@@ -8,9 +8,9 @@ struct InputError: Error, CustomStringConvertible {
 
 /// Reads files of JSON lines, plain or compressed with zstd, a line at a time.
 enum JSONLines {
-    /// Calls `body` with the number of each line, from 1, and its value. Empty lines are skipped.
+    /// Calls `body` with the number of each line, from 1, its value and its text. Empty lines are skipped.
     static func forEach<Value: Decodable>(
-        in path: String, as type: Value.Type, body: (Int, Value) throws -> Void
+        in path: String, as type: Value.Type, body: (Int, Value, Data) throws -> Void
     ) throws {
         let decoder = JSONDecoder()
         var number = 0
@@ -23,7 +23,7 @@ enum JSONLines {
             } catch {
                 throw InputError(description: "\(path), line \(number): \(words(of: error))")
             }
-            try body(number, value)
+            try body(number, value, line)
         }
     }
 

@@ -28,7 +28,7 @@ struct MergeCommand: ParsableCommand {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         var lines = Data()
-        try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase in
+        try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase, _ in
             lines.append(try encoder.encode(result(of: mergeCase)))
             lines.append(UInt8(ascii: "\n"))
         }

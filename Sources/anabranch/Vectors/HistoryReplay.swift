@@ -3,8 +3,8 @@ import AnabranchHistory
 
 /// Integrates recorded uploads into an empty history in memory.
 enum HistoryReplay {
-    static func log(of uploads: [Scenario.Upload], together: Bool) throws -> [LogEntry] {
-        let file = try SyncedFile(path: VirtualPath("replay"), store: InMemoryStore())
+    static func file(with uploads: [Scenario.Upload], together: Bool, keepsState: Bool) throws -> SyncedFile {
+        let file = try SyncedFile(path: VirtualPath("replay"), store: InMemoryStore(), keepsState: keepsState)
         let lastIdent = uploads.map(\.client).max() ?? 0
         if lastIdent > 1 {
             _ = try file.allocateIdents(for: Array(repeating: nil, count: Int(lastIdent - 1)), at: 1)
@@ -16,15 +16,14 @@ enum HistoryReplay {
             try integrate(uploads[start..<end], into: file)
             start = end
         }
-        return try file.log()
+        return file
     }
 
     private static func integrate(_ uploads: ArraySlice<Scenario.Upload>, into file: SyncedFile) throws {
         let changesets = try uploads.map { upload in
-            guard let bytes = Hex.decode(upload.hex) else { throw InputError(description: "not hexadecimal digits") }
-            return UploadedChangeset(
+            UploadedChangeset(
                 cursor: UploadCursor(clientVersion: upload.client_version, serverVersion: upload.base),
-                timestamp: upload.timestamp, changeset: bytes)
+                timestamp: upload.timestamp, changeset: try Hex.bytes(upload.hex))
         }
         guard let last = changesets.last, let client = uploads.first?.client else { return }
         try file.enqueue(Upload(progress: last.cursor, changesets: changesets), from: client)

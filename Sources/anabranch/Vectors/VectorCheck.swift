@@ -1,23 +1,27 @@
 import AnabranchCore
 import AnabranchHistory
+import Foundation
 
 /// Runs the checks of vector lines and counts them.
 struct VectorCheck {
     private var codec: Tally
     private var merge: Tally
     private var log: Tally
+    private var state: Tally
 
     init(report: @escaping (String) -> Void) {
         codec = Tally("codec", report: report)
         merge = Tally("merge", report: report)
         log = Tally("log", report: report)
+        state = Tally("state", report: report)
     }
 
-    var tallies: [Tally] { [codec, merge, log] }
+    var tallies: [Tally] { [codec, merge, log, state] }
     var passed: Int { tallies.reduce(0) { $0 + $1.passed } }
     var failed: Int { tallies.reduce(0) { $0 + $1.failed } }
 
-    mutating func run(_ line: VectorLine, at place: String) {
+    /// - Parameter text: the line as it stands in the file.
+    mutating func run(_ line: VectorLine, _ text: Data, at place: String) {
         switch line {
         case .merge(let mergeCase):
             checkCodec(mergeCase, place, isEncodedInput: false)
@@ -27,6 +31,7 @@ struct VectorCheck {
             checkMerges(scenario, place)
             checkLog(scenario, place, together: false)
             checkLog(scenario, place, together: true)
+            checkStates(scenario, Self.recordedState(in: text), place)
         }
     }
 
@@ -166,7 +171,9 @@ struct VectorCheck {
             log.note(place, "\(expected.count) entries for \(scenario.uploads.count) uploads")
         }
         do {
-            let actual = try HistoryReplay.log(of: Array(scenario.uploads.prefix(expected.count)), together: together)
+            let uploads = Array(scenario.uploads.prefix(expected.count))
+            // The reference logs what it cannot apply as well.
+            let actual = try HistoryReplay.file(with: uploads, together: together, keepsState: false).log()
             for (want, got) in zip(expected, actual) {
                 log.note("\(place), version \(want.version)", entryProblem(got, want))
             }
@@ -182,5 +189,46 @@ struct VectorCheck {
         guard numbers == recorded else { return "\(numbers) instead of \(recorded)" }
         let bytes = Hex.decode(expected.hex) ?? []
         return actual.changeset == bytes ? nil : difference(actual.changeset, bytes)
+    }
+
+    // MARK: States
+
+    /// What the server ends with, from its rows and from its log, and what each client ends with by its own merges.
+    private mutating func checkStates(_ scenario: Scenario, _ recorded: [UInt8]?, _ place: String) {
+        guard scenario.failure == nil else { return state.skip("refused by the reference") }
+        guard scenario.converged != false else { return state.skip("that the reference left in different states") }
+        guard let recorded else { return state.note(place, "no state was recorded") }
+        for together in [false, true] {
+            let place = "\(place), \(together ? "few messages" : "a message an upload")"
+            let replay = Result { try HistoryReplay.file(with: scenario.uploads, together: together, keepsState: true) }
+            state.note(place, problem(recorded) { try replay.get().withState { $0 } })
+            state.note(
+                "\(place), log",
+                problem(recorded) {
+                    var graph = ObjectGraph()
+                    try graph.follow(replay.get().log())
+                    return graph
+                })
+        }
+        for client in Set(scenario.uploads.map(\.client)).sorted() {
+            state.note(
+                "\(place), client \(client)", problem(recorded) { try ClientReplay.state(of: client, in: scenario) })
+        }
+    }
+
+    private func problem(_ recorded: [UInt8], _ state: () throws -> ObjectGraph) -> String? {
+        do {
+            let text = try state().canonicalJSON()
+            guard text != recorded else { return nil }
+            return "\(String(decoding: text, as: UTF8.self)) instead of \(String(decoding: recorded, as: UTF8.self))"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    /// The canonical text of the state, which is a line's last member.
+    private static func recordedState(in line: Data) -> [UInt8]? {
+        guard let mark = line.range(of: Data(#","state":"#.utf8)) else { return nil }
+        return Array(line[mark.upperBound...].dropLast())
     }
 }

@@ -35,6 +35,8 @@ struct Scenario: Decodable {
     }
 
     var seed: UInt64?
+    /// False if the reference's replicas ended in different states.
+    var converged: Bool?
     /// The reference itself refused something; its log ends there.
     var failure: String?
     /// In the order in which the server integrated them.

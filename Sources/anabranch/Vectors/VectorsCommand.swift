@@ -6,8 +6,8 @@ struct VectorsCommand: ParsableCommand {
         abstract: "Check the engine against recorded scenarios and merges of the reference.",
         discussion: """
             Each line of a file is a scenario or a single merge. Decoding and encoding, both sides of every merge with the
-            dirty flags, and the server's log are compared with what was recorded. Every difference is printed, then a line
-            a kind, then the sum. The exit status is 1 if something differs, if a file cannot be read, or if nothing ran.
+            dirty flags, the server's log, and the states in which the server and each client end are compared with what was
+            recorded. Every difference is printed, then a line a kind, then the sum. The exit status is 1 if something differs, if a file cannot be read, or if nothing ran.
 
             EXAMPLE
               anabranch vectors Tests/Vectors/*.jsonl.zst
@@ -21,8 +21,8 @@ struct VectorsCommand: ParsableCommand {
         var unreadable = 0
         for file in files {
             do {
-                try JSONLines.forEach(in: file, as: VectorLine.self) { number, line in
-                    check.run(line, at: "\(file):\(number)")
+                try JSONLines.forEach(in: file, as: VectorLine.self) { number, line, text in
+                    check.run(line, text, at: "\(file):\(number)")
                 }
             } catch {
                 print(error)
