@@ -83,7 +83,9 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             exclude: ["Models", "Transcripts"]),
-        .testTarget(name: "CommandTests", dependencies: ["anabranch", "AnabranchServer"]),
+        .testTarget(
+            name: "CommandTests",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -15,8 +15,8 @@ struct Anabranch: AsyncParsableCommand {
             """,
         subcommands: [
             ServeCommand.self, AdminCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self,
-            ChangesetCommand.self,
-            VectorsCommand.self, MergeCommand.self,
+            InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self, VectorsCommand.self,
+            MergeCommand.self,
             BenchCommand.self, BenchServerCommand.self, CasesCommand.self, DiffMergeCommand.self, TraceCommand.self,
         ])
 }

@@ -1,0 +1,92 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
+import ArgumentParser
+import Foundation
+
+/// `anabranch inspect`: what a data directory holds, and the state of a synced file.
+struct InspectCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "inspect",
+        abstract: "List the synced files of a data directory, or print the state of one.",
+        discussion: """
+            Without --path: a line for each synced file. With it: the file's state, or the one that it had at an earlier \
+            version, as the canonical JSON of Spec/State.md, part E, on one line. Nothing is changed. The server must \
+            not be running.
+
+            EXAMPLES
+              anabranch inspect --data ./data
+              anabranch inspect --data ./data --path '/"notes"' --pretty
+              anabranch inspect --data ./data --path '/"notes"' --at 41 > before.json
+            """)
+
+    @OptionGroup var store: StoreOption
+
+    @Option(help: "A synced file, as it is listed.")
+    var path: String?
+
+    @Option(name: .customLong("at"), help: "A version of its log; the newest one if none is given.")
+    var version: UInt64?
+
+    @Flag(help: "Print a line for each value, for people.")
+    var pretty = false
+
+    func validate() throws {
+        guard path != nil || version == nil && !pretty else {
+            throw ValidationError("--at and --pretty are about a file: give --path.")
+        }
+    }
+
+    func run() throws { try run { print($0) } }
+
+    /// - Parameter output: takes a line.
+    func run(output: (String) -> Void) throws {
+        try StoreOption.explainingErrors {
+            guard let path else { return try store.files().map(Self.line).forEach(output) }
+            let file = try store.file(path)
+            let text = try file.state(at: version ?? file.head.version).canonicalJSON()
+            output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
+        }
+    }
+
+    private static func line(for file: StoredFile) -> String {
+        let head = file.head
+        let state = head.stateVersion < head.version ? " (its state is of version \(head.stateVersion))" : ""
+        return """
+            \(file.path): version \(head.version)\(state), \(head.cumulativeSize) bytes, \
+            \(head.nextIdent - 2) client files
+            """
+    }
+
+    private static func indented(_ json: [UInt8]) throws -> String {
+        let value = try JSONSerialization.jsonObject(with: Data(json))
+        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try JSONSerialization.data(withJSONObject: value, options: options), as: UTF8.self)
+    }
+}
+
+/// The data directory of a command that only reads.
+struct StoreOption: ParsableArguments {
+    @Option(help: "The data directory, as given to `anabranch serve`.")
+    var data: String
+
+    func files() throws -> [StoredFile] { try StoreReader(directory: data).files() }
+
+    /// A file by its path, as it is or as `VirtualPath` prints it.
+    func file(_ path: String) throws -> StoredFile {
+        let files = try files()
+        let found =
+            files.first { $0.path == VirtualPath(path) } ?? files.first { $0.path == VirtualPath(description: path) }
+        guard let found else { throw InputError(description: "\(data): there is no file \(path)") }
+        return found
+    }
+
+    /// What goes wrong is told on a line, without the words of the wire.
+    static func explainingErrors(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as HistoryError {
+            throw InputError(description: error.reason)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
+import ArgumentParser
+import Foundation
+
+/// `anabranch log`: the history of a synced file.
+struct LogCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Print the history of a synced file, the newest version first.",
+        discussion: """
+            A line for each version: its number, when its changes were made, by whom, how many bytes they have, and what \
+            they begin with. `anabranch show` prints all of a version. The server must not be running.
+
+            EXAMPLES
+              anabranch log --data ./data --path '/"notes"'
+              anabranch log --data ./data --path '/"notes"' --count 10
+            """)
+
+    @OptionGroup var store: StoreOption
+
+    @Option(help: "A synced file, as `anabranch inspect` lists it.")
+    var path: String
+
+    @Option(name: .shortAndLong, help: "How many versions; all if it is not given.")
+    var count: Int?
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
+    }
+
+    func run() throws { try run { print($0) } }
+
+    /// - Parameter output: takes a line.
+    func run(output: (String) -> Void) throws {
+        try StoreOption.explainingErrors {
+            let file = try store.file(path)
+            let width = "\(file.head.version)".count
+            try file.forEachEntry(newest: count ?? .max) { entry in
+                let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
+                output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
+            }
+        }
+    }
+}
+
+/// `anabranch show`: one version of a synced file.
+struct ShowCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Print a version of a synced file: who made it, when, and every instruction.",
+        discussion: """
+            The instructions are those of the log, as they were merged with what came before, in the words of \
+            `anabranch changeset print`. The server must not be running.
+
+            EXAMPLES
+              anabranch show 41 --data ./data --path '/"notes"'
+            """)
+
+    @Argument(help: "A version, as `anabranch log` prints it.")
+    var version: UInt64
+
+    @OptionGroup var store: StoreOption
+
+    @Option(help: "A synced file, as `anabranch inspect` lists it.")
+    var path: String
+
+    func run() throws { try run { print($0) } }
+
+    /// - Parameter output: takes a line.
+    func run(output: (String) -> Void) throws {
+        try StoreOption.explainingErrors {
+            let file = try store.file(path)
+            guard let entry = try file.entry(version) else {
+                throw InputError(description: "\(file.path): the log ends at version \(file.head.version)")
+            }
+            output("version  \(entry.version)")
+            output("author   \(entry.author)\(entry.origin == 0 ? "" : ", its version \(entry.clientVersion)")")
+            output("date     \(entry.date) (timestamp \(entry.timestamp))")
+            output("size     \(entry.changeset.count) bytes")
+            output("")
+            let (pool, index) = try entry.decoded()
+            for instruction in pool.instructions(of: index) { output(pool.text(of: instruction)) }
+        }
+    }
+}
+
+extension LogEntry {
+    /// When the changes were made, by their author's clock.
+    fileprivate var date: String {
+        let milliseconds = Double(timestamp) + 1_420_070_400_000
+        let endOf9999 = 253_402_300_799_000.0
+        guard milliseconds <= endOf9999 else { return "after the year 9999     " }
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        return Date(timeIntervalSince1970: milliseconds / 1000).formatted(style)
+    }
+
+    fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }
+
+    fileprivate func decoded() throws -> (ChangesetPool, Int) {
+        var pool = ChangesetPool()
+        let index = try pool.decode(
+            changeset, version: version, tag: OriginTag(timestamp: timestamp, ident: originOnWire))
+        return (pool, index)
+    }
+
+    /// The first instruction and the number of the others, on a line.
+    fileprivate var summary: String {
+        guard let (pool, index) = try? decoded() else { return "cannot be decoded" }
+        let instructions = pool.instructions(of: index)
+        guard let first = instructions.first else { return "nothing" }
+        let text = pool.text(of: first)
+        let others = instructions.count > 1 ? " and \(instructions.count - 1) more" : ""
+        return (text.count > 100 ? text.prefix(100) + "…" : text) + others
+    }
+}

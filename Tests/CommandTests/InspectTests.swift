@@ -1,0 +1,114 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
+import Foundation
+import Testing
+
+@testable import anabranch
+
+/// The commands that look into a data directory.
+@Suite struct InspectTests {
+    /// A directory with a file of two versions: one of a client, one of the server.
+    private final class Fixture {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
+        let path = "/\"notes\""
+
+        init() throws {
+            let store = try SQLiteStore(directory: directory)
+            let file = try SyncedFile(path: VirtualPath(path), store: store)
+            let client = try file.allocateIdents(for: [nil], at: 1)[0]
+            var graph = ObjectGraph()
+            let changeset = try graph.write(as: client.ident) { tx in
+                try tx.addClass("Note", key: "_id", .int)
+                try tx.addColumn("title", .string, to: "Note")
+                try tx.create("Note", key: 1)["title"] = "first"
+            }.changeset
+            let cursor = UploadCursor(clientVersion: 5)
+            // 2015-01-01 00:00:01.500
+            let uploaded = UploadedChangeset(cursor: cursor, timestamp: 1500, changeset: changeset)
+            try file.enqueue(Upload(progress: cursor, changesets: [uploaded]), from: client.ident)
+            #expect(try file.integrate(at: 1).outcomes.allSatisfy { $0.refusal == nil })
+            try file.write(at: 2500) { tx in try tx.create("Note", key: 1)["title"] = "second" }
+            try store.close()
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+        func inspect(_ arguments: String...) throws -> [String] {
+            try lines { try InspectCommand.parse(["--data", directory] + arguments).run(output: $0) }
+        }
+
+        func log(_ arguments: String...) throws -> [String] {
+            try lines { try LogCommand.parse(["--data", directory, "--path", path] + arguments).run(output: $0) }
+        }
+
+        func show(_ arguments: String...) throws -> [String] {
+            try lines { try ShowCommand.parse(["--data", directory, "--path", path] + arguments).run(output: $0) }
+        }
+
+        private func lines(_ run: ((String) -> Void) throws -> Void) throws -> [String] {
+            var lines: [String] = []
+            try run { lines.append($0) }
+            return lines
+        }
+    }
+
+    @Test func filesAreListed() throws {
+        let lines = try Fixture().inspect()
+        #expect(lines.count == 1)
+        #expect(lines[0].hasPrefix(#"/"notes": version 2, "#) && lines[0].hasSuffix(" bytes, 1 client files"))
+    }
+
+    @Test func aStateIsPrintedAtAnyVersion() throws {
+        let fixture = try Fixture()
+        #expect(try fixture.inspect("--path", fixture.path) == [#"{"Note":[[{"int":"1"},{"title":"second"}]]}"#])
+        #expect(
+            try fixture.inspect("--path", fixture.path, "--at", "1")
+                == [#"{"Note":[[{"int":"1"},{"title":"first"}]]}"#])
+        #expect(try fixture.inspect("--path", fixture.path, "--at", "0") == ["{}"])
+        let pretty = try fixture.inspect("--path", fixture.path, "--pretty")
+        #expect(pretty[0].split(separator: "\n").contains { $0.hasSuffix(#""title" : "second""#) })
+    }
+
+    @Test func theHistoryReadsFromTheNewestVersionOn() throws {
+        let fixture = try Fixture()
+        let lines = try fixture.log()
+        #expect(lines.count == 2)
+        #expect(lines[0].hasPrefix("2  2015-01-01T00:00:02.500Z  server  "))
+        #expect(lines[0].hasSuffix(" bytes  Update Note[1].title = String \"second\""))
+        #expect(lines[1].hasPrefix("1  2015-01-01T00:00:01.500Z  client 2  "))
+        #expect(lines[1].hasSuffix("  AddTable Note TopLevel, primary key _id Int and 3 more"))
+        #expect(try fixture.log("--count", "1") == [lines[0]])
+    }
+
+    @Test func aVersionIsShownWithAllItsInstructions() throws {
+        let fixture = try Fixture()
+        let lines = try fixture.show("1")
+        #expect(
+            lines.prefix(3).map { $0.prefix(30) } == [
+                "version  1", "author   client 2, its version", "date     2015-01-01T00:00:01.5",
+            ])
+        #expect(
+            lines.dropFirst(5).map { $0.split(separator: " ")[0] } == [
+                "AddTable", "AddColumn", "CreateObject", "Update",
+            ])
+    }
+
+    @Test func whatIsNotThereIsSaid() throws {
+        let fixture = try Fixture()
+        #expect(throws: InputError.self) { try fixture.show("3") }
+        #expect(throws: InputError.self) { try fixture.inspect("--path", "/other") }
+        #expect(throws: InputError.self) { try fixture.inspect("--path", fixture.path, "--at", "3") }
+        #expect(throws: (any Error).self) { try InspectCommand.parse(["--data", ".", "--at", "3"]) }
+    }
+
+    /// A running server has the directory for itself.
+    @Test func aDirectoryInUseIsRefusedInWords() throws {
+        let fixture = try Fixture()
+        let store = try SQLiteStore(directory: fixture.directory)
+        let error = #expect(throws: InputError.self) { try fixture.log() }
+        #expect(error?.description.hasSuffix("in use by another process") == true)
+        try store.close()
+        #expect(try fixture.log().count == 2)
+    }
+}
