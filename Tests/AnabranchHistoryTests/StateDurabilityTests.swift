@@ -53,6 +53,39 @@ import Testing
         }
     }
 
+    /// Wherever a crash cuts the write-ahead log off: log and state are those of one commit.
+    @Test func aLogThatWasCutOffAnywhereHasItsState() throws {
+        let test = try Self.fixture()
+        let file = try SyncedFile.open(in: test.store, keepsState: true, cachedObjectsMax: 2)
+        for number in 10..<16 as Range<UInt64> {
+            var changes = ChangesetBuilder()
+            changes.create(Int64(number))
+            changes.set(Int64(number % 3 + 2), to: Int64(number))
+            try file.write(idempotencyKey: "\(number)", at: number) { tx in
+                let list = try #require(try tx.object("T", key: 1)).list("l")
+                for value in 0..<200 as Range<Int64> { try list.append(.int(value)) }
+            }
+            let upload = Upload([changes.bytes], from: number, base: file.version)
+            #expect(try file.integrate(upload, from: 3) == nil)
+        }
+        let names = ["anabranch.sqlite", "anabranch.sqlite-wal"]
+        let content = try names.map { try Data(contentsOf: URL(fileURLWithPath: test.path + "/" + $0)) }
+        var versions: Set<UInt64> = []
+        for cut in stride(from: 0, through: content[1].count, by: max(1, content[1].count / 100)) {
+            let copy = try TemporaryDirectory()
+            for (name, bytes) in zip(names, [content[0], content[1].prefix(cut)]) {
+                try bytes.write(to: URL(fileURLWithPath: copy.path + "/" + name))
+            }
+            try SQLiteStore(directory: copy.path).close()
+            #expect(try Self.damages(in: copy.path) == [], "cut at \(cut)")
+            for file in try StoreReader(directory: copy.path).files() {
+                #expect(file.head.stateVersion == file.head.version, "cut at \(cut)")
+                versions.insert(file.head.version)
+            }
+        }
+        #expect(versions.count > 3)
+    }
+
     /// Objects that cannot be read are no reason to refuse a client.
     @Test func aDamagedRowIsTransient() throws {
         let test = try Self.fixture()

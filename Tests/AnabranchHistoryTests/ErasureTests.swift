@@ -1,0 +1,162 @@
+import AnabranchCore
+import Foundation
+import Testing
+
+@testable import AnabranchHistory
+
+/// Columns are erased while others change them: random runs of clients that know whole states. The server refuses
+/// nobody, its log applies to the last instruction, and all end in one state (`Spec/History.md`, section 16.1).
+@Suite struct ErasureTests {
+    @Test func erasuresLeaveOneStateAndALogThatApplies() throws {
+        let seed = ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
+        var mootCount = 0
+        for seed in seed.map({ $0...$0 }) ?? 1...150 {
+            let repeating = "repeat with ANABRANCH_SEED=\(seed) swift test --filter ErasureTests"
+            do {
+                mootCount += try Self.run(seed: seed)
+            } catch {
+                Issue.record("seed \(seed): \(error); \(repeating)")
+            }
+        }
+        if seed == nil { #expect(mootCount > 50, "hardly anything was ever left out") }
+    }
+
+    /// - Returns: How many instructions were left out of the log.
+    private static func run(seed: UInt64) throws -> Int {
+        var random = SeededGenerator(seed: seed)
+        let file = try SyncedFile.open(in: InMemoryStore(), keepsState: true)
+        try file.write(at: 1, start)
+        var clients = try file.allocateIdents(for: [nil, nil, nil], at: 1).map { StateClient(ident: $0.ident) }
+        for index in clients.indices { try clients[index].download(from: file) }
+        var mootCount = 0
+        for step in 2..<120 {
+            let index = Int.random(in: 0..<3, using: &random)
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<6:
+                let skew = UInt64.random(in: 0..<9, using: &random)
+                try clients[index].write(at: UInt64(step) + skew) { try change($0, &random) }
+            case 6..<8: mootCount += try clients[index].upload(to: file)
+            default: try clients[index].download(from: file)
+            }
+        }
+        for index in clients.indices { mootCount += try clients[index].upload(to: file) }
+        for index in clients.indices { try clients[index].download(from: file) }
+        let digest = try file.withState { try StateDigest(of: $0) }
+        var replayed = ObjectGraph()
+        try expect(try replayed.follow(file.log()).leftOut == 0, "the log does not apply")
+        try expect(try StateDigest(of: replayed) == digest, "the state is not that of the log")
+        for client in clients {
+            try expect(try StateDigest(of: client.state) == digest, "client \(client.ident) differs")
+        }
+        return mootCount
+    }
+
+    private static func expect(_ holds: Bool, _ violation: String) throws {
+        if !holds { throw Workload.Violation(description: violation) }
+    }
+
+    private static let columns = ["a", "b", "c", "d"]
+
+    /// Columns that can be erased, in objects and in objects embedded in them.
+    private static func start(_ tx: WriteTransaction) throws {
+        try tx.addClass("T", key: "_id", .int)
+        try tx.addEmbeddedClass("E")
+        try tx.addLink("e", to: "E", of: "T")
+        for column in columns {
+            try tx.addColumn(column, .int, collection: .list, to: "T")
+            try tx.addColumn(column, .int, collection: .set, to: "E")
+        }
+        for key in 0..<2 as Range<Int64> { try tx.create("T", key: .int(key)).createObject("e") }
+    }
+
+    /// A few changes of one object, or the end of a column.
+    private static func change(_ tx: WriteTransaction, _ random: inout SeededGenerator) throws {
+        let object = try #require(try tx.object("T", key: .int(Int64.random(in: 0..<2, using: &random))))
+        let embedded = try #require(try object.object("e"))
+        for _ in 0..<Int.random(in: 1..<5, using: &random) {
+            let column = columns[Int.random(in: 0..<columns.count, using: &random)]
+            let value = Payload.int(Int64.random(in: 0..<5, using: &random))
+            let isErasing = Int.random(in: 0..<25, using: &random) == 0
+            if Bool.random(using: &random) {
+                guard let list = try? object.list(column) else { continue }
+                if isErasing { return try tx.eraseColumn(column, of: "T") }
+                let count = try list.count
+                if count > 0, Bool.random(using: &random) {
+                    try list.remove(at: Int.random(in: 0..<count, using: &random))
+                } else {
+                    try list.insert(value, at: Int.random(in: 0...count, using: &random))
+                }
+            } else {
+                guard let set = try? embedded.set(column) else { continue }
+                if isErasing { return try tx.eraseColumn(column, of: "E") }
+                if Bool.random(using: &random) { try set.insert(value) } else { try set.remove(value) }
+            }
+        }
+    }
+}
+
+/// A client with a whole state. It leaves out what it cannot apply, for it has erased columns, too.
+private struct StateClient {
+    private struct Local {
+        var version: UInt64
+        var base: UInt64
+        var timestamp: UInt64
+        var changeset: [UInt8]
+        /// As merged past what came from the server.
+        var reciprocal: [UInt8]
+    }
+
+    let ident: UInt64
+    private(set) var state = ObjectGraph()
+    private var log: [Local] = []
+    private var version: UInt64 = 1
+    private var uploaded: UInt64 = 0
+    private var cursor = DownloadCursor()
+
+    init(ident: UInt64) { self.ident = ident }
+
+    mutating func write(at timestamp: UInt64, _ body: (WriteTransaction) throws -> Void) throws {
+        let changeset = try state.write(as: ident, body).changeset
+        guard !changeset.isEmpty else { return }
+        version += 1
+        log.append(
+            Local(
+                version: version, base: cursor.serverVersion, timestamp: timestamp, changeset: changeset,
+                reciprocal: changeset))
+    }
+
+    /// - Returns: How many instructions were left out of the log.
+    mutating func upload(to file: SyncedFile) throws -> Int {
+        let changesets = log.filter { $0.version > uploaded }.map { local in
+            UploadedChangeset(
+                cursor: UploadCursor(clientVersion: local.version, serverVersion: local.base),
+                timestamp: local.timestamp, changeset: local.changeset)
+        }
+        guard let last = changesets.last else { return 0 }
+        uploaded = last.cursor.clientVersion
+        try file.enqueue(Upload(progress: last.cursor, changesets: changesets), from: ident)
+        let outcome = try #require(try file.integrate(at: 1).outcomes.first)
+        if let refusal = outcome.refusal { throw refusal }
+        return outcome.mootInstructions.count
+    }
+
+    mutating func download(from file: SyncedFile) throws {
+        let batch = try file.downloads(for: ident).batch(after: cursor, byteBudget: .max)
+        for entry in batch.entries {
+            var pool = ChangesetPool()
+            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
+            let incoming = try pool.decode(entry.changeset, version: entry.serverVersion, tag: tag)
+            let unknown = log.indices.filter { log[$0].version > entry.clientVersion }
+            let local = try unknown.map { index in
+                let tag = OriginTag(timestamp: log[index].timestamp, ident: ident)
+                return try pool.decode(log[index].reciprocal, version: log[index].version, tag: tag)
+            }
+            if !local.isEmpty { try pool.merge(local: local, incoming: [incoming]) }
+            for (index, place) in zip(unknown, local) { log[index].reciprocal = pool.encoded(place) }
+            _ = try state.integrate([incoming], of: &pool) { $0.object != nil }
+        }
+        if !batch.entries.isEmpty { version += 1 }
+        cursor = batch.cursor
+        log.removeAll { $0.version <= cursor.clientVersion }
+    }
+}
