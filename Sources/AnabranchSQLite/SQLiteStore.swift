@@ -65,9 +65,7 @@ public final class SQLiteStore: HistoryStore {
 
     /// Whoever gets hold of the database commits for all who wait: one flush to the disk serves them together.
     public func commit(_ commits: [Commit]) throws(HistoryError) {
-        var prepared: [CommitRequest.Prepared] = []
-        for commit in commits { prepared.append((commit, try commit.state?.rowWrites())) }
-        let request = CommitRequest(prepared)
+        let request = CommitRequest(try prepare(commits))
         waiting.withLock { $0.append(request) }
         pool.writeWithoutTransaction { db in
             let requests = waiting.withLock { waiting in
@@ -83,6 +81,14 @@ public final class SQLiteStore: HistoryStore {
     }
 
     // MARK: Committing
+
+    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read, for it
+    /// may look at many of them.
+    private func prepare(_ commits: [Commit]) throws(HistoryError) -> [CommitRequest.Prepared] {
+        try translatingErrors {
+            try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
+        }
+    }
 
     /// Applies requests in one transaction; on failure nothing of it stays.
     private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {

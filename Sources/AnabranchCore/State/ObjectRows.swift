@@ -97,6 +97,7 @@ extension ObjectGraph {
         of object: ObjectReference
     ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {
         let state = schema[object.classNumber]
+        guard state.columns.contains(where: { $0?.place.collection == .list }) else { return [:] }
         let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element {
             return entry.fields.map { RowEncoder.chunks(of: $0, in: state).mapValues { $0 } } ?? [:]

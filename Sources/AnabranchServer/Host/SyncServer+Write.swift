@@ -7,8 +7,8 @@ extension SyncServer {
     /// the file open download it at once. It is durable when the call returns.
     ///
     /// - Parameters:
-    ///   - path: the file; it is made if there is none. Clients of the bare protocol and of the SDKs reach partition
-    ///     `P` under the path `/P`.
+    ///   - path: the file; it is made if there is none. Partition `P` of app `A` has the path `A/P`; clients of the bare
+    ///     protocol have an empty app.
     ///   - idempotencyKey: names the write: a second one of the same name in the file does nothing, so it can be repeated
     ///     when nobody knows what became of it.
     ///   - date: when it is made, as the merge rules see it: of two changes to one field the newer one stays.
