@@ -43,6 +43,21 @@ import Testing
         #expect(unnamed.isEmpty, "not in Spec/README.md: \(unnamed.listed)")
     }
 
+    /// Whoever watches a server finds there what each number means.
+    @Test func everyMetricIsExplained() throws {
+        let chapter = try TextFile("Spec/Admin.md").text
+        var names: Set<String> = []
+        for file in try Repository.files(in: "Sources/AnabranchServer") {
+            for match in file.text.matches(of: /"(anabranch_[a-z_]+)"/) {
+                let name = String(match.output.1)
+                names.insert(name.hasSuffix("_duration") ? name + "_seconds" : name)
+            }
+        }
+        let unexplained = names.filter { !chapter.contains("`\($0)`") && !chapter.contains("`\($0){") }.sorted()
+        #expect(names.count >= 20)
+        #expect(unexplained.isEmpty, "not in Spec/Admin.md: \(unexplained.listed)")
+    }
+
     /// The numbers of a chapter's headings: "## 5. Sessions", "### 5.1 Framing", "# Part A. Data", "## A1. Classes".
     private static func sections(of chapter: String) throws -> Set<String> {
         let heading = #/^#+ (?:Part )?([A-E]?[0-9]*(?:\.[0-9]+)?)\.?\s/#
