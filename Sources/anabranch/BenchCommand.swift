@@ -109,7 +109,7 @@ private struct BenchCase {
 
     private func decoded() throws -> ChangesetPool {
         var pool = ChangesetPool()
-        pool.reserve(byteCount: bytesIn)
+        pool.reserve(changesets: inputs.count, byteCount: bytesIn)
         for input in inputs { try pool.decode(input.bytes, version: input.version, tag: input.tag) }
         return pool
     }

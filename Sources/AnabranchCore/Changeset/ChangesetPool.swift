@@ -81,7 +81,8 @@ public struct ChangesetPool: Sendable {
     public init() {}
 
     /// Makes room for changesets of so many bytes together.
-    public mutating func reserve(byteCount: Int) {
+    public mutating func reserve(changesets count: Int, byteCount: Int) {
+        headers.reserveCapacity(headers.count + count)
         bytes.reserveCapacity(bytes.count + byteCount)
         instructions.reserveCapacity(instructions.count + byteCount / Self.probableInstructionBytes)
     }
