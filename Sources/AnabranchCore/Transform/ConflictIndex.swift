@@ -9,14 +9,30 @@ extension ChangesetPool {
     /// Merges rows with columns, visiting only pairs that can have an effect.
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
         guard holdsErasure else {
-            return try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(rows, columns) }
+            let left = try mergeFirstRow(rows, columns) { $0.object == $1.object }
+            return try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(left.rows, left.columns) }
         }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             return try mergeGrid(rows, columns)
         }
-        try mergeBlocks(rows, columns, isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
-        }
+        let left = try mergeFirstRow(rows, columns) { _, _ in true }
+        try mergeBlocks(
+            left.rows, left.columns, isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }
+        ) { (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns) }
+    }
+
+    /// Merges the first row with all columns: what a peer got wrong mostly shows there, before anything is indexed.
+    ///
+    /// - Returns: What is left.
+    private mutating func mergeFirstRow(
+        _ rows: [Int], _ columns: [Int], canMeet: (Instruction, Instruction) -> Bool
+    ) throws(TransformError) -> (rows: [Int], columns: [Int]) {
+        guard let first = rows.first else { return ([], []) }
+        let row = instructions[first]
+        let met = columns.filter { canMeet(row, instructions[$0]) }
+        let discarded = try mergeRow(first, met)
+        let rest = Array(rows.dropFirst())
+        return (rest, discarded == 0 ? columns : columns.filter { !instructions[$0].isDiscarded })
     }
 
     /// Whether rule R8 can prepend an instruction: one side links to a class that the other erases.
@@ -42,42 +58,45 @@ extension ChangesetPool {
         if !rows.contains(where: { isWide(instructions[$0]) }), !columns.contains(where: { isWide(instructions[$0]) }) {
             return try mergeNarrow(&self, rows, columns)
         }
-        let (rowStretches, columnStretches) = (stretches(rows[...], isWide), stretches(columns[...], isWide))
+        let rowStretches = stretches(rows, isWide)
+        var columnStretches = stretches(columns, isWide)
         guard rowStretches.count &* columnStretches.count <= rows.count &+ columns.count else {
             return try mergePairs(rows, columns)
         }
-        for rows in rowStretches {
-            for columns in columnStretches {
-                let (liveRows, liveColumns) = (live(rows.indices), live(columns.indices))
-                if liveRows.isEmpty || liveColumns.isEmpty { continue }
+        for var rows in rowStretches {
+            rows.indices.removeAll { instructions[$0].isDiscarded }
+            for number in columnStretches.indices {
+                if rows.indices.isEmpty { break }
+                columnStretches[number].indices.removeAll { instructions[$0].isDiscarded }
+                let columns = columnStretches[number]
+                if columns.indices.isEmpty { continue }
                 if rows.isWide || columns.isWide {
-                    try mergePairs(liveRows, liveColumns)
+                    try mergePairs(rows.indices, columns.indices)
                 } else {
                     try mergeAtOnce { (pool) throws(TransformError) in
-                        try mergeNarrow(&pool, liveRows, liveColumns)
+                        try mergeNarrow(&pool, rows.indices, columns.indices)
                     }
                 }
+                rows.indices.removeAll { instructions[$0].isDiscarded }
             }
         }
     }
 
-    /// Without what has been discarded.
-    private func live(_ indices: ArraySlice<Int>) -> [Int] { indices.filter { !instructions[$0].isDiscarded } }
-
     private struct Stretch {
-        var indices: ArraySlice<Int>
+        var indices: [Int]
         var isWide: Bool
     }
 
     /// Cuts a side into runs of wide and of other instructions.
-    private func stretches(_ indices: ArraySlice<Int>, _ isWide: (Instruction) -> Bool) -> [Stretch] {
+    private func stretches(_ indices: [Int], _ isWide: (Instruction) -> Bool) -> [Stretch] {
         var result: [Stretch] = []
-        var start = indices.startIndex
-        while start < indices.endIndex {
-            let wide = isWide(instructions[indices[start]])
-            let end = indices[start...].firstIndex { isWide(instructions[$0]) != wide } ?? indices.endIndex
-            result.append(Stretch(indices: indices[start..<end], isWide: wide))
-            start = end
+        for index in indices {
+            let wide = isWide(instructions[index])
+            if let last = result.indices.last, result[last].isWide == wide {
+                result[last].indices.append(index)
+            } else {
+                result.append(Stretch(indices: [index], isWide: wide))
+            }
         }
         return result
     }
