@@ -28,9 +28,21 @@ struct MemoryClient {
         self.strategy = strategy
     }
 
+    /// The last version of the server's log that it has integrated.
+    var integratedVersion: UInt64 { cursor.serverVersion }
+
     /// One local transaction.
-    mutating func write(at timestamp: UInt64, _ body: (WriteTransaction) throws -> Void) throws {
-        let written = try state.write(as: ident, body)
+    ///
+    /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing has happened.
+    mutating func write(
+        at timestamp: UInt64, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
+        _ body: (WriteTransaction) throws -> Void
+    ) throws {
+        var next = state
+        let written = try next.write(as: ident, body)
+        guard try written.changeset.isEmpty || isAccepted(written.changeset) else { return }
+        _ = try next.eraseAsymmetricObjects()
+        state = next
         version += 1
         guard !written.changeset.isEmpty else { return }
         log.append(
@@ -101,6 +113,7 @@ struct MemoryClient {
         }
         try merge.pool.merge(local: local, incoming: incoming, strategy: strategy)
         for changeset in incoming { try state.apply(changeset, of: merge.pool) }
+        _ = try state.eraseAsymmetricObjects()
     }
 
     private func place(of position: Int, _ merge: inout DownloadMerge) throws -> Int {

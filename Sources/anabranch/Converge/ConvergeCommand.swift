@@ -1,0 +1,146 @@
+import AnabranchCore
+import ArgumentParser
+import Foundation
+
+struct ConvergeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "converge",
+        abstract: "Prove that replicas which write off line end in one state.",
+        discussion: """
+            At random: in each round some replicas make random modifications of every kind, go off line and come back, with equal,
+            exact, skewed or arbitrary clocks, around a server in memory. At the end all replicas, and a newcomer that knows the
+            server's log alone, must have one state. Round number i has the seed S + i and is repeated by it alone. The first
+            failure ends the run with exit status 1; it is shrunk and told step by step, with the command that repeats it.
+
+            Where the reference itself does not converge this engine does as the reference does. Those cases are listed by
+            --exclusions; transactions that would fall under one of them do not happen, and are counted.
+
+            With --exhaustive: every pair of single instructions that are valid in about 200 small states, in both orders of
+            their tags. A table says how often each pair of kinds met and each merge rule had an effect; a zero fails.
+
+            EXAMPLES
+              anabranch converge --rounds 20000 --seed 1
+              anabranch converge --rounds 1 --seed 4711 --replicas 8
+              anabranch converge --exhaustive
+              anabranch converge --exclusions
+            """)
+
+    @Option(help: "How many rounds.")
+    var rounds = 1000
+
+    @Option(help: "The seed of the first round.")
+    var seed: UInt64 = 1
+
+    @Option(help: "How many replicas, from 2 to 8.")
+    var replicas = 4
+
+    @Option(help: "How many modifications each replica makes in a round, on average.")
+    var modifications = 256
+
+    @Option(help: "How many rounds are run at a time.")
+    var jobs = ProcessInfo.processInfo.activeProcessorCount
+
+    @Flag(help: "Try all pairs of instructions in small states instead of random rounds.")
+    var exhaustive = false
+
+    @Flag(help: "List the known cases in which the reference does not converge.")
+    var exclusions = false
+
+    func validate() throws {
+        guard rounds > 0 else { throw ValidationError("--rounds must be 1 or more.") }
+        guard (2...8).contains(replicas) else { throw ValidationError("--replicas must be from 2 to 8.") }
+        guard modifications > 0 else { throw ValidationError("--modifications must be 1 or more.") }
+        guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
+    }
+
+    func run() async throws {
+        if exclusions {
+            for exclusion in Exclusion.allCases { print("\(exclusion.rawValue): \(exclusion.summary)") }
+        } else if exhaustive {
+            let report = try await SmallWorld.check(jobs: jobs)
+            print(report)
+            if !report.isClean { throw ExitCode.failure }
+        } else {
+            try await runRounds()
+        }
+    }
+
+    // MARK: Random rounds
+
+    private func runRounds() async throws {
+        let start = ContinuousClock.now
+        let tally = try await tally { done in
+            let seconds = (ContinuousClock.now - start) / .seconds(1)
+            let text = String(
+                format: "%ld of %ld rounds, %.2f million modifications, %.0f s\n", done.rounds, rounds,
+                Double(done.modifications) / 1e6, seconds)
+            FileHandle.standardError.write(Data(text.utf8))
+        }
+        report(tally, after: ContinuousClock.now - start)
+        guard let failed = tally.failures.min() else { return }
+        try describe(failed)
+        throw ExitCode.failure
+    }
+
+    /// Runs the rounds until they are done or one fails; calls `progress` every few seconds.
+    private func tally(progress: (RoundTally) -> Void) async throws -> RoundTally {
+        try await withThrowingTaskGroup(of: RoundTally.self) { group in
+            var total = RoundTally()
+            var started = 0
+            var lastProgress = ContinuousClock.now
+            func startTask() {
+                guard started < rounds, total.failures.isEmpty else { return }
+                let plan = (seed: seed &+ UInt64(started), replicas: replicas, modifications: modifications)
+                started += 1
+                group.addTask {
+                    let plan = RoundPlan(seed: plan.seed, replicas: plan.replicas, modifications: plan.modifications)
+                    let round = try ConvergenceRound(plan)
+                    var tally = RoundTally()
+                    if round.run() != nil { tally.failures = [plan.seed] }
+                    tally.add(round.tally)
+                    return tally
+                }
+            }
+            for _ in 0..<jobs { startTask() }
+            while let done = try await group.next() {
+                total.add(done)
+                startTask()
+                if ContinuousClock.now - lastProgress > .seconds(5) {
+                    lastProgress = .now
+                    progress(total)
+                }
+            }
+            return total
+        }
+    }
+
+    private func report(_ tally: RoundTally, after elapsed: Duration) {
+        for kind in InstructionKind.allCases {
+            print(String(format: "%12ld ", tally.kinds[Int(kind.rawValue)]) + "\(kind)")
+        }
+        for exclusion in Exclusion.allCases {
+            let avoided = tally.avoided[exclusion] ?? 0
+            print(String(format: "%12ld ", avoided) + "transactions avoided: \(exclusion.rawValue)")
+        }
+        let seconds = max(elapsed / .seconds(1), 1e-9)
+        print(
+            """
+            \(tally.rounds) rounds, \(replicas) replicas, \(tally.modifications) modifications in \(tally.changesets) \
+            changesets, \(tally.refused) refused, \(tally.failures.count) divergences, \
+            \(String(format: "%.1f s, %.0f modifications/s", seconds, Double(tally.modifications) / seconds))
+            """)
+    }
+
+    private func describe(_ seed: UInt64) throws {
+        let plan = RoundPlan(seed: seed, replicas: replicas, modifications: modifications)
+        let smallest = plan.shrunk { ((try? ConvergenceRound($0))?.run() ?? nil) != nil }
+        let round = try ConvergenceRound(smallest, tellsStory: true)
+        let failure = round.run() ?? "it does not fail again"
+        print("FAILED: the round with seed \(seed); shrunk to:")
+        for line in round.story { print("  \(line)") }
+        print(failure)
+        print(
+            "repeat: anabranch converge --rounds 1 --seed \(seed) --replicas \(replicas) --modifications \(modifications)"
+        )
+    }
+}
