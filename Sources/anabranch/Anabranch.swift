@@ -18,6 +18,6 @@ struct Anabranch: AsyncParsableCommand {
             InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self, VectorsCommand.self,
             MergeCommand.self,
             BenchCommand.self, BenchServerCommand.self, CasesCommand.self, DiffMergeCommand.self, TraceCommand.self,
-            ConvergeCommand.self,
+            ConvergeCommand.self, BenchApplyCommand.self,
         ])
 }

@@ -41,8 +41,6 @@ enum Exclusion: String, CaseIterable {
 
     /// The exclusion that two concurrent instructions fall under.
     static func find(_ first: MadeInstruction, _ second: MadeInstruction, in made: MadeInstructions) -> Exclusion? {
-        let (left, right) = (first.instruction, second.instruction)
-        guard left.object == right.object || left.kind.isErasure || right.kind.isErasure else { return nil }
         return Meeting(first, second, in: made).exclusion ?? Meeting(second, first, in: made).exclusion
     }
 }
@@ -174,7 +172,8 @@ private struct Meeting {
 }
 
 extension InstructionKind {
-    fileprivate var isErasure: Bool { self == .eraseTable || self == .eraseColumn }
+    /// Meets instructions on all objects.
+    var isErasure: Bool { self == .eraseTable || self == .eraseColumn }
     fileprivate var changesSet: Bool { self == .setInsert || self == .setErase }
     fileprivate var changesIndices: Bool { self == .arrayInsert || self == .arrayMove || self == .arrayErase }
 }

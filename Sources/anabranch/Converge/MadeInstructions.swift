@@ -77,8 +77,12 @@ struct MadeInstructions {
     /// What the instructions from an index on fall under, which have one author and are the newest.
     private func exclusion(from start: Int) -> Exclusion? {
         for index in start..<list.count {
-            for other in list[..<start] where areConcurrent(list[index], other) {
-                if let exclusion = Exclusion.find(list[index], other, in: self) { return exclusion }
+            // Most cannot meet, and are passed over without being copied.
+            let (object, isErasure) = (list[index].instruction.object, list[index].instruction.kind.isErasure)
+            for other in 0..<start
+            where list[other].instruction.object == object || isErasure || list[other].instruction.kind.isErasure {
+                guard areConcurrent(index, other) else { continue }
+                if let exclusion = Exclusion.find(list[index], list[other], in: self) { return exclusion }
             }
             if makesCollectionTwice(index) { return .collectionMadeTwice }
         }
@@ -102,8 +106,9 @@ struct MadeInstructions {
     }
 
     /// Whether neither author knew what the other made.
-    private func areConcurrent(_ first: MadeInstruction, _ second: MadeInstruction) -> Bool {
-        first.author != second.author && !first.isKnown(at: second.base) && !second.isKnown(at: first.base)
+    private func areConcurrent(_ first: Int, _ second: Int) -> Bool {
+        list[first].author != list[second].author && !list[first].isKnown(at: list[second].base)
+            && !list[second].isKnown(at: list[first].base)
     }
 
     /// `Exclusion.collectionMadeTwice`, of three instructions at one place: two sides make it the same kind of collection,
@@ -114,15 +119,18 @@ struct MadeInstructions {
     private func makesCollectionTwice(_ index: Int) -> Bool {
         let new = list[index]
         guard new.kindPut != nil else { return false }
-        let atPlace = list.indices.filter { list[$0].kindPut != nil && isSamePlace(list[$0], new) }
+        let object = new.instruction.object
+        let atPlace = list.indices.filter {
+            list[$0].instruction.object == object && list[$0].kindPut != nil && isSamePlace(list[$0], new)
+        }
         for second in atPlace where list[second].makesCollection {
             let type = list[second].kindPut
-            let others = atPlace.filter { areConcurrent(list[$0], list[second]) }
+            let others = atPlace.filter { areConcurrent($0, second) }
             for other in others where list[other].kindPut != type && list[other].loses(to: list[second]) {
                 for first in others where list[first].makesCollection && list[first].kindPut == type {
                     guard [first, second, other].contains(index) else { continue }
                     let isBefore =
-                        areConcurrent(list[first], list[other])
+                        areConcurrent(first, other)
                         ? list[first].loses(to: list[other]) : first < other
                     if isBefore { return true }
                 }
