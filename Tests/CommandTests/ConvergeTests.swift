@@ -8,11 +8,11 @@ import Testing
     func replicasThatWroteOffLineEndInOneState(_ replicas: Int) throws {
         var tally = RoundTally()
         for seed in UInt64(replicas * 1000)..<UInt64(replicas * 1000 + 12) {
-            let round = try ConvergenceRound(RoundPlan(seed: seed, replicas: replicas, modifications: 128))
+            let round = try ConvergenceRound(RoundPlan(seed: seed, replicas: replicas, modifications: 512))
             let failure = round.run()
             #expect(
                 failure == nil,
-                "anabranch converge --rounds 1 --seed \(seed) --replicas \(replicas) --modifications 128")
+                "anabranch converge --rounds 1 --seed \(seed) --replicas \(replicas) --modifications 512")
             tally.add(round.tally)
         }
         #expect(tally.rounds == 12)
@@ -30,7 +30,7 @@ import Testing
 
     @Test func aSeedGivesTheSameRound() throws {
         func story(_ seed: UInt64) throws -> [String] {
-            let round = try ConvergenceRound(RoundPlan(seed: seed, replicas: 3, modifications: 20), tellsStory: true)
+            let round = try ConvergenceRound(RoundPlan(seed: seed, replicas: 3, modifications: 60), tellsStory: true)
             #expect(round.run() == nil)
             return round.story
         }
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func whatIsShrunkKeepsOnlyWhatMatters() {
-        let plan = RoundPlan(seed: 1, replicas: 4, modifications: 64)
+        let plan = RoundPlan(seed: 1, replicas: 4, modifications: 256)
         let smallest = plan.shrunk { candidate in
             candidate.events.contains { if case .download(replica: 2) = $0 { true } else { false } }
                 && candidate.events.contains {

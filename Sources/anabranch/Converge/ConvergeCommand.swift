@@ -20,7 +20,7 @@ struct ConvergeCommand: AsyncParsableCommand {
 
             EXAMPLES
               anabranch converge --rounds 20000 --seed 1
-              anabranch converge --rounds 1 --seed 4711 --replicas 8
+              anabranch converge --rounds 1000 --seed 1 --replicas 8 --modifications 2000
               anabranch converge --exhaustive
               anabranch converge --exclusions
             """)
@@ -34,7 +34,7 @@ struct ConvergeCommand: AsyncParsableCommand {
     @Option(help: "How many replicas, from 2 to 8.")
     var replicas = 4
 
-    @Option(help: "How many modifications each replica makes in a round, on average.")
+    @Option(help: "How many modifications are made in a round, by all replicas together.")
     var modifications = 256
 
     @Option(help: "How many rounds are run at a time.")

@@ -17,7 +17,7 @@ struct RoundPlan {
 
     /// - Parameters:
     ///   - seed: everything follows from it and the other two.
-    ///   - modifications: how many each replica makes, on average.
+    ///   - modifications: how many are made, by all replicas together.
     init(seed: UInt64, replicas: Int, modifications: Int) {
         self.seed = seed
         self.replicas = replicas
@@ -29,7 +29,7 @@ struct RoundPlan {
         let modificationsPerWrite = random.pick([1, 2, 4, 8, 16])
         let contact = random.pick([1, 2, 4, 12])
         var offline = Array(repeating: 0, count: replicas)
-        var left = modifications * replicas
+        var left = modifications
         while left > 0 {
             let replica = random.below(replicas)
             let count = min(left, 1 + random.below(modificationsPerWrite))

@@ -6,12 +6,15 @@ struct SmallInstructions {
     private static let (erased, dictionary, list) = (-4, -3, -5)
     private static let clears = (list: 1, dictionary: 2, set: 3)
 
+    private let author: Int
     private(set) var changesets: [[UInt8]] = []
 
     /// - Parameters:
+    ///   - author: 0 or 1; each writes values of its own into lists, so that their order is seen.
     ///   - listCount: the number of elements of the list.
     ///   - mixed: what the elements of the list in the Mixed are; nil if it holds no list.
-    init(listCount: Int, mixed: [SmallWorld.Element]?) {
+    init(by author: Int, listCount: Int, mixed: [SmallWorld.Element]?) {
+        self.author = author
         addSchema()
         addObjects()
         addFields()
@@ -138,16 +141,17 @@ struct SmallInstructions {
     // MARK: Lists
 
     private mutating func addList(_ field: String, _ path: [SmallWorld.Step], size: Int) {
+        let (inserted, updated) = (7 + 10 * author, 8 + 10 * author)
         for index in 0...size {
             addAt(.arrayInsert, field, path + [.index(index)]) {
-                $0.payload(7)
+                $0.payload(inserted)
                 $0.write(size)
             }
         }
         for index in 0..<size {
             let element = path + [SmallWorld.Step.index(index)]
             addAt(.update, field, element) {
-                $0.payload(8)
+                $0.payload(updated)
                 $0.write(size)
             }
             addAt(.arrayErase, field, element) { $0.write(size) }

@@ -25,10 +25,11 @@ enum SmallWorld {
     /// A state from which both sides start.
     struct State {
         var graph: ObjectGraph
-        /// An instruction that is valid there, and the state after it.
-        var options: [Option]
+        /// What either side can do there.
+        var options: (older: [Option], newer: [Option])
     }
 
+    /// A valid instruction, and the state after it.
     struct Option {
         var changeset: [UInt8]
         var graph: ObjectGraph
@@ -65,7 +66,10 @@ enum SmallWorld {
             }
             try set(mixed, of: object, hasTarget: hasObjectOfB)
         }
-        return State(graph: graph, options: try options(in: graph, listCount, mixed))
+        let options = try (
+            options(by: 0, in: graph, listCount, mixed), options(by: 1, in: graph, listCount, mixed)
+        )
+        return State(graph: graph, options: options)
     }
 
     private static func declareClasses(in transaction: WriteTransaction) throws {
@@ -102,10 +106,12 @@ enum SmallWorld {
         }
     }
 
-    private static func options(in graph: ObjectGraph, _ listCount: Int, _ mixed: Mixed) throws -> [Option] {
+    private static func options(
+        by author: Int, in graph: ObjectGraph, _ listCount: Int, _ mixed: Mixed
+    ) throws -> [Option] {
         let elements: [Element]? = if case .list(let elements) = mixed { elements } else { nil }
         var options: [Option] = []
-        for changeset in SmallInstructions(listCount: listCount, mixed: elements).changesets {
+        for changeset in SmallInstructions(by: author, listCount: listCount, mixed: elements).changesets {
             var pool = ChangesetPool()
             try pool.decode(changeset, version: 1, tag: tags.older)
             var after = graph
@@ -140,8 +146,8 @@ enum SmallWorld {
 
     private static func check(_ state: State) throws -> SmallWorldReport {
         var report = SmallWorldReport()
-        for older in state.options {
-            for newer in state.options { try check(older, newer, in: state, &report) }
+        for older in state.options.older {
+            for newer in state.options.newer { try check(older, newer, in: state, &report) }
         }
         report.states = 1
         return report
