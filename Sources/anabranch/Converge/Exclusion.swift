@@ -31,7 +31,7 @@ enum Exclusion: String, CaseIterable {
         case .listBesideDictionary:
             "a list and a dictionary operation at one place of a Mixed (no two recorders make them)"
         case .collectionMadeTwice:
-            "a place of a Mixed made a list or dictionary where it is one, or by two sides, and something else that loses to it"
+            "a place of a Mixed made a list or dictionary where it is one, or by two sides (one may be a Clear), and something else that loses to it"
         case .embeddedObjectOfEntry: "a new embedded object in a dictionary, and something inside the old one"
         case .equalNumbersInSet: "changes of a set by numbers that it takes for one, but the merge for two, or by NaN"
         case .linkToErasedClass: "EraseTable, and a link to the class that no erased column takes along"

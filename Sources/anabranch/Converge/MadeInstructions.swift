@@ -111,8 +111,8 @@ struct MadeInstructions {
             && !list[second].isKnown(at: list[first].base)
     }
 
-    /// `Exclusion.collectionMadeTwice`, of three instructions at one place: two sides make it the same kind of collection,
-    /// which keeps both Updates; and something else, put there after the first, loses to the second.
+    /// `Exclusion.collectionMadeTwice`, of three instructions at one place: two sides make it, or empty, the same kind of
+    /// collection, which keeps what both did; and something else, put there after the first, loses to the second.
     /// Where it was put it has emptied the collection, elsewhere it has not.
     ///
     /// - Parameter index: One of the three.
@@ -127,7 +127,7 @@ struct MadeInstructions {
             let type = list[second].kindPut
             let others = atPlace.filter { areConcurrent($0, second) }
             for other in others where list[other].kindPut != type && list[other].loses(to: list[second]) {
-                for first in others where list[first].makesCollection && list[first].kindPut == type {
+                for first in others where list[first].kindPut == type {
                     guard [first, second, other].contains(index) else { continue }
                     let isBefore =
                         areConcurrent(first, other)
