@@ -59,6 +59,13 @@ public final class SyncedFile {
     /// The exposed version E (`Spec/History.md`, section 3.3).
     public var version: UInt64 { head.version }
 
+    /// Frees what is kept in memory only to make the next integration cheaper: decoded log entries and objects of the
+    /// state.
+    public func letGo() {
+        decoded = DecodedEntries()
+        state?.unload()
+    }
+
     static func salt(from randomness: inout any RandomNumberGenerator) -> UInt64 {
         UInt64.random(in: 1...UInt64(Int64.max), using: &randomness)
     }

@@ -195,7 +195,7 @@ import Testing
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let example = try Configuration(
-            file: root.appendingPathComponent("deploy/anabranch.yaml").path, environment: [:], flags: [:])
+            file: root.appendingPathComponent("scripts/deploy/anabranch.yaml").path, environment: [:], flags: [:])
         #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment)
         #expect(example.adminListen?.isLoopback == true)
     }

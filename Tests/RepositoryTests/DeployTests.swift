@@ -57,7 +57,7 @@ import Testing
 
     @Test func theServiceIsConfined() throws {
         var section = "", settings: [String: [String]] = [:]
-        for line in try TextFile("deploy/anabranch.service").lines where !line.hasPrefix("#") && !line.isEmpty {
+        for line in try TextFile("scripts/deploy/anabranch.service").lines where !line.hasPrefix("#") && !line.isEmpty {
             if let match = line.wholeMatch(of: /\[([A-Z][a-z]+)\]/) {
                 section = String(match.output.1)
                 continue

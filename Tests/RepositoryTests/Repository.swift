@@ -10,7 +10,7 @@ enum Repository {
         var files: [TextFile] = []
         for folder in folders {
             let paths = try FileManager.default.subpathsOfDirectory(atPath: root.appendingPathComponent(folder).path)
-            for path in paths.sorted() where path.hasSuffix(suffix) {
+            for path in paths.sorted() where path.hasSuffix(suffix) && !exists("\(folder)/\(path)/") {
                 files.append(try TextFile("\(folder)/\(path)"))
             }
         }

@@ -17,6 +17,10 @@ final class FileHubs {
     private let logger: Logger
     private var hubs: [VirtualPath: FileHub] = [:]
     private var bodies: SharedBodies
+    /// The files that were integrated last, the last one at the end: they keep what makes the next integration cheaper.
+    private var warmFiles: [VirtualPath] = []
+    /// More files keep nothing: those that have been quiet for longest let go of it.
+    static let warmFilesMax = 32
     /// The files that calls of this turn were about.
     private var touched: Set<VirtualPath> = []
 
@@ -131,10 +135,18 @@ final class FileHubs {
                 hub.settle(report)
                 for outcome in report.outcomes { log(outcome, path: hub.file.path) }
             }
+            keepWarm(hubs.map(\.file.path))
         } catch {
             if let only = hubs.first, hubs.count == 1 { return abandon(only, error) }
             for hub in hubs { integrate([hub]) }
         }
+    }
+
+    private func keepWarm(_ paths: [VirtualPath]) {
+        warmFiles.removeAll { paths.contains($0) }
+        warmFiles += paths
+        for path in warmFiles.dropLast(Self.warmFilesMax) { hubs[path]?.file.letGo() }
+        warmFiles.removeFirst(max(0, warmFiles.count - Self.warmFilesMax))
     }
 
     private func abandon(_ hub: FileHub, _ error: HistoryError) {
