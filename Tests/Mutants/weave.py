@@ -24,7 +24,8 @@ def main(table, folder):
         places.setdefault((file, function, old), []).append((number, new))
     for (file, function, old), mutants in places.items():
         path = pathlib.Path(folder) / file
-        head, name, rest = path.read_text().partition(f"func {function}(")
+        opening = f"{function}(" if function.startswith("init") else f"func {function}("
+        head, name, rest = path.read_text().partition(opening)
         body, next_function, tail = rest.partition("func ")
         if not name or body.count(old) != 1:
             sys.exit(f"{file}, {function}: the statement must stand there exactly once: {old}")

@@ -75,7 +75,9 @@ struct StepWriter {
             elements.remove(at: index)
         case .move where size > 1:
             let index = random.below(size)
-            let destination = (index + 1 + random.below(size - 1)) % size
+            // Now and then to where the element is.
+            let distance = random.below(16 * size)
+            let destination = distance == 0 ? index : (index + max(1, distance % size)) % size
             start(.arrayMove, address.index(index))
             changeset.write(destination + damage.index)
             changeset.write(stated(size))

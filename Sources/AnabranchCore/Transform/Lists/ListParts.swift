@@ -10,14 +10,16 @@ struct PartRegions: BitwiseCopyable {
         parent = scratch.take(block.regionCount)
         isPart = scratch.take(block.regionCount, repeating: false)
         for region in 0..<block.regionCount { parent[region] = UInt32(region) }
-        for side in block.sides where side.hasMoves {
-            for number in side.operations.indices where side.operations[number].kind == .move {
-                let place = side.places[number]
-                add(place.region)
-                add(place.newRegion)
-                let (one, other) = (root(place.region), root(place.newRegion))
-                parent[max(one, other)] = min(one, other)
-            }
+        for side in block.sides where side.hasMoves { joinRegions(side) }
+    }
+
+    private mutating func joinRegions(_ side: ListSide) {
+        for number in side.operations.indices where side.operations[number].kind == .move {
+            let place = side.places[number]
+            add(place.region)
+            add(place.newRegion)
+            let (one, other) = (root(place.region), root(place.newRegion))
+            parent[max(one, other)] = min(one, other)
         }
     }
 
