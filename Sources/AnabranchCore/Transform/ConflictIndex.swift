@@ -16,9 +16,15 @@ extension ChangesetPool {
             return try mergeGrid(rows, columns)
         }
         let left = try mergeFirstRow(rows, columns) { _, _ in true }
-        try mergeBlocks(
-            left.rows, left.columns, isWide: { $0.kind == .eraseTable || $0.kind == .eraseColumn }
-        ) { (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns) }
+        let isWide = { (instruction: Instruction) in
+            instruction.kind == .eraseTable || instruction.kind == .eraseColumn
+        }
+        // The pool can hold erasures while neither side has one: then the sides are one block.
+        try mergeAtOnce { (pool) throws(TransformError) in
+            try pool.mergeBlocks(left.rows, left.columns, isWide: isWide) {
+                (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
+            }
+        }
     }
 
     /// Merges the first row with all columns: what a peer got wrong mostly shows there, before anything is indexed.
@@ -252,16 +258,28 @@ extension ChangesetPool {
         postponed.pairs.append((rows, columns))
     }
 
-    /// Merges several groups in the order of their rows.
+    /// Merges several groups, each in its order, and altogether about in the order of their rows.
+    ///
+    /// That order is the one of the instructions in the pool, but for what was decoded or prepended later: then only what
+    /// is behind it in its own group has to wait for it.
     private mutating func mergePairs(of groups: [(rows: [Int], columns: [Int])]) throws(TransformError) {
         if groups.count < 2 {
             for group in groups { try mergePairs(group.rows, group.columns) }
             return
         }
+        var turns: [(turn: Int, group: Int, position: Int)] = []
+        for (number, group) in groups.enumerated() {
+            var turn = 0
+            for (position, row) in group.rows.enumerated() {
+                turn = max(turn, row)
+                turns.append((turn, number, position))
+            }
+        }
         var columns = groups.map(\.columns)
-        let rows = groups.indices.flatMap { number in groups[number].rows.map { (row: $0, group: number) } }
-        for (row, group) in rows.sorted(by: { $0.row < $1.row }) {
-            if try mergeRow(row, columns[group]) > 0 { columns[group].removeAll { instructions[$0].isDiscarded } }
+        for (_, group, position) in turns.sorted(by: <) {
+            if try mergeRow(groups[group].rows[position], columns[group]) > 0 {
+                columns[group].removeAll { instructions[$0].isDiscarded }
+            }
         }
     }
 

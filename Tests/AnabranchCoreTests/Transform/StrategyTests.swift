@@ -65,4 +65,18 @@ import Testing
                 "\(Seeds.repeatCommand("largeGroupsAreMergedAsTheGridMergesThem", seed: seed))")
         }
     }
+
+    /// An earlier run of the message has left an erasure in the pool; in this run neither side has one.
+    @Test func anErasureElsewhereInThePoolLeavesNothingUnmerged() throws {
+        let insertions = changeset((0..<40).map { .insert(.item(0), size: UInt32($0)) })
+        let outcomes = try [MergeStrategy.everyPair, .indexed].map { strategy in
+            var pool = ChangesetPool()
+            try pool.decode(changeset([.eraseTable("Z")]), version: 1, tag: Age.majorOlder.tags.major)
+            try pool.decode(insertions, version: 2, tag: Age.majorOlder.tags.major)
+            try pool.decode(insertions, version: 1, tag: Age.majorOlder.tags.minor)
+            try pool.merge(local: [1], incoming: [2], strategy: strategy)
+            return Outcome(of: pool)
+        }
+        #expect(outcomes[0] == outcomes[1])
+    }
 }
