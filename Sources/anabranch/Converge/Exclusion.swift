@@ -89,7 +89,6 @@ private struct Meeting {
 
     private var erasure: Exclusion? {
         let erased = made.name(left.className)
-        if made.classesInMixed.contains(erased) { return .classOnceInMixed }
         guard right.kind.hasPath, left.className != right.className else { return nil }
         if made.target(ofColumn: right) == erased { return right.kind == .update ? nil : .linkToErasedClass }
         return made.target(ofPayload: right) == erased ? .linkToErasedClass : nil

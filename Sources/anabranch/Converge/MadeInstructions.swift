@@ -58,25 +58,30 @@ struct MadeInstructions {
     ///
     /// - Returns: The exclusion; nil if there is none.
     mutating func add(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64) throws -> Exclusion? {
-        let number = try pool.decode(changeset, version: 1, tag: tag)
-        let made = pool.instructions(of: number).map {
-            MadeInstruction(
-                author: author, tag: tag, instruction: $0, path: pool.path(of: $0), base: base, changeset: number)
-        }
         let count = list.count
-        list += made
+        try read(changeset, by: author, tag: tag, base: base)
         if let exclusion = exclusion(from: count) {
             list.removeSubrange(count...)
             return exclusion
         }
-        for new in made { if let className = linkInMixed(new) { classesInMixed.insert(className) } }
-        waiting[author, default: []].append(number)
+        for new in list[count...] { if let className = linkInMixed(new) { classesInMixed.insert(className) } }
+        waiting[author, default: []].append(pool.count - 1)
         return nil
+    }
+
+    /// Appends the instructions of a changeset, whatever they are.
+    mutating func read(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0) throws {
+        let number = try pool.decode(changeset, version: 1, tag: tag)
+        list += pool.instructions(of: number).map {
+            MadeInstruction(
+                author: author, tag: tag, instruction: $0, path: pool.path(of: $0), base: base, changeset: number)
+        }
     }
 
     /// What the instructions from an index on fall under, which have one author and are the newest.
     private func exclusion(from start: Int) -> Exclusion? {
         for index in start..<list.count {
+            if erasesClassInMixed(list[index].instruction) { return .classOnceInMixed }
             // Most cannot meet, and are passed over without being copied.
             let (object, isErasure) = (list[index].instruction.object, list[index].instruction.kind.isErasure)
             for other in 0..<start
@@ -103,6 +108,10 @@ struct MadeInstructions {
     mutating func forget(knownToAllAt version: UInt64) {
         let oldestBase = list.lazy.filter { !$0.isKnown(at: version) }.map(\.base).min() ?? version
         list.removeAll { $0.isKnown(at: min(version, oldestBase)) }
+    }
+
+    private func erasesClassInMixed(_ instruction: Instruction) -> Bool {
+        instruction.kind == .eraseTable && classesInMixed.contains(name(instruction.className))
     }
 
     /// Whether neither author knew what the other made.

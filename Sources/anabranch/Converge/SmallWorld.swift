@@ -186,8 +186,8 @@ enum SmallWorld {
 
         init(_ older: Option, _ newer: Option) throws {
             var made = MadeInstructions()
-            _ = try made.add(older.changeset, by: 0, tag: tags.older, base: 0)
-            _ = try made.add(newer.changeset, by: 0, tag: tags.newer, base: 0)
+            try made.read(older.changeset, by: 0, tag: tags.older)
+            try made.read(newer.changeset, by: 1, tag: tags.newer)
             (self.older, self.newer) = (made.list[0], made.list[1])
             self.older.isRepeated = older.instruction.isRepeated
             self.newer.isRepeated = newer.instruction.isRepeated
