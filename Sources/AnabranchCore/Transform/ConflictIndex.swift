@@ -9,13 +9,13 @@ extension ChangesetPool {
     /// Merges rows with columns, visiting only pairs that can have an effect.
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
         guard holdsErasure else {
-            let left = try mergeFirstRow(rows, columns) { $0.object == $1.object }
+            let left = try mergeFront(rows, columns)
             return try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(left.rows, left.columns) }
         }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             return try mergeGrid(rows, columns)
         }
-        let left = try mergeFirstRow(rows, columns) { _, _ in true }
+        let left = try mergeFront(rows, columns)
         let isWide = { (instruction: Instruction) in
             instruction.kind == .eraseTable || instruction.kind == .eraseColumn
         }
@@ -27,19 +27,24 @@ extension ChangesetPool {
         }
     }
 
-    /// Merges the first row with all columns: what a peer got wrong mostly shows there, before anything is indexed.
+    /// Merges the first rows with all columns, for no longer than an index of a short merge would take.
+    ///
+    /// What a peer got wrong mostly shows there, and where most is discarded there is not much more to do.
     ///
     /// - Returns: What is left.
-    private mutating func mergeFirstRow(
-        _ rows: [Int], _ columns: [Int], canMeet: (Instruction, Instruction) -> Bool
+    private mutating func mergeFront(
+        _ rows: [Int], _ columns: [Int]
     ) throws(TransformError) -> (rows: [Int], columns: [Int]) {
-        guard let first = rows.first else { return ([], []) }
-        let row = instructions[first]
-        let met = columns.filter { canMeet(row, instructions[$0]) }
-        let discarded = try mergeRow(first, met)
-        let rest = Array(rows.dropFirst())
-        return (rest, discarded == 0 ? columns : columns.filter { !instructions[$0].isDiscarded })
+        var pairs = min(Self.groupingPairs &* (rows.count &+ columns.count), Self.frontPairsMax)
+        let count = try mergeRows(rows, columns, pairs: &pairs)
+        let isAnyDiscarded = columns.contains { instructions[$0].isDiscarded }
+        return (
+            Array(rows[count...]), isAnyDiscarded ? columns.filter { !instructions[$0].isDiscarded } : columns
+        )
     }
+
+    /// An index of this cost is short.
+    private static let frontPairsMax = 4096
 
     /// Whether rule R8 can prepend an instruction: one side links to a class that the other erases.
     private func linksToErasedClass(_ linking: [Int], _ erasing: [Int]) -> Bool {
@@ -56,7 +61,7 @@ extension ChangesetPool {
 
     /// The blocks of the grid between wide rows and columns, in an order that respects that of rows and of columns.
     ///
-    /// `mergeNarrow` merges a block in which nothing is wide. Where most is wide, all pairs are visited.
+    /// `mergeNarrow` merges a block in which nothing is wide. Where the blocks are too small, all pairs are visited.
     mutating func mergeBlocks(
         _ rows: [Int], _ columns: [Int], isWide: (Instruction) -> Bool,
         mergeNarrow: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
@@ -66,7 +71,7 @@ extension ChangesetPool {
         }
         let rowStretches = stretches(rows, isWide)
         var columnStretches = stretches(columns, isWide)
-        guard rowStretches.count &* columnStretches.count <= rows.count &+ columns.count else {
+        guard costsLess(rowStretches.count, columnStretches.count, than: rows.count, columns.count) else {
             return try mergePairs(rows, columns)
         }
         for var rows in rowStretches {
@@ -76,7 +81,7 @@ extension ChangesetPool {
                 columnStretches[number].indices.removeAll { instructions[$0].isDiscarded }
                 let columns = columnStretches[number]
                 if columns.indices.isEmpty { continue }
-                if rows.isWide || columns.isWide {
+                if rows.isWide || columns.isWide || isSmall(rows.indices, columns.indices) {
                     try mergePairs(rows.indices, columns.indices)
                 } else {
                     try mergeAtOnce { (pool) throws(TransformError) in
@@ -87,6 +92,15 @@ extension ChangesetPool {
             }
         }
     }
+
+    /// Whether blocks that many stretches make cost less than all pairs: each instruction is looked at in each of its blocks.
+    private func costsLess(_ rowStretches: Int, _ columnStretches: Int, than rows: Int, _ columns: Int) -> Bool {
+        let looks = rows &* columnStretches &+ columns &* rowStretches
+        return Self.blockPairs &* rowStretches &* columnStretches &+ Self.groupingPairs &* looks <= rows &* columns
+    }
+
+    /// For how many pairs a block may stand, whatever is in it.
+    private static let blockPairs = 64
 
     private struct Stretch {
         var indices: [Int]
@@ -286,19 +300,34 @@ extension ChangesetPool {
     // MARK: Pairs
 
     /// Merges each row with each column.
+    mutating func mergePairs(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+        var pairs = Int.max
+        _ = try mergeRows(rows, columns, pairs: &pairs)
+    }
+
+    /// Merges rows with each column, until a number of pairs is used up.
     ///
     /// Rows pass over discarded columns at little cost, so that a run of values for one place costs its length and not
     /// its square.
-    mutating func mergePairs(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
+    ///
+    /// - Returns: How many rows it has merged.
+    private mutating func mergeRows(
+        _ rows: [Int], _ columns: [Int], pairs: inout Int
+    ) throws(TransformError) -> Int {
         var columns = columns
         var discarded = 0
-        for row in rows {
+        for (number, row) in rows.enumerated() {
+            if pairs <= 0 { return number }
             if discarded > columns.count / 2 {
                 columns.removeAll { instructions[$0].isDiscarded }
                 discarded = 0
             }
+            let pairsBefore = pairsLeft
+            pairs -= discarded / Self.groupingPairs
             discarded += try mergeRow(row, columns)
+            pairs -= pairsBefore - pairsLeft
         }
+        return rows.count
     }
 
     /// - Returns: How many columns were discarded.
@@ -309,6 +338,10 @@ extension ChangesetPool {
         let original = major
         var discarded = 0
         for column in columns where !instructions[column].isDiscarded {
+            guard major.sharesObject(with: instructions[column]) else {
+                try countPairs()
+                continue
+            }
             try mergeCell(&major, column)
             if instructions[column].isDiscarded { discarded += 1 }
             if major.isDiscarded { break }
@@ -340,6 +373,12 @@ extension ChangesetPool {
 }
 
 extension Instruction {
+    /// Whether both are on one object, or one of them is on none.
+    @inline(__always)
+    fileprivate func sharesObject(with other: Instruction) -> Bool {
+        object == other.object || object == .none || other.object == .none
+    }
+
     /// Names what an AddTable or AddColumn declares.
     var declared: UInt64 {
         UInt64(className.rawValue) << 32 | (kind == .addColumn ? UInt64(field.rawValue) + 1 : 0)
