@@ -69,12 +69,15 @@ struct ConvergeCommand: AsyncParsableCommand {
 
     private func runRounds() async throws {
         let start = ContinuousClock.now
-        let tally = try await tally { done in
-            let seconds = (ContinuousClock.now - start) / .seconds(1)
-            let text = String(
-                format: "%ld of %ld rounds, %.2f million modifications, %.0f s\n", done.rounds, rounds,
-                Double(done.modifications) / 1e6, seconds)
-            FileHandle.standardError.write(Data(text.utf8))
+        let tally = try await RoundTally.sum(of: rounds, jobs: jobs, describe: describe) {
+            [seed, replicas, modifications] number in
+            let plan = RoundPlan(
+                seed: seed &+ UInt64(number), replicas: replicas, modifications: modifications)
+            let round = try ConvergenceRound(plan)
+            let failure = round.run()
+            var tally = round.tally
+            if failure != nil { tally.failures = [plan.seed] }
+            return tally
         }
         report(tally, after: ContinuousClock.now - start)
         guard let failed = tally.failures.min() else { return }
@@ -82,36 +85,10 @@ struct ConvergeCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    /// Runs the rounds until they are done or one fails; calls `progress` every few seconds.
-    private func tally(progress: (RoundTally) -> Void) async throws -> RoundTally {
-        try await withThrowingTaskGroup(of: RoundTally.self) { group in
-            var total = RoundTally()
-            var started = 0
-            var lastProgress = ContinuousClock.now
-            func startTask() {
-                guard started < rounds, total.failures.isEmpty else { return }
-                let plan = (seed: seed &+ UInt64(started), replicas: replicas, modifications: modifications)
-                started += 1
-                group.addTask {
-                    let plan = RoundPlan(seed: plan.seed, replicas: plan.replicas, modifications: plan.modifications)
-                    let round = try ConvergenceRound(plan)
-                    var tally = RoundTally()
-                    if round.run() != nil { tally.failures = [plan.seed] }
-                    tally.add(round.tally)
-                    return tally
-                }
-            }
-            for _ in 0..<jobs { startTask() }
-            while let done = try await group.next() {
-                total.add(done)
-                startTask()
-                if ContinuousClock.now - lastProgress > .seconds(5) {
-                    lastProgress = .now
-                    progress(total)
-                }
-            }
-            return total
-        }
+    private func describe(_ tally: RoundTally) -> String {
+        String(
+            format: "%ld of %ld rounds, %.2f million modifications", tally.rounds, rounds,
+            Double(tally.modifications) / 1e6)
     }
 
     private func report(_ tally: RoundTally, after elapsed: Duration) {

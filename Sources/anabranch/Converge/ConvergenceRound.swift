@@ -144,7 +144,7 @@ final class ConvergenceRound {
 }
 
 /// What a number of rounds have done.
-struct RoundTally {
+struct RoundTally: RunTally {
     var rounds = 0
     var modifications = 0
     /// Modifications that the recorder refused: they made no sense where they were tried.
@@ -155,6 +155,7 @@ struct RoundTally {
     /// Instructions in the server's logs.
     var kinds = Array(repeating: 0, count: InstructionKind.allCases.count)
     var failures: [UInt64] = []
+    var hasFailed: Bool { !failures.isEmpty }
 
     mutating func add(_ other: RoundTally) {
         rounds += other.rounds

@@ -133,15 +133,9 @@ enum SmallWorld {
 
     /// Tries all pairs in all states, so many states at a time.
     static func check(jobs: Int) async throws -> SmallWorldReport {
-        try await withThrowingTaskGroup(of: SmallWorldReport.self) { group in
-            var report = SmallWorldReport()
-            for number in 0..<stateCount {
-                if number >= jobs, let done = try await group.next() { report.add(done) }
-                group.addTask { try check(state(number)) }
-            }
-            for try await done in group { report.add(done) }
-            return report
-        }
+        try await SmallWorldReport.sum(
+            of: stateCount, jobs: jobs, describe: { "\($0.states) of \(stateCount) states" },
+            piece: { try check(state($0)) })
     }
 
     private static func check(_ state: State) throws -> SmallWorldReport {

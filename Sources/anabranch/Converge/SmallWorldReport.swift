@@ -2,7 +2,7 @@ import AnabranchCore
 import Foundation
 
 /// What all pairs in a number of small states have shown.
-struct SmallWorldReport: CustomStringConvertible {
+struct SmallWorldReport: RunTally, CustomStringConvertible {
     private static let kindCount = InstructionKind.allCases.count
 
     var states = 0
@@ -19,6 +19,8 @@ struct SmallWorldReport: CustomStringConvertible {
     private var meetings = Array(repeating: 0, count: kindCount * kindCount)
 
     var pairs: Int { meetings.reduce(0, +) }
+    /// All pairs are tried, whatever fails.
+    var hasFailed: Bool { false }
 
     mutating func notePair(_ kinds: (InstructionKind, InstructionKind)) {
         let (low, high) = (min(kinds.0.rawValue, kinds.1.rawValue), max(kinds.0.rawValue, kinds.1.rawValue))

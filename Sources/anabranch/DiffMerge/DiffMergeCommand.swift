@@ -8,8 +8,9 @@ struct DiffMergeCommand: AsyncParsableCommand {
         abstract: "Compare the indexed merge with the merge of every pair on random changesets.",
         discussion: """
             Case number i of a run has the seed S + i and is repeated by it alone. Bytes, dirty flags and whether there is an
-            error must be the same; also with lists cut into the smallest blocks, and merged in one. The first difference ends the run with exit status 1, after it was shrunk; it is printed
-            as a line that `anabranch merge` reads, with the command that repeats it.
+            error must be the same; also with lists cut into the smallest blocks, and merged in one. The first difference ends
+            the run with exit status 1, after it was shrunk; it is printed as a line that `anabranch merge` reads, with the
+            command that repeats it.
 
             EXAMPLES
               anabranch diff-merge --cases 200000 --seed 1
@@ -37,60 +38,29 @@ struct DiffMergeCommand: AsyncParsableCommand {
         guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
     }
 
+    private static let casesPerPiece = 200
+
     func run() async throws {
-        let clock = ContinuousClock()
-        let start = clock.now
-        let tally = try await tally { done in
-            let seconds = (clock.now - start) / .seconds(1)
-            let text = String(
-                format: "%ld of %ld cases, %.1f million cells, %.0f s\n", done.cases, cases,
-                Double(done.cells) / 1e6, seconds)
-            FileHandle.standardError.write(Data(text.utf8))
+        let start = ContinuousClock.now
+        let pieces = (cases - 1) / Self.casesPerPiece + 1
+        let tally = try await DiffMergeTally.sum(of: pieces, jobs: jobs, describe: describe) {
+            [seed, cases, maxSize, skipCosts] piece in
+            let first = piece * Self.casesPerPiece
+            var tally = DiffMergeTally()
+            for number in first..<min(first + Self.casesPerPiece, cases) {
+                let merge = RandomMerge(seed: seed &+ UInt64(number), sizeMax: maxSize)
+                try tally.add(merge, CaseCheck(merge), skipCosts: skipCosts)
+            }
+            return tally
         }
-        print(tally.report(after: clock.now - start))
-        guard let difference = tally.differences.first else { return }
+        print(tally.report(after: ContinuousClock.now - start))
+        guard let difference = tally.differences.min() else { return }
         try describe(difference)
         throw ExitCode.failure
     }
 
-    // MARK: Running
-
-    private static let casesPerTask = 200
-
-    /// Runs the cases until they are done or one differs; calls `progress` every few seconds.
-    private func tally(progress: (DiffMergeTally) -> Void) async throws -> DiffMergeTally {
-        try await withThrowingTaskGroup(of: DiffMergeTally.self) { group in
-            var total = DiffMergeTally()
-            var started = 0
-            var lastProgress = ContinuousClock.now
-            func startTask() {
-                guard started < cases, total.differences.isEmpty else { return }
-                let seeds = (started..<min(started + Self.casesPerTask, cases)).map { seed &+ UInt64($0) }
-                started += seeds.count
-                group.addTask { [maxSize, skipCosts] in
-                    try Self.tally(of: seeds, maxSize: maxSize, skipCosts: skipCosts)
-                }
-            }
-            for _ in 0..<jobs { startTask() }
-            while let done = try await group.next() {
-                total.add(done)
-                startTask()
-                if ContinuousClock.now - lastProgress > .seconds(5) {
-                    lastProgress = .now
-                    progress(total)
-                }
-            }
-            return total
-        }
-    }
-
-    private static func tally(of seeds: [UInt64], maxSize: Int, skipCosts: Bool) throws -> DiffMergeTally {
-        var tally = DiffMergeTally()
-        for seed in seeds {
-            let merge = RandomMerge(seed: seed, sizeMax: maxSize)
-            try tally.add(merge, CaseCheck(merge), skipCosts: skipCosts)
-        }
-        return tally
+    private func describe(_ tally: DiffMergeTally) -> String {
+        String(format: "%ld of %ld cases, %.1f million cells", tally.cases, cases, Double(tally.cells) / 1e6)
     }
 
     // MARK: A difference

@@ -2,7 +2,7 @@ import AnabranchCore
 import Foundation
 
 /// What a number of cases have shown.
-struct DiffMergeTally {
+struct DiffMergeTally: RunTally {
     /// Cases by the size of their larger side.
     struct SizeClass {
         let operationsMax: Int
@@ -36,6 +36,7 @@ struct DiffMergeTally {
     /// The seeds of the cases in which the ways differ.
     private(set) var differences: [UInt64] = []
 
+    var hasFailed: Bool { !differences.isEmpty }
     var cases: Int { classes.reduce(0) { $0 + $1.cases } }
     var cells: Int { classes.reduce(0) { $0 + $1.cells } }
 
