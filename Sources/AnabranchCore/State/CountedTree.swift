@@ -26,8 +26,12 @@ struct CountedTree<Element: TreeElement> {
         numbers.latest = leaves.map(\.number).max() ?? 0
         var level = leaves.map { TreeNode(leaf: $0.elements, number: $0.number, isStored: true) }
         while level.count > 1 {
-            level = stride(from: 0, to: level.count, by: TreeNode<Element>.childrenMax).map {
-                TreeNode(inner: ContiguousArray(level[$0..<Swift.min($0 + TreeNode<Element>.childrenMax, level.count)]))
+            // Evenly, so that no node has an only child.
+            let (children, max) = (level, TreeNode<Element>.childrenMax)
+            let parents = (children.count + max - 1) / max
+            level = (0..<parents).map {
+                let range = $0 * children.count / parents..<($0 + 1) * children.count / parents
+                return TreeNode(inner: ContiguousArray(children[range]))
             }
         }
         root = level.first
@@ -183,7 +187,7 @@ private struct LeafNumbers {
     }
 }
 
-/// A leaf with elements or an inner node with children, never both.
+/// A leaf with elements or an inner node with two children or more.
 final class TreeNode<Element: TreeElement> {
     static var childrenMax: Int { 32 }
 
@@ -310,9 +314,9 @@ final class TreeNode<Element: TreeElement> {
         return removed
     }
 
-    /// Joins a small child with a neighbour; splits them evenly again if that is too much for one node.
+    /// Joins a small child with a neighbour, which every child has; splits them evenly again if that is too much for one
+    /// node.
     private func join(_ position: Int, _ numbers: inout LeafNumbers) {
-        guard children.count > 1 else { return refreshOrDrop(position) }
         let left = position == children.count - 1 ? position - 1 : position
         let node = uniqueChild(left, &numbers)
         let right = children[left + 1]
@@ -320,17 +324,11 @@ final class TreeNode<Element: TreeElement> {
         children.remove(at: left + 1)
         counts.remove(at: left + 1)
         firsts.remove(at: left + 1)
-        refreshOrDrop(left)
+        refresh(left)
         guard let extra else { return }
         children.insert(extra, at: left + 1)
         counts.insert(extra.count, at: left + 1)
         firsts.insert(extra.first, at: left + 1)
-    }
-
-    /// An only child can run empty; the tree drops it with its parent.
-    private func refreshOrDrop(_ position: Int) {
-        counts[position] = children[position].count
-        if children[position].count > 0 { firsts[position] = children[position].first }
     }
 
     private func absorb(_ right: TreeNode, _ numbers: inout LeafNumbers) -> TreeNode? {

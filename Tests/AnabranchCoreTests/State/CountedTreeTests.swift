@@ -36,6 +36,31 @@ import Testing
         }
     }
 
+    /// Also one leaf more than a node takes, at each level.
+    @Test(arguments: Array(1...70) + [1_025]) func storedLeavesMakeATreeThatShrinksToNothing(leafCount: Int) {
+        var generator = SeededGenerator(seed: UInt64(leafCount))
+        let leaves = (0..<leafCount).map { leaf in
+            let elements = (0..<Int.random(in: 1...4, using: &generator)).map { Number(value: 4 * leaf + $0) }
+            return (number: UInt32(leaf + 1), elements: ContiguousArray(elements))
+        }
+        let stored = leaves.flatMap { $0.elements.map(\.value) }
+        let ways: [(Int) -> Int] = [{ $0 - 1 }, { _ in 0 }, { Int.random(in: 0..<$0, using: &generator) }]
+        for next in ways {
+            var (tree, array) = (CountedTree(leaves: leaves), stored)
+            #expect(tree.map(\.value) == array)
+            while !array.isEmpty {
+                let index = next(array.count)
+                #expect(tree.remove(at: index).value == array.remove(at: index))
+                guard leafCount <= 70 else { continue }
+                #expect(tree.map(\.value) == array)
+                var isEveryLeafInUse = true
+                tree.forEachLeaf { isEveryLeafInUse = isEveryLeafInUse && !$0.elements.isEmpty }
+                #expect(isEveryLeafInUse)
+            }
+            #expect(tree.isEmpty)
+        }
+    }
+
     @Test func aSortedTreeFindsWhatItHolds() {
         for seed in Seeds.upTo(20) {
             var generator = SeededGenerator(seed: seed)

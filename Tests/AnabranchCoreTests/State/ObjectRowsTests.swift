@@ -58,6 +58,17 @@ import Testing
         #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
     }
 
+    /// As many chunks as a node of the tree takes, and one more of a single element.
+    @Test func aListThatWasReadBackLosesItsLastChunk() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<4_097 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        try store(changeset(.erase(.item(4_096), size: 4_097)), in: &rows)
+        let values = try ObjectGraph(rows: rows).read { try #require(try $0.object("A", key: 1)).list("l").values }
+        #expect(values == (0..<4_096).map { .int($0) })
+    }
+
     @Test func anErasedClassTakesItsRowsAlong() throws {
         var rows = MemoryRows()
         try store(
