@@ -157,11 +157,11 @@ final class FileHub {
         if case .running(let running) = sessions.removeValue(forKey: key) { runningSessions[running.ident] = nil }
     }
 
+    /// The session is over at once: an upload behind one that was refused would leave a gap.
     private func fail(_ key: SessionKey, _ message: ErrorMessage) {
         guard sessions[key] != nil else { return }
-        if message.code.isConnectionLevel { return reply(key, .connectionFailed(message)) }
         release(key)
-        reply(key, .failed(message))
+        reply(key, message.code.isConnectionLevel ? .connectionFailed(message) : .failed(message))
     }
 
     private func reply(_ key: SessionKey, _ news: FileReply.News) {
