@@ -5,5 +5,6 @@ let benchmarks: @Sendable () -> Void = {
         metrics: [.wallClock, .throughput, .peakMemoryResident], warmupIterations: 1, maxDuration: .seconds(3),
         maxIterations: 50)
     registerMerges()
+    registerApplications()
     registerIntegrations()
 }

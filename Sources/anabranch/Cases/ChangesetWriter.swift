@@ -18,7 +18,6 @@ struct ChangesetWriter {
     private var head: [UInt8] = []
     private var body: [UInt8] = []
 
-    var isEmpty: Bool { body.isEmpty }
     var bytes: [UInt8] { head + body }
 
     // MARK: Operands

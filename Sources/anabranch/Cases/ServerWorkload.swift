@@ -49,11 +49,16 @@ struct ServerWorkload {
         }
     }
 
-    /// Integrates everything into a file that is as all clients have known it, in one commit a client, and says how long
-    /// that took.
-    func integrate() throws -> Duration {
+    /// A server in memory, before the clients come back.
+    struct Server {
+        fileprivate let file: SyncedFile
+        fileprivate let clients: [UInt64]
+    }
+
+    /// Its file is as all clients have known it.
+    func makeServer() throws -> Server {
         let file = try SyncedFile(path: VirtualPath("bench"), store: InMemoryStore())
-        let idents = try file.allocateIdents(for: Array(repeating: nil, count: uploads.count), at: 1)
+        let clients = try file.allocateIdents(for: Array(repeating: nil, count: uploads.count), at: 1).map(\.ident)
         try file.write(at: 1) { start in
             try start.addClass("T", key: "_id", .int)
             try start.addColumn("i", .int, to: "T")
@@ -62,13 +67,11 @@ struct ServerWorkload {
             let items = try start.create("Doc", key: 1).list("items")
             for number in 0..<100 { try items.append(.int(Int64(number))) }
         }
-        return try ContinuousClock().measure {
-            for (client, upload) in zip(idents, uploads) {
-                try file.enqueue(upload, from: client.ident)
-                for outcome in try file.integrate(at: 1).outcomes {
-                    if let refusal = outcome.refusal { throw refusal }
-                }
-            }
-        }
+        return Server(file: file, clients: clients)
+    }
+
+    /// Integrates everything, in one commit a client. A server takes it once.
+    func integrate(into server: Server) throws {
+        for (client, upload) in zip(server.clients, uploads) { try server.file.integrate(upload, from: client) }
     }
 }

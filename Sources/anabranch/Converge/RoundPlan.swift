@@ -21,9 +21,7 @@ struct RoundPlan {
     init(seed: UInt64, replicas: Int, modifications: Int) {
         self.seed = seed
         self.replicas = replicas
-        // Neighbouring seeds must not share their streams: the generator's state only counts.
-        var scrambler = SeededRandom(seed: seed)
-        var random = SeededRandom(seed: scrambler.next() ^ scrambler.next() << 1)
+        var random = SeededRandom(scrambling: seed)
         focus = Focus(&random)
         let clock = Clock(replicas: replicas, &random)
         let modificationsPerWrite = random.pick([1, 2, 4, 8, 16])
@@ -82,7 +80,7 @@ struct RoundPlan {
         var previousSize = Int.max
         while smallest.size < previousSize {
             previousSize = smallest.size
-            smallest.events = takeAway(from: smallest.events) { events in
+            smallest.events = smallest.events.takingAway { events in
                 var candidate = smallest
                 candidate.events = events
                 return fails(candidate)
@@ -94,7 +92,7 @@ struct RoundPlan {
                 func event(_ modifications: [UInt64]) -> Event {
                     .write(replica: replica, timestamp: timestamp, modifications: modifications)
                 }
-                let kept = takeAway(from: modifications) { modifications in
+                let kept = modifications.takingAway { modifications in
                     var candidate = smallest
                     candidate.events[position] = event(modifications)
                     return fails(candidate)
@@ -108,23 +106,6 @@ struct RoundPlan {
     private var size: Int {
         events.reduce(events.count) { size, event in
             if case .write(_, _, let modifications) = event { size + modifications.count } else { size }
-        }
-    }
-
-    /// Takes away runs of elements: half of them, then ever shorter ones.
-    private func takeAway<Element>(from elements: [Element], while fails: ([Element]) -> Bool) -> [Element] {
-        var elements = elements
-        var length = max(1, elements.count / 2)
-        while true {
-            var start = 0
-            while start < elements.count {
-                var candidate = elements
-                let end = min(start + length, candidate.count)
-                candidate.removeSubrange(start..<end)
-                if fails(candidate) { elements = candidate } else { start = end }
-            }
-            if length == 1 { return elements }
-            length /= 2
         }
     }
 }

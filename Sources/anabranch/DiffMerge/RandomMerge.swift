@@ -44,9 +44,7 @@ struct RandomMerge {
     ///   - sizeMax: the largest number of instructions a side.
     init(seed: UInt64, sizeMax: Int) {
         self.seed = seed
-        // Neighbouring seeds must not share their streams: the generator's state only counts.
-        var scrambler = SeededRandom(seed: seed)
-        var random = SeededRandom(seed: scrambler.next() ^ scrambler.next() << 1)
+        var random = SeededRandom(scrambling: seed)
         let (rows, columns) = Self.sizes(sizeMax, &random)
         let mix = Mix.random(&random)
         shape = Shape(random: &random, mix: mix)

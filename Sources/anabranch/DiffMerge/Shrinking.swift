@@ -13,21 +13,13 @@ extension RandomMerge {
         return smallest
     }
 
-    /// Takes away runs of steps: half of the side, then ever shorter ones.
     private mutating func takeAway(
         from side: WritableKeyPath<RandomMerge, [Step]>, while differs: (RandomMerge) -> Bool
     ) {
-        var length = max(1, self[keyPath: side].count / 2)
-        while true {
-            var start = 0
-            while start < self[keyPath: side].count {
-                var candidate = self
-                let end = min(start + length, candidate[keyPath: side].count)
-                candidate[keyPath: side].removeSubrange(start..<end)
-                if differs(candidate) { self = candidate } else { start = end }
-            }
-            if length == 1 { return }
-            length /= 2
+        var candidate = self
+        self[keyPath: side] = self[keyPath: side].takingAway { steps in
+            candidate[keyPath: side] = steps
+            return differs(candidate)
         }
     }
 

@@ -26,9 +26,6 @@ enum HistoryReplay {
                 timestamp: upload.timestamp, changeset: try Hex.bytes(upload.hex))
         }
         guard let last = changesets.last, let client = uploads.first?.client else { return }
-        try file.enqueue(Upload(progress: last.cursor, changesets: changesets), from: client)
-        for outcome in try file.integrate(at: 1).outcomes {
-            if let refusal = outcome.refusal { throw refusal }
-        }
+        try file.integrate(Upload(progress: last.cursor, changesets: changesets), from: client)
     }
 }

@@ -1,1 +1,1 @@
-../../../../Sources/anabranch/Cases/SeededRandom.swift
+../../../../Sources/anabranch/Shared/SeededRandom.swift

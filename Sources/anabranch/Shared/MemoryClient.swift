@@ -62,11 +62,8 @@ struct MemoryClient {
                 changeset: $0.changeset)
         }
         let progress = UploadCursor(clientVersion: last.version, serverVersion: last.base)
-        try file.enqueue(
+        try file.integrate(
             Upload(progress: progress, lockedVersion: cursor.serverVersion, changesets: changesets), from: ident)
-        for outcome in try file.integrate(at: 1).outcomes {
-            if let refusal = outcome.refusal { throw refusal }
-        }
         uploaded = last.version
     }
 

@@ -4,6 +4,12 @@ struct SeededRandom: RandomNumberGenerator {
 
     init(seed: UInt64) { state = seed }
 
+    /// Neighbouring seeds do not share their streams: without scrambling they would, as the state only counts.
+    init(scrambling seed: UInt64) {
+        var scrambler = SeededRandom(seed: seed)
+        self.init(seed: scrambler.next() ^ scrambler.next() << 1)
+    }
+
     mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var word = state

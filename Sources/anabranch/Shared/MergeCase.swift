@@ -49,9 +49,9 @@ struct MergeInput {
     }
 
     private mutating func decode(_ input: MergeCase.Input) throws -> Int {
-        guard let bytes = Hex.decode(input.hex) else { throw InputError(description: "not hexadecimal digits") }
-        return try pool.decode(
-            bytes, version: input.version, tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
+        try pool.decode(
+            try Hex.bytes(input.hex), version: input.version,
+            tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 
     /// The sides as they are now.

@@ -31,7 +31,7 @@ extension RunTally {
                 }
                 if ContinuousClock.now - lastProgress > .seconds(5) {
                     lastProgress = .now
-                    let elapsed = String(format: ", %.0f s\n", (lastProgress - start) / .seconds(1))
+                    let elapsed = String(format: ", %.0f s\n", (lastProgress - start).inSeconds)
                     FileHandle.standardError.write(Data((describe(total) + elapsed).utf8))
                 }
             }

@@ -1,0 +1,1 @@
+../../../../Sources/anabranch/Cases/ApplyWorkload.swift

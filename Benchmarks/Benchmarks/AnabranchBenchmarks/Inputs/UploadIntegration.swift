@@ -1,0 +1,1 @@
+../../../../Sources/anabranch/Shared/UploadIntegration.swift

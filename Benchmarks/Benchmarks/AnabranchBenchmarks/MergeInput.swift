@@ -1,0 +1,52 @@
+import AnabranchCore
+
+/// The changesets of a case, made when they are first asked for.
+final class MergeInput {
+    private let mergeCase: BenchmarkCase
+    private lazy var sides = mergeCase.tagged()
+
+    init(_ mergeCase: BenchmarkCase) { self.mergeCase = mergeCase }
+
+    private var localPlaces: [Int] { Array(sides.local.indices) }
+    private var incomingPlaces: [Int] { sides.incoming.indices.map { $0 + sides.local.count } }
+
+    func pool() throws -> ChangesetPool {
+        var pool = ChangesetPool()
+        for side in [sides.local, sides.incoming] {
+            for (position, changeset) in side.enumerated() {
+                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+            }
+        }
+        return pool
+    }
+
+    func merge(_ pool: inout ChangesetPool) throws {
+        try pool.merge(local: localPlaces, incoming: incomingPlaces)
+    }
+
+    // MARK: States
+
+    typealias States = (local: ObjectGraph, incoming: ObjectGraph)
+
+    /// The states of both sides, before they learn of each other: a list of 100 elements, and each side's own changes.
+    func states() throws -> States {
+        var base = ObjectGraph()
+        _ = try base.write(as: 2) { transaction in
+            try transaction.addClass("Doc", key: "_id", .int)
+            try transaction.addColumn("items", .int, collection: .list, to: "Doc")
+            let list = try transaction.create("Doc", key: .int(1)).list("items")
+            for _ in 0..<100 { try list.append(.int(0)) }
+        }
+        var states: States = (base, base)
+        let pool = try pool()
+        for place in localPlaces { try states.local.apply(place, of: pool) }
+        for place in incomingPlaces { try states.incoming.apply(place, of: pool) }
+        return states
+    }
+
+    /// Applies what the merge has made of each side to the state of the other.
+    func exchange(_ pool: ChangesetPool, between states: inout States) throws {
+        for place in localPlaces { try states.incoming.apply(place, of: pool) }
+        for place in incomingPlaces { try states.local.apply(place, of: pool) }
+    }
+}
