@@ -15,10 +15,10 @@ import Testing
         ]}
         """
 
-    private func trace() throws -> Trace {
+    private func trace(_ json: String = json) throws -> Trace {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .iso8601
-        return try decoder.decode(Trace.self, from: Data(Self.json.utf8))
+        return try decoder.decode(Trace.self, from: Data(json.utf8))
     }
 
     @Test func everyTransactionIsMadeOnTheStateThatItWasRecordedOn() throws {
@@ -47,5 +47,27 @@ import Testing
             Trace.Transaction(agent: $0.0, time: time, parents: $0.1, patches: text)
         }
         #expect(throws: InputError.self) { try TraceSchedule(of: trace) }
+    }
+
+    /// What would trap or mean nothing is refused, and the error says where it stands.
+    @Test(arguments: [
+        (#""numAgents": 3"#, #""numAgents": -1"#, "numAgents is -1, not from 1 to 1000"),
+        (#""agent": 2"#, #""agent": 3"#, "transaction 2: there is no agent 3"),
+        (#""parents": [1]"#, #""parents": [3]"#, "transaction 3: its parent 3 is no earlier transaction"),
+        ("[11, 1,", "[-1, 1,", "transaction 4: it deletes 1 characters at -1"),
+        ("[11, 1,", "[11, \(Int.max),", "transaction 4: it deletes \(Int.max) characters at 11"),
+    ])
+    func numbersThatMakeNoSenseAreRefused(_ text: String, _ replacement: String, _ reason: String) throws {
+        let trace = try trace(Self.json.replacing(text, with: replacement))
+        let error = #expect(throws: InputError.self) { try trace.check() }
+        #expect(error?.description == reason)
+    }
+
+    @Test func aPatchBeyondTheTextIsRefusedWithItsTransaction() throws {
+        let trace = try trace(Self.json.replacing("[11, 1,", with: "[11, 100,"))
+        try trace.check()
+        var replay = try TraceReplay(trace, strategy: .indexed)
+        let error = #expect(throws: InputError.self) { try replay.follow(try TraceSchedule(of: trace)) }
+        #expect(error?.description.hasPrefix("transaction 4: ") == true)
     }
 }

@@ -37,6 +37,8 @@ struct DiffMergeTally: RunTally {
     private(set) var differences: [UInt64] = []
 
     var hasFailed: Bool { !differences.isEmpty }
+    /// How many cases cost more than they may.
+    var costlyCases: Int { slowCases.count { $0.ratio.total > Self.costRatioMax } }
     var cases: Int { classes.reduce(0) { $0 + $1.cases } }
     var cells: Int { classes.reduce(0) { $0 + $1.cells } }
 
@@ -73,8 +75,8 @@ struct DiffMergeTally: RunTally {
 
     // MARK: Report
 
-    /// The table by size classes, the slow cases and the totals.
-    func report(after elapsed: Duration) -> String {
+    /// The table by size classes, the slow cases if they were looked for, and the totals.
+    func report(after elapsed: Duration, costs: Bool) -> String {
         var lines = ["operations a side      cases          cells   every pair ms      indexed ms   ratio"]
         var first = 1
         for size in classes {
@@ -86,8 +88,8 @@ struct DiffMergeTally: RunTally {
         lines.append(
             "pairs on lists: \(listPairs.all), not visited: \(unvisited(listPairs)); with the smallest blocks,"
                 + " of \(smallBlockPairs.all) pairs of inserts, erases and updates: \(unvisited(smallBlockPairs))")
-        lines += costLines
-        let seconds = max(elapsed / .seconds(1), 1e-9)
+        if costs { lines += costLines }
+        let seconds = max(elapsed.inSeconds, 1e-9)
         lines.append(
             "\(cases) cases, \(cells) cells, \(differences.count) differences, "
                 + String(
@@ -97,11 +99,9 @@ struct DiffMergeTally: RunTally {
     }
 
     private var costLines: [String] {
-        let tooSlow = slowCases.filter { $0.ratio.total > Self.costRatioMax }.count
+        let header = "more than twice the cost of every pair, with 64 operations a side or more: \(costlyCases) cases"
         let slowest = slowCases.sorted { $0.ratio.total > $1.ratio.total }.prefix(Self.listedSlowCasesMax)
-        let header =
-            "more than twice the cost of every pair, with 64 operations a side or more: \(tooSlow) cases; the worst:"
-        return [header]
+        return [header + (slowest.isEmpty ? "" : "; the worst:")]
             + slowest.map {
                 String(
                     format: "  %5.2f times (the merge alone %5.2f): seed %llu, %@", $0.ratio.total, $0.ratio.merge,
@@ -111,7 +111,7 @@ struct DiffMergeTally: RunTally {
 
     private func line(_ size: SizeClass, from first: Int) -> String {
         let range = "\(first)–\(size.operationsMax)"
-        let (indexed, everyPair) = (size.indexed.total / .milliseconds(1), size.everyPair.total / .milliseconds(1))
+        let (indexed, everyPair) = (size.indexed.total.inMilliseconds, size.everyPair.total.inMilliseconds)
         return range + String(repeating: " ", count: max(0, 17 - range.count))
             + String(
                 format: "%11ld%15ld%16.1f%16.1f%8.2f", size.cases, size.cells, everyPair, indexed,

@@ -29,27 +29,47 @@ struct Trace: Decodable {
         }
     }
 
+    private static let agentsMax = 1000
+
     var numAgents: Int
     var endContent: String
     var txns: [Transaction]
 
     /// Reads a gzip file of one JSON object and checks that its numbers make sense.
     static func read(_ path: String) throws -> Trace {
-        let trace: Trace
+        let contents = try GzipFile.contents(of: path)
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .iso8601
         do {
-            trace = try decoder.decode(Trace.self, from: try GzipFile.contents(of: path))
+            let trace = try decoder.decode(Trace.self, from: contents)
+            try trace.check()
+            return trace
         } catch let error as DecodingError {
             throw InputError(description: "\(path): not a trace: \(error)")
+        } catch {
+            throw InputError(description: "\(path): \(error)")
         }
-        for (number, transaction) in trace.txns.enumerated() {
-            guard (0..<trace.numAgents).contains(transaction.agent),
-                transaction.parents.allSatisfy({ (0..<number).contains($0) }),
-                transaction.patches.allSatisfy({ $0.position >= 0 && $0.deleted >= 0 })
-            else { throw InputError(description: "\(path): transaction \(number) makes no sense") }
+    }
+
+    /// - Throws: `InputError`, if a number is one that cannot have been recorded.
+    func check() throws {
+        guard (1...Self.agentsMax).contains(numAgents) else {
+            throw InputError(description: "numAgents is \(numAgents), not from 1 to \(Self.agentsMax)")
         }
-        return trace
+        for (number, transaction) in txns.enumerated() {
+            func require(_ isTrue: Bool, _ reason: @autoclosure () -> String) throws {
+                guard isTrue else { throw InputError(description: "transaction \(number): \(reason())") }
+            }
+            try require((0..<numAgents).contains(transaction.agent), "there is no agent \(transaction.agent)")
+            for parent in transaction.parents {
+                try require((0..<number).contains(parent), "its parent \(parent) is no earlier transaction")
+            }
+            for patch in transaction.patches {
+                try require(
+                    patch.position >= 0 && 0...(.max - patch.position) ~= patch.deleted,
+                    "it deletes \(patch.deleted) characters at \(patch.position)")
+            }
+        }
     }
 }
 
@@ -76,7 +96,8 @@ struct TraceSchedule {
                 counts[author] = max(counts[author], known[parent][author] + 1)
             }
             guard counts[transaction.agent] == own[transaction.agent].count else {
-                throw InputError(description: "agent \(transaction.agent) did not know its own transactions")
+                throw InputError(
+                    description: "transaction \(number): agent \(transaction.agent) did not know its own transactions")
             }
             known.append(counts)
             own[transaction.agent].append(number)
@@ -107,15 +128,18 @@ struct TraceSchedule {
         var log: [Int] = []
         var done = own.map { _ in 0 }
         while log.count < known.count {
-            let ready = own.indices.lazy.filter { done[$0] < own[$0].count }.map { own[$0][done[$0]] }.filter {
-                number in
-                own.indices.allSatisfy { preceding[number][$0] <= done[$0] }
+            let waiting = own.indices.filter { done[$0] < own[$0].count }.map { (number: own[$0][done[$0]], agent: $0) }
+            let ready = waiting.filter { next in
+                own.indices.allSatisfy { preceding[next.number][$0] <= done[$0] }
             }
-            guard let next = ready.min(),
-                let agent = own.indices.first(where: { own[$0].dropFirst(done[$0]).first == next })
-            else { throw InputError(description: "the trace's exchanges do not fit one server between the agents") }
-            log.append(next)
-            done[agent] += 1
+            guard let next = ready.min(by: { $0.number < $1.number }) else {
+                let stuck = waiting.map { "\($0.number)" }.joined(separator: ", ")
+                throw InputError(
+                    description: "the exchanges do not fit one server between the agents: none of transactions "
+                        + "\(stuck) can be the next in its log")
+            }
+            log.append(next.number)
+            done[next.agent] += 1
         }
         return log
     }

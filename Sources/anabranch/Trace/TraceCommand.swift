@@ -7,37 +7,46 @@ struct TraceCommand: ParsableCommand {
         commandName: "trace",
         abstract: "Replay a recorded history of collaborative editing through clients and a server in memory.",
         discussion: """
-            The document is a list of one-character strings in one object. The history is replayed as it was recorded, where
-            the text must end as recorded, and with all users off line to the end; both with the index and visiting every
-            pair. At the end all clients and the server's log must have the same state. Times are of everything: local
-            transactions, merges on both sides, and applying.
+            The document is a list of one-character strings in one object. The history is replayed as it was recorded, \
+            where the text must end as recorded, and with all users off line to the end. At the end all clients and \
+            the server's log must have the same state. Times are of everything: local transactions, merges on both \
+            sides, and applying.
 
-            EXAMPLE
+            EXAMPLES
               anabranch trace friendsforever.json.gz
+              anabranch trace friendsforever.json.gz --pairwise
             """)
 
     @Argument(help: "The trace: gzip of one JSON object with numAgents, endContent and txns.")
     var trace: String
 
-    @Flag(help: "Do not visit every pair.")
-    var fastOnly = false
+    @Flag(help: "Replay everything once more, visiting every pair of instructions instead of using an index.")
+    var pairwise = false
 
     func run() throws {
-        let trace = try Trace.read(trace)
+        let content = try Trace.read(trace)
+        do {
+            try replay(content)
+        } catch {
+            throw InputError(description: "\(trace): \(error)")
+        }
+    }
+
+    private func replay(_ trace: Trace) throws {
         let schedule = try TraceSchedule(of: trace)
         for isOffline in [false, true] {
-            for strategy in fastOnly ? [MergeStrategy.indexed] : [.indexed, .everyPair] {
+            for strategy in pairwise ? [MergeStrategy.indexed, .everyPair] : [.indexed] {
                 var replay = try TraceReplay(trace, strategy: strategy)
                 let time = try ContinuousClock().measure {
                     if isOffline { try replay.stayOffline() } else { try replay.follow(schedule) }
                 }
-                let name = (isOffline ? "off line, " : "followed, ") + (strategy == .indexed ? "fast" : "pairwise")
+                let name = (isOffline ? "off line, " : "followed, ") + (strategy == .indexed ? "indexed" : "pairwise")
                 try check(replay, against: isOffline ? nil : trace.endContent, name)
                 print(
                     name
                         + String(
-                            format: ": %ld transactions in %.2f s, %.0f a second", trace.txns.count,
-                            time / .seconds(1), Double(trace.txns.count) / (time / .seconds(1))))
+                            format: ": %ld transactions in %.2f s, %.0f a second", trace.txns.count, time.inSeconds,
+                            Double(trace.txns.count) / time.inSeconds))
                 fflush(nil)
             }
         }

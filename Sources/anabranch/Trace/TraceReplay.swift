@@ -79,22 +79,28 @@ struct TraceReplay {
 
     private mutating func write(_ number: Int, wrapping: Bool = false) throws {
         let transaction = trace.txns[number]
-        try clients[transaction.agent].write(at: transaction.timestamp) { write in
-            guard let document = try write.object(Self.className, key: .int(1)) else { return }
-            let text = try document.list(Self.field)
-            for patch in transaction.patches {
-                var (start, end) = (patch.position, patch.position + patch.deleted)
-                if wrapping {
-                    let count = try text.count
-                    start %= count + 1
-                    end = min(start + patch.deleted, count)
-                }
-                try text.removeSubrange(start..<end)
-                for character in patch.inserted.unicodeScalars {
-                    try text.insert(.string(Array(String(character).utf8)), at: start)
-                    start += 1
-                }
+        do {
+            try clients[transaction.agent].write(at: transaction.timestamp) { write in
+                guard let document = try write.object(Self.className, key: .int(1)) else { return }
+                let text = try document.list(Self.field)
+                for patch in transaction.patches { try Self.apply(patch, to: text, wrapping: wrapping) }
             }
+        } catch {
+            throw InputError(description: "transaction \(number): \(error)")
+        }
+    }
+
+    private static func apply(_ patch: Trace.Patch, to text: DynamicList, wrapping: Bool) throws {
+        var (start, end) = (patch.position, patch.position + patch.deleted)
+        if wrapping {
+            let count = try text.count
+            start %= count + 1
+            end = min(start + patch.deleted, count)
+        }
+        try text.removeSubrange(start..<end)
+        for character in patch.inserted.unicodeScalars {
+            try text.insert(.string(Array(String(character).utf8)), at: start)
+            start += 1
         }
     }
 
