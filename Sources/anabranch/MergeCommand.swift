@@ -7,9 +7,9 @@ struct MergeCommand: ParsableCommand {
         commandName: "merge",
         abstract: "Merge the cases of a file of JSON lines and write what both sides become.",
         discussion: """
-            A case has the form of the vectors' merges, with a name: {"name", "local": [C…], "incoming": [C…]} with
-            C = {"version", "base", "timestamp", "origin", "hex"}. Its result is {"name", "local_after", "incoming_after"}
-            with {"dirty", "hex"} for each changeset, or {"name", "error", "reason"}.
+            A case has the form of the vectors' merges, with a name: {"name", "local": [C…], "incoming": [C…]} with C \
+            = {"version", "base", "timestamp", "origin", "hex"}. Its result is {"name", "local_after", \
+            "incoming_after"} with {"dirty", "hex"} for each changeset, or {"name", "error", "reason"}.
 
             EXAMPLE
               anabranch merge --in cases.jsonl --out results.jsonl

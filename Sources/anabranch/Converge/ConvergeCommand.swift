@@ -7,16 +7,18 @@ struct ConvergeCommand: AsyncParsableCommand {
         commandName: "converge",
         abstract: "Prove that replicas which write off line end in one state.",
         discussion: """
-            At random: in each round some replicas make random modifications of every kind, go off line and come back, with equal,
-            exact, skewed or arbitrary clocks, around a server in memory. At the end all replicas, and a newcomer that knows the
-            server's log alone, must have one state. Round number i has the seed S + i and is repeated by it alone. The first
-            failure ends the run with exit status 1; it is shrunk and told step by step, with the command that repeats it.
+            At random: in each round some replicas make random modifications of every kind, go off line and come back, \
+            with equal, exact, skewed or arbitrary clocks, around a server in memory. At the end all replicas, and a \
+            newcomer that knows the server's log alone, must have one state. Round number i has the seed S + i and is \
+            repeated by it alone. The first failure ends the run with exit status 1; it is shrunk and told step by \
+            step, with the command that repeats it.
 
-            Where the reference itself does not converge this engine does as the reference does. Those cases are listed by
-            --exclusions; transactions that would fall under one of them do not happen, and are counted.
+            Where the reference itself does not converge this engine does as the reference does. Those cases are \
+            listed by --exclusions; transactions that would fall under one of them do not happen, and are counted.
 
-            With --exhaustive: every pair of single instructions that are valid in about 200 small states, in both orders of
-            their tags. A table says how often each pair of kinds met and each merge rule had an effect; a zero fails.
+            With --exhaustive: every pair of single instructions that are valid in about 200 small states, in both \
+            orders of their tags. A table says how often each pair of kinds met and each merge rule had an effect; a \
+            zero fails.
 
             EXAMPLES
               anabranch converge --rounds 20000 --seed 1
@@ -99,7 +101,7 @@ struct ConvergeCommand: AsyncParsableCommand {
             let avoided = tally.avoided[exclusion] ?? 0
             print(String(format: "%12ld ", avoided) + "transactions avoided: \(exclusion.rawValue)")
         }
-        let seconds = max(elapsed / .seconds(1), 1e-9)
+        let seconds = max(elapsed.inSeconds, 1e-9)
         print(
             """
             \(tally.rounds) rounds, \(replicas) replicas, \(tally.modifications) modifications in \(tally.changesets) \
