@@ -106,8 +106,8 @@ extension GraphEditor {
         try noteLink(to: object)
         guard place.isMixed else { return }
         let origin = Schema.Origin(owner: place.owner, slot: place.slot)
-        guard !schema[object.classNumber].origins.contains(origin) else { return }
-        graph.schema[object.classNumber].origins.append(origin)
+        guard !schema[object.classNumber].hasOrigin(origin) else { return }
+        graph.schema[object.classNumber].add(origin)
         if place.owner != object.classNumber { graph.schema[object.classNumber].protectors.insert(place.owner) }
         changes.isSchemaChanged = true
     }

@@ -208,8 +208,9 @@ public struct StateChanges: Sendable {
 
     /// The objects in order, each once, without those of erased classes.
     public var distinctObjects: [ObjectReference] {
+        let erased = Set(erasedClasses)
         var distinct: [ObjectReference] = []
-        for object in objects.sorted() where distinct.last != object && !erasedClasses.contains(object.classNumber) {
+        for object in objects.sorted() where distinct.last != object && !erased.contains(object.classNumber) {
             distinct.append(object)
         }
         return distinct

@@ -15,7 +15,7 @@ struct LinkIndex {
         for target: ObjectReference, in editor: inout GraphEditor
     ) throws(ApplyError) -> [LinkSearch] {
         let schema = editor.schema
-        let origins = schema[target.classNumber].origins.filter { schema.hasColumn($0) }
+        let origins = schema[target.classNumber].origins.filter { schema.column(of: $0) != nil }
         guard !origins.isEmpty else { return [] }
         if owners[target.classNumber] == nil {
             editor.putBack()
@@ -125,8 +125,10 @@ struct LinkSearch {
 }
 
 extension Schema {
-    func hasColumn(_ origin: Origin) -> Bool {
-        contains(origin.owner) && self[origin.owner].columns[origin.slot] != nil
+    /// The linking column; nil if it was erased.
+    func column(of origin: Origin) -> Column? {
+        contains(origin.owner) && self[origin.owner].hasColumn(origin.slot)
+            ? self[origin.owner].columns[origin.slot] : nil
     }
 
     /// The embedded classes whose objects can stand in objects of a class, at any depth.

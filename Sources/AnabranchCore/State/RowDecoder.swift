@@ -164,7 +164,7 @@ struct RowDecoder {
         }
         for _ in 0..<(try count()) {
             let owner = ClassNumber(try reader.u32())
-            state.origins.append(.init(owner: owner, slot: Int(try reader.u32())))
+            state.add(Schema.Origin(owner: owner, slot: Int(try reader.u32())))
         }
         for _ in 0..<(try count()) { state.protectors.insert(ClassNumber(try reader.u32())) }
         return state

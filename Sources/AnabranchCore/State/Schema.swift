@@ -1,10 +1,17 @@
 /// The classes of an `ObjectGraph`: their kinds, keys and columns (`Spec/State.md`, A1 to A4).
 struct Schema: Sendable {
+    /// So many classes a state can have had, erased ones included. Honest schemas have some hundreds.
+    static let classCountMax = 16_384
+    /// So many columns all present classes together can have had, erased ones included.
+    static let slotCountMax = 262_144
+
     /// By class number minus one; an erased class keeps its place.
     private(set) var classes: [ClassState] = []
     /// By class number minus one.
     private var traits: [ClassTraits] = []
     private var numbers: [[UInt8]: ClassNumber] = [:]
+    /// Of all present classes together.
+    private(set) var slotCount = 0
 
     func number(of name: [UInt8]) -> ClassNumber? { numbers[name] }
 
@@ -30,10 +37,18 @@ struct Schema: Sendable {
     mutating func add(_ state: ClassState) {
         classes.append(state)
         traits.append(ClassTraits(of: state))
+        slotCount += state.columns.count
         if !state.isErased { numbers[state.name] = ClassNumber(UInt32(classes.count)) }
     }
 
+    /// Adds a column to a class.
+    mutating func add(_ column: Column, to number: ClassNumber) {
+        self[number].add(column)
+        slotCount += 1
+    }
+
     mutating func erase(_ number: ClassNumber) {
+        slotCount -= self[number].columns.count
         numbers[self[number].name] = nil
         self[number] = .erased
         traits[Int(number.rawValue) - 1] = ClassTraits(of: .erased)
@@ -48,6 +63,9 @@ struct Schema: Sendable {
 
 /// One class.
 struct ClassState: Sendable {
+    /// So many columns a class can have had, erased ones included: an object may have a value for each.
+    static let slotCountMax = 4_096
+
     let name: [UInt8]
     let kind: TableType
     /// The primary key column; nil where objects have GlobalKeys or, embedded, no keys.
@@ -57,7 +75,8 @@ struct ClassState: Sendable {
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
     /// added, a Mixed column when it first held a link. They stay when they are erased.
-    var origins: [Schema.Origin] = []
+    private(set) var origins: [Schema.Origin] = []
+    private var knownOrigins: Set<Schema.Origin> = []
     /// Classes whose Mixed columns have ever held a link to this one, which protects it from EraseTable (B3).
     var protectors: Set<ClassNumber> = []
     /// The low word of the next GlobalKey made here (A2).
@@ -86,6 +105,13 @@ struct ClassState: Sendable {
     func place(of field: [UInt8]) -> Place? {
         guard let slot = slots[field] else { return nil }
         return columns[slot]?.place
+    }
+
+    func hasOrigin(_ origin: Schema.Origin) -> Bool { knownOrigins.contains(origin) }
+
+    /// Adds a column that links to this class, unless it is known.
+    mutating func add(_ origin: Schema.Origin) {
+        if knownOrigins.insert(origin).inserted { origins.append(origin) }
     }
 
     func isKey(_ field: [UInt8]) -> Bool { key?.name == field }

@@ -29,6 +29,7 @@ extension GraphEditor {
     mutating func addClass(_ declared: ClassDeclaration) throws(ApplyError) -> Effect {
         guard let present = schema.number(of: declared.name).map({ schema[$0] }) else {
             guard declared.name.count <= ClassDeclaration.nameBytesMax else { throw .bad("the name is too long") }
+            guard schema.classes.count < Schema.classCountMax else { throw .bad("there have been too many classes") }
             graph.schema.add(ClassState(name: declared.name, kind: declared.kind, key: declared.key))
             graph.objects.append(CountedTree())
             changes.isSchemaChanged = true
@@ -49,12 +50,11 @@ extension GraphEditor {
     mutating func eraseClass(_ name: [UInt8]) throws(ApplyError) -> Effect {
         putBack()
         let number = try classNumber(name)
-        for other in schema.present where other != number {
-            if let column = schema[other].columns.lazy.compactMap({ $0 }).first(where: { $0.place.target == number }) {
-                throw .error(
-                    "\(String(decoding: schema[other].name, as: UTF8.self))."
-                        + "\(String(decoding: column.name, as: UTF8.self)) links to the class")
-            }
+        for origin in schema[number].origins where origin.owner != number {
+            guard let column = schema.column(of: origin), column.place.target == number else { continue }
+            throw .error(
+                "\(String(decoding: schema[origin.owner].name, as: UTF8.self))."
+                    + "\(String(decoding: column.name, as: UTF8.self)) links to the class")
         }
         guard schema[number].protectors.isEmpty else {
             throw .error("a Mixed of another class has linked to the class")
@@ -69,22 +69,24 @@ extension GraphEditor {
 
     mutating func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) throws(ApplyError) -> Effect {
         let number = try classNumber(className)
-        let state = schema[number]
-        if state.isKey(declared.name) {
-            guard declared.type == state.key?.type, declared.collection == .single else {
+        if schema[number].isKey(declared.name) {
+            guard declared.type == schema[number].key?.type, declared.collection == .single else {
                 throw .bad("the primary key has this name")
             }
             return .ignored
         }
-        if let present = state.place(of: declared.name) {
+        if let present = schema[number].place(of: declared.name) {
             let target = present.type == .link ? schema[present.target].name : nil
             guard present.type == declared.type, present.collection == declared.collection, target == declared.target
             else { throw .bad("the column exists and is different") }
             return .ignored
         }
         let place = try self.place(of: declared, in: number)
-        graph.schema[number].add(Column(name: declared.name, place: place))
-        if place.type == .link { graph.schema[place.target].origins.append(.init(owner: number, slot: place.slot)) }
+        guard place.slot < ClassState.slotCountMax, schema.slotCount < Schema.slotCountMax else {
+            throw .bad("there have been too many columns")
+        }
+        graph.schema.add(Column(name: declared.name, place: place), to: number)
+        if place.type == .link { graph.schema[place.target].add(Schema.Origin(owner: number, slot: place.slot)) }
         changes.isSchemaChanged = true
         return .applied
     }
