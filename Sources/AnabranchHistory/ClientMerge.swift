@@ -23,6 +23,9 @@ struct ClientMerge {
 
     let ident: UInt64
     let strategy: MergeStrategy
+    /// What the log entries that are decoded for the client may occupy, in bytes.
+    let oursBytesMax: Int
+    private var oursBytes = 0
     private var pool = ChangesetPool()
     /// How many changesets at the pool's start are shared ones, as they are in the log.
     private var sharedCount = 0
@@ -35,9 +38,10 @@ struct ClientMerge {
     private(set) var entriesVisited = 0
     private(set) var mootInstructions = MootInstructions()
 
-    init(ident: UInt64, strategy: MergeStrategy) {
+    init(ident: UInt64, strategy: MergeStrategy, oursBytesMax: Int) {
         self.ident = ident
         self.strategy = strategy
+        self.oursBytesMax = oursBytesMax
     }
 
     /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made on
@@ -124,8 +128,11 @@ struct ClientMerge {
             let stored = try log.view.reciprocals(of: ident, in: range)
             reciprocals = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
         }
-        if let reciprocals { versions += reciprocals.keys.filter { $0 > base } }
-        for entry in ours where entry.version > base && pool.isDirty(entry.place) { versions.append(entry.version) }
+        // What is empty meets nothing.
+        if let reciprocals { versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys }
+        for entry in ours where entry.version > base && pool.isDirty(entry.place) && !pool.isEmpty(entry.place) {
+            versions.append(entry.version)
+        }
         return versions.sortedWithoutDuplicates()
     }
 
@@ -175,6 +182,10 @@ struct ClientMerge {
         entriesVisited += 1
         let reciprocal = reciprocals?[version]
         if reciprocal == nil, let place = decoded.place(of: version), place < sharedCount { return place }
-        return try log.decode(version, as: reciprocal, into: &pool)
+        let before = pool.memoryBytes
+        let place = try log.decode(version, as: reciprocal, into: &pool)
+        oursBytes += pool.memoryBytes - before
+        try require(oursBytes <= oursBytesMax, .badChangeset, "it meets too much of the log to be merged with it")
+        return place
     }
 }

@@ -60,7 +60,9 @@ extension LogEntry {
                 changeset ?? self.changeset, version: version,
                 tag: OriginTag(timestamp: timestamp, ident: originOnWire))
         } catch {
-            throw HistoryError(.storeDamaged, "log entry \(version) at byte \(error.offset): \(error.reason)")
+            // The pool is full of uploads: nothing is wrong with the entry.
+            let code = error.rule == .tooLarge ? HistoryError.Code.badChangeset : .storeDamaged
+            throw HistoryError(code, "log entry \(version) at byte \(error.offset): \(error.reason)")
         }
     }
 }

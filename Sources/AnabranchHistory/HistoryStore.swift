@@ -107,6 +107,10 @@ public protocol FileView {
     /// with which their sizes together exceed `byteBudget`. Passing over the others costs next to nothing.
     func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry]
 
+    /// The versions in `range`, ascending, of the entries that were not received from `ident` and are not empty. Their
+    /// changesets are not read.
+    func versions(in range: VersionRange, notFrom ident: UInt64) throws(HistoryError) -> [UInt64]
+
     /// What was received from `ident` in `range`, in order.
     func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt]
 

@@ -202,6 +202,10 @@ private struct FileContent: FileView, Sendable {
         return found
     }
 
+    func versions(in range: VersionRange, notFrom ident: UInt64) -> [UInt64] {
+        entries(in: range, notFrom: ident, byteBudget: .max).map(\.version)
+    }
+
     func receipts(from ident: UInt64, in range: VersionRange) -> [Receipt] {
         guard ident < UInt64(receipts.count) else { return [] }
         let own = receipts[Int(ident)]

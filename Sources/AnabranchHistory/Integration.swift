@@ -50,17 +50,20 @@ struct Integration {
     private var clientFiles: [ClientFile] = []
     private(set) var report = IntegrationReport()
     var mergeStrategy = MergeStrategy.indexed
+    private let oursBytesMax: Int
     /// Entries of this log, those included that the commit adds.
     var decoded = DecodedEntries()
 
     /// - Parameters:
     ///   - state: the state at the head of the log; nil for a relay.
     ///   - time: seconds since 1970, at least 1.
-    init(into log: PendingLog, state: ObjectGraph?, versionSalt: UInt64, time: UInt64) {
+    ///   - oursBytesMax: what the log entries that an upload is merged with may occupy, in bytes.
+    init(into log: PendingLog, state: ObjectGraph?, versionSalt: UInt64, time: UInt64, oursBytesMax: Int) {
         self.log = log
         self.state = state.map(PendingState.init)
         self.versionSalt = versionSalt
         self.time = time
+        self.oursBytesMax = oursBytesMax
     }
 
     /// Takes in one client's changesets, or refuses them and goes on as if they had not been there.
@@ -95,7 +98,7 @@ struct Integration {
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload)
         log.index()
-        var merge = ClientMerge(ident: ident, strategy: mergeStrategy)
+        var merge = ClientMerge(ident: ident, strategy: mergeStrategy, oursBytesMax: oursBytesMax)
         defer { report.entriesVisited += merge.entriesVisited }
         try merge.merge(changesets, past: log, sharing: &decoded, into: &state)
 

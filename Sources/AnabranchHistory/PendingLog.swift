@@ -43,9 +43,8 @@ struct PendingLog {
     /// The versions above `base` of all entries that are not empty and not from `ident`.
     func versions(after base: UInt64, notFrom ident: UInt64) throws(HistoryError) -> [UInt64] {
         let range = VersionRange(after: base, through: head.version)
-        let stored = try view.entries(in: range, notFrom: ident, byteBudget: .max)
         let added = entries.filter { $0.version > base && $0.origin != ident && !$0.changeset.isEmpty }
-        return (stored + added).map(\.version)
+        return try view.versions(in: range, notFrom: ident) + added.map(\.version)
     }
 
     /// Makes what was appended so far findable: needed only before another client's changesets are merged.

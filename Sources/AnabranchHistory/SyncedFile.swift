@@ -24,6 +24,8 @@ public final class SyncedFile {
     var queue = UploadQueue()
     /// How uploads are merged; every pair is for comparison.
     package var mergeStrategy = MergeStrategy.indexed
+    /// What the log entries that an upload is merged with may occupy in memory, in bytes.
+    package var oursBytesMax = 1 << 30
     /// For the next integration.
     var decoded = DecodedEntries()
     /// How much may wait for integration, in bytes (contents and overhead).

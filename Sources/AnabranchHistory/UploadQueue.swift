@@ -104,7 +104,7 @@ extension SyncedFile {
             let head = try view.head()
             var integration = Integration(
                 into: PendingLog(continuing: view, head: head), state: state, versionSalt: versionSalt,
-                time: max(1, time))
+                time: max(1, time), oursBytesMax: oursBytesMax)
             integration.mergeStrategy = mergeStrategy
             swap(&integration.decoded, &decoded)
             for (ident, upload) in queue.joined() { try integration.add(upload, from: ident) }

@@ -74,6 +74,17 @@ struct SQLiteFile: FileView {
         }
     }
 
+    func versions(in range: VersionRange, notFrom ident: UInt64) throws(HistoryError) -> [UInt64] {
+        try translatingErrors {
+            let sql = """
+                SELECT version FROM log_entry
+                WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
+                ORDER BY version
+                """
+            return try rows(sql, arguments(range) + [Int64(clamping: ident)]) { try $0.number(0) }
+        }
+    }
+
     func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt] {
         try translatingErrors {
             let sql = """

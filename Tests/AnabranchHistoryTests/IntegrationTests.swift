@@ -49,6 +49,9 @@ import Testing
         // The empty form takes part in the next merge: the new value, though older, meets nothing any more.
         try file.integrate(Upload([ChangesetBuilder.setting(1, to: 3)], from: 2, timestamp: 7), from: 3)
         #expect(try file.log().map(\.changeset).last == ChangesetBuilder.setting(1, to: 3))
+        // It is not looked at where nothing of the log entry is met.
+        try file.enqueue(Upload([ChangesetBuilder.setting(2, to: 3)], from: 3), from: 3)
+        #expect(try file.integrate(at: 1000).entriesVisited == 0)
     }
 
     @Test func progressAloneMovesTheCursorAndDropsReciprocalChangesets() throws {
@@ -147,6 +150,20 @@ import Testing
             try file.reciprocals(of: 3) == [
                 ReciprocalChangeset(version: 1, changeset: []), ReciprocalChangeset(version: 3, changeset: []),
             ])
+    }
+
+    /// An upload that meets everything, a few bytes perhaps, cannot make the server decode a log of any size.
+    @Test(arguments: StoreKind.allCases) func whatAnUploadIsMergedWithIsBounded(kind: StoreKind) throws {
+        let (file, _) = try Self.file(clients: 2, kind)
+        let ours = (1...10).map { ChangesetBuilder.setting($0, to: 1) }
+        try file.integrate(Upload(ours), from: 2)
+        let erasure = Upload([Self.changeset { $0.eraseTable("U") }])
+        file.oursBytesMax = 500
+        #expect(try file.integrate(erasure, from: 3)?.code == .badChangeset)
+        #expect(file.version == 10)
+        #expect(try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)]), from: 3) == nil)
+        file.oursBytesMax = 1 << 20
+        #expect(try file.integrate(Upload(erasure.changesets.map(\.changeset), from: 2), from: 3) == nil)
     }
 
     /// The cost of an upload follows what it can meet, not the length of the log.

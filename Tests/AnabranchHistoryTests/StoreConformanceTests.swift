@@ -105,6 +105,9 @@ import Testing
             #expect(try versions(0, 4, 9, 0) == [1])
             #expect(try versions(0, 4, 9, 1) == [1, 3])
             #expect(try versions(4, 4, 9, .max) == [])
+            #expect(try view.versions(in: VersionRange(after: 0, through: .max), notFrom: 9) == [1, 3, 4])
+            #expect(try view.versions(in: VersionRange(after: 1, through: 3), notFrom: 2) == [3])
+            #expect(try view.versions(in: VersionRange(after: 0, through: 4), notFrom: 3) == [1, 4])
             #expect(
                 try view.receipts(from: 3, in: VersionRange(after: 1, through: 3)) == [
                     Receipt(version: 2, clientVersion: 20), Receipt(version: 3, clientVersion: 30),
