@@ -18,6 +18,8 @@ public final class SyncedFile {
     private var isStateUncertain = false
     /// How many objects stay in memory between two commits.
     let cachedObjectsMax: Int
+    /// How many bytes of objects do: what was read of them, and what was written since.
+    let cachedBytesMax: Int
     /// The salt of the versions that this object makes.
     let versionSalt: UInt64
     var randomness: any RandomNumberGenerator
@@ -37,16 +39,20 @@ public final class SyncedFile {
     ///     cannot be. Without, the file is a mere relay, until it is opened with a state again.
     ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not keep
     ///     all of them there anyway.
+    ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
     ///   - backlogBytesMax: the limit of section 5, row 12.
     public init(
         path: VirtualPath, store: any HistoryStore, keepsState: Bool = true, cachedObjectsMax: Int = 16_384,
-        backlogBytesMax: Int = 256 << 20, randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
+        cachedBytesMax: Int = 16 << 20,
+        backlogBytesMax: Int = 256 << 20,
+        randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
     ) throws(HistoryError) {
         let opened = try store.open(path)
         self.path = path
         self.store = store
         self.cachedObjectsMax = cachedObjectsMax
+        self.cachedBytesMax = cachedBytesMax
         self.backlogBytesMax = backlogBytesMax
         self.randomness = randomness
         id = opened.id
@@ -112,6 +118,6 @@ public final class SyncedFile {
     private func keep(_ state: ObjectGraph) {
         self.state = state
         // All objects at once: their rows are a look away.
-        if state.loadedCount > cachedObjectsMax { self.state?.unload() }
+        if state.loadedCount > cachedObjectsMax || state.loadedBytes > cachedBytesMax { self.state?.unload() }
     }
 }

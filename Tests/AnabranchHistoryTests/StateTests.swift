@@ -109,6 +109,26 @@ import Testing
         }
     }
 
+    /// What was read counts, and what was written.
+    @Test func largeObjectsDoNotStayInMemory() throws {
+        for (cachedBytesMax, isKept) in [(10_000, false), (1 << 20, true)] {
+            let test = try TestStore(.sqlite)
+            let open = { try SyncedFile(path: VirtualPath("/a"), store: test.store, cachedBytesMax: cachedBytesMax) }
+            var file = try open()
+            _ = try file.allocateIdent()
+            try file.write(at: 1) { tx in
+                try tx.addClass("T", key: "_id", .int)
+                try tx.addColumn("n", .int, to: "T")
+                try tx.addColumn("b", .binary, to: "T")
+                try tx.create("T", key: 1, ["b": .binary([UInt8](repeating: 1, count: 100_000))])
+            }
+            #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
+            file = try open()
+            #expect(try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], base: 1), from: 2) == nil)
+            #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
+        }
+    }
+
     // MARK: Refusals
 
     @Test(arguments: StoreKind.allCases) func whatCannotBeAppliedIsRefusedAlone(kind: StoreKind) throws {

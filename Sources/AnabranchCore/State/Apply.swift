@@ -85,6 +85,7 @@ struct Application {
     mutating func apply(
         _ changeset: Int, discarding isMoot: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
+        editor.graph.loadedBytes += pool.headers[changeset].bytes.count
         var number = 0
         guard pool.additions[changeset] == nil else {
             for index in pool.instructionIndices(of: changeset) {

@@ -27,6 +27,8 @@ struct GraphEditor {
         /// It does not exist, but links to it may.
         let isTombstone: Bool
         var fields: Fields
+        /// Of its rows, if it was read from there.
+        var storedBytes = 0
         var isChanged = false
 
         static let none = CurrentObject(
@@ -150,7 +152,8 @@ struct GraphEditor {
             let stored = try graph.rows?.entry(of: object, in: schema)
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
-                isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields())
+                isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
+                storedBytes: stored?.byteCount ?? 0)
             return
         }
         var taken: Fields?
@@ -178,6 +181,7 @@ struct GraphEditor {
             }
         } else if object.isChanged, isKept {
             graph.objects[position].insert(ObjectEntry(key: object.reference.key, fields: fields), at: object.index)
+            graph.loadedBytes += object.storedBytes
         }
         for target in danglingTargets { leaveTombstone(target) }
         danglingTargets.removeAll(keepingCapacity: true)

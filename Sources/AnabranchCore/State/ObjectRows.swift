@@ -70,6 +70,7 @@ extension ObjectGraph {
     public mutating func unload() {
         guard rows != nil else { return }
         for index in objects.indices { objects[index].removeAll() }
+        loadedBytes = 0
     }
 
     /// The rows that turn the stored state into this one.
@@ -133,6 +134,14 @@ extension ObjectGraph {
     }
 }
 
+/// An object as it was read from its rows.
+struct StoredEntry {
+    /// Nil for a tombstone.
+    var fields: Fields?
+    /// Of its rows together.
+    var byteCount: Int
+}
+
 extension ObjectRows {
     /// A row; an error of the store becomes one of ours.
     fileprivate func bytes(at address: RowAddress) throws(ApplyError) -> [UInt8]? {
@@ -140,10 +149,10 @@ extension ObjectRows {
     }
 
     /// A stored object or tombstone; nil if there is no row.
-    func entry(of object: ObjectReference, in schema: Schema) throws(ApplyError) -> ObjectEntry? {
+    func entry(of object: ObjectReference, in schema: Schema) throws(ApplyError) -> StoredEntry? {
         let address = RowAddress(object)
         guard let row = try bytes(at: address) else { return nil }
-        return ObjectEntry(key: object.key, fields: try fields(row, at: address, in: schema))
+        return try entry(row, at: address, in: schema)
     }
 
     /// Whether an object is stored; its lists are not read.
@@ -163,17 +172,19 @@ extension ObjectRows {
         return lists.flatMap { list in list.chunks.map { RowEncoder.ChunkPlace(slot: list.slot, number: $0) } }
     }
 
-    /// What a row says that an object holds, with the chunks of its lists; nil for a tombstone.
-    fileprivate func fields(
+    /// What a row says that an object holds, with the chunks of its lists.
+    fileprivate func entry(
         _ row: [UInt8], at address: RowAddress, in schema: Schema
-    ) throws(ApplyError) -> Fields? {
+    ) throws(ApplyError) -> StoredEntry {
         var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
-        for list in lists {
+        var byteCount = row.count
+        for list in lists where schema[address.classNumber].hasColumn(list.slot) {
             var leaves: [(number: UInt32, elements: ContiguousArray<ListElement>)] = []
             for number in list.chunks {
                 guard let bytes = try bytes(at: address.chunk(number, ofSlot: list.slot)) else {
                     throw ApplyError(.unavailable, "a chunk of a list is missing")
                 }
+                byteCount += bytes.count
                 let elements = try RowDecoder.decode(bytes) { decoder throws(ChangesetError) in try decoder.chunk() }
                 leaves.append((number, elements))
             }
@@ -182,7 +193,7 @@ extension ObjectRows {
         guard fields.map({ schema.allows($0, in: address.classNumber) }) ?? true else {
             throw ApplyError(.unavailable, "a row does not fit its class")
         }
-        return fields
+        return StoredEntry(fields: fields, byteCount: byteCount)
     }
 }
 
@@ -210,7 +221,7 @@ struct StoredObjects {
                 let (key, row) = batch[position]
                 position += 1
                 let address = RowAddress(classNumber: classNumber, key: key)
-                guard let fields = try rows.fields(row, at: address, in: schema) else { continue }
+                guard let fields = try rows.entry(row, at: address, in: schema).fields else { continue }
                 guard let key = PrimaryKey(rowKey: key) else {
                     throw ApplyError(.unavailable, "a row's key is damaged")
                 }

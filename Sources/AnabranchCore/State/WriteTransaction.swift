@@ -317,6 +317,7 @@ extension ObjectGraph {
         let result = try body(transaction)
         let finished = try transaction.finish()
         self = finished.graph
+        loadedBytes += transaction.recorder.bytes.count
         return Written(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
     }
 

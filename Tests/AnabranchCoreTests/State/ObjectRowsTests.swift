@@ -93,8 +93,10 @@ import Testing
         var graph = try ObjectGraph(rows: rows)
         try graph.apply(changeset(.update(.at("i"), .int(8))))
         #expect(graph.loadedCount == 1)
+        let stored = rows.rows.filter { $0.key.classNumber.rawValue > 0 }.reduce(0) { $0 + $1.value.count }
+        #expect(graph.loadedBytes >= stored)
         graph.unload()
-        #expect(graph.loadedCount == 0)
+        #expect(graph.loadedCount == 0 && graph.loadedBytes == 0)
         #expect(try graph.text(of: "i") == #"{"int":"7"}"#)
     }
 
