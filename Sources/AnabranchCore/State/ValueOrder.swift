@@ -71,6 +71,7 @@ private enum Number {
             if left.isNaN || right.isNaN { return compareNaN(.binary(left, digits: 0), .binary(right, digits: 0)) }
             return order(left, right)
         default:
+            if let order = compareRoughly(left, right) ?? compareRoughly(right, left).map({ -$0 }) { return order }
             guard let leftValue = left.decimal, let rightValue = right.decimal else { return compareNaN(left, right) }
             return DecimalNumber.compare(leftValue, rightValue)
         }
@@ -82,6 +83,22 @@ private enum Number {
         if right >= 0x1p63 { return -1 }
         let whole = Int64(right)
         return left != whole ? order(left, whole) : order(Double(0), right - Double(whole))
+    }
+
+    /// A Double against a Decimal by signs and orders of magnitude; nil if that does not decide. Only neighbours are
+    /// worth the long work of rounding to decimal digits, which never crosses a power of ten.
+    private static func compareRoughly(_ left: Number, _ right: Number) -> Int? {
+        guard case .binary(let binary, _) = left, binary.isFinite, binary != 0, case .decimal(let value) = right,
+            let decimal = DecimalNumber(value)
+        else { return nil }
+        let sign = binary < 0 ? -1 : 1
+        if decimal.isInfinite { return decimal.isNegative ? 1 : -1 }
+        if decimal.coefficient == 0 || decimal.isNegative != (binary < 0) { return sign }
+        let decadesPerOctave = 0.3010299956639812
+        let top = Double(decimal.exponent + decimal.digitCount)
+        if Double(binary.exponent + 1) * decadesPerOctave < top - 1.5 { return -sign }
+        if Double(binary.exponent) * decadesPerOctave > top + 0.5 { return sign }
+        return nil
     }
 
     /// At least one is NaN: below every number, among each other by their bits.
@@ -147,7 +164,7 @@ struct DecimalNumber {
         let exponent = Int(max(value.exponentBitPattern, 1)) - 1075
         // m × 2^e; with a negative e it is m × 5^−e × 10^e.
         var number = Magnitude(significand)
-        for _ in 0..<abs(exponent) { number.multiply(by: exponent < 0 ? 5 : 2) }
+        number.multiply(by: exponent < 0 ? 5 : 2, power: abs(exponent))
         let text = number.decimalDigits
         var kept = text.prefix(digits).reduce(UInt128(0)) { $0 * 10 + UInt128($1) }
         let rest = text.dropFirst(digits)
@@ -178,7 +195,7 @@ struct DecimalNumber {
         return leftValue < rightValue ? -1 : leftValue == rightValue ? 0 : 1
     }
 
-    private var digitCount: Int { String(coefficient).utf8.count }
+    fileprivate var digitCount: Int { String(coefficient).utf8.count }
 
     private func scaled(to digits: Int) -> UInt128 {
         (digitCount..<digits).reduce(coefficient) { value, _ in value * 10 }
@@ -192,7 +209,14 @@ private struct Magnitude {
 
     init(_ value: UInt64) { words = [UInt32(truncatingIfNeeded: value), UInt32(value >> 32)] }
 
-    mutating func multiply(by factor: UInt32) {
+    /// Multiplies by a power of 2 or 5, as much of it at a time as a word holds.
+    mutating func multiply(by base: UInt32, power: Int) {
+        let (large, count): (UInt32, Int) = base == 5 ? (1_220_703_125, 13) : (1 << 31, 31)
+        for _ in 0..<power / count { multiply(by: large) }
+        for _ in 0..<power % count { multiply(by: base) }
+    }
+
+    private mutating func multiply(by factor: UInt32) {
         var carry: UInt64 = 0
         for index in words.indices {
             carry += UInt64(words[index]) * UInt64(factor)

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import AnabranchCore
@@ -61,6 +62,42 @@ import Testing
         let large = try #require(DecimalNumber(0x1p1023, digits: 15))
         #expect(large.coefficient == 898_846_567_431_158 && large.exponent == 293)
     }
+
+    /// As the C library rounds, which is exact: all orders of magnitude, subnormal numbers too.
+    @Test func everyMagnitudeIsRoundedAlike() throws {
+        var generator = SeededGenerator(seed: 1)
+        for exponent in 0..<2_047 as Range<UInt64> {
+            let value = Double(bitPattern: exponent << 52 | UInt64.random(in: 1..<1 << 52, using: &generator))
+            let rounded = try #require(DecimalNumber(value, digits: 15))
+            let parts = String(format: "%.14e", value).split(separator: "e")
+            let digits = parts[0].filter { $0 != "." }
+            let expected = DecimalNumber(
+                isNegative: false, coefficient: try #require(UInt128(digits)),
+                exponent: try #require(Int(parts[1])) - 14)
+            #expect(DecimalNumber.compare(rounded, expected) == 0, "\(value)")
+        }
+    }
+
+    /// Where the order of magnitude decides, rounding would decide alike.
+    @Test func magnitudesAndDigitsAgree() throws {
+        var generator = SeededGenerator(seed: 2)
+        for _ in 0..<5_000 {
+            var value = Double(bitPattern: .random(in: 0..<0x7FF << 52, using: &generator))
+            if generator.oneIn(2) { value.negate() }
+            let rounded = try #require(DecimalNumber(value, digits: 15))
+            let digitCount = Int.random(in: 0...15, using: &generator)
+            let scale = rounded.exponent + 15 - digitCount + Int.random(in: -2...2, using: &generator)
+            var other = decimal(rounded.coefficient == 0 ? 0 : UInt64(rounded.coefficient) % .pow10(digitCount), scale)
+            if generator.oneIn(2) { other = Decimal128(low: other.low, high: other.high | 1 << 63) }
+            let exact = DecimalNumber.compare(rounded, try #require(DecimalNumber(other)))
+            #expect(Content.compare(.double(value), .decimal(other)).signum() == exact.signum(), "\(value) \(other)")
+            #expect(Content.compare(.decimal(other), .double(value)).signum() == -exact.signum(), "\(value) \(other)")
+        }
+    }
+}
+
+extension UInt64 {
+    fileprivate static func pow10(_ exponent: Int) -> UInt64 { (0..<exponent).reduce(1) { power, _ in power * 10 } }
 }
 
 private func decimal(_ coefficient: UInt64, _ exponent: Int) -> Decimal128 {
