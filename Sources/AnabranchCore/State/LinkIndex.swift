@@ -47,7 +47,8 @@ struct LinkIndex {
 struct LinkSearch {
     let target: ObjectReference
     let origin: Schema.Origin
-    fileprivate let owners: [ObjectReference]
+    /// The objects that may hold such links.
+    let owners: [ObjectReference]
 
     init(target: ObjectReference, origin: Schema.Origin, owners: [ObjectReference]) {
         self.target = target
@@ -69,13 +70,11 @@ struct LinkSearch {
         var kind: Kind
     }
 
-    /// The first places that hold the link, owner by owner.
-    func places(limit: Int, in editor: GraphEditor) throws(ApplyError) -> [Found] {
+    /// The first places of an owner that hold the link.
+    func places(of owner: ObjectReference, limit: Int = .max, in editor: GraphEditor) throws(ApplyError) -> [Found] {
+        guard let fields = try editor.fields(of: owner) else { return [] }
         var found: [Found] = []
-        for owner in owners {
-            guard found.count < limit, let fields = try editor.fields(of: owner) else { continue }
-            collect(in: fields, of: owner.classNumber, owner, nil, limit, editor, &found)
-        }
+        collect(in: fields, of: owner.classNumber, owner, nil, limit, editor, &found)
         return found
     }
 

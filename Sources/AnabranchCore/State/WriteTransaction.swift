@@ -209,16 +209,18 @@ public final class WriteTransaction {
 
     // MARK: Links to objects (C3)
 
-    /// Removes the links to an object in columns that are `included`, column by column.
+    /// Removes the links to an object in columns that are `included`, column by column and owner by owner.
     private func removeLinks(
         to target: ObjectReference, _ included: (Schema.Origin) -> Bool
     ) throws(ApplyError) {
         for search in try links.searches(for: target, in: &editor) where included(search.origin) {
-            while let found = try search.places(limit: 1, in: editor).first {
-                switch found.kind {
-                case .value: try perform(.update(.null), at: found.location)
-                case .element(let count): try perform(.erase(priorSize: count), at: found.location)
-                case .setElement: try perform(.setErase(payload(of: target)), at: found.location)
+            for owner in search.owners {
+                while let found = try search.places(of: owner, limit: 1, in: editor).first {
+                    switch found.kind {
+                    case .value: try perform(.update(.null), at: found.location)
+                    case .element(let count): try perform(.erase(priorSize: count), at: found.location)
+                    case .setElement: try perform(.setErase(payload(of: target)), at: found.location)
+                    }
                 }
             }
         }
@@ -228,13 +230,15 @@ public final class WriteTransaction {
     private func recordRevival(of target: ObjectReference) throws(ApplyError) {
         let link = payload(of: target)
         for search in try links.searches(for: target, in: &editor) {
-            for found in try search.places(limit: .max, in: editor) {
-                switch found.kind {
-                case .value: try perform(.update(link), at: found.location)
-                case .element(let count): try perform(.update(link), at: found.location, priorSize: count)
-                case .setElement:
-                    try perform(.setErase(link), at: found.location)
-                    try perform(.setInsert(link), at: found.location)
+            for owner in search.owners {
+                for found in try search.places(of: owner, in: editor) {
+                    switch found.kind {
+                    case .value: try perform(.update(link), at: found.location)
+                    case .element(let count): try perform(.update(link), at: found.location, priorSize: count)
+                    case .setElement:
+                        try perform(.setErase(link), at: found.location)
+                        try perform(.setInsert(link), at: found.location)
+                    }
                 }
             }
         }
