@@ -96,7 +96,7 @@ struct Integration {
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
         // A changeset can be in the log already, when the store made a commit durable but could not say so any more.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
-        try check(changesets, of: upload)
+        try check(changesets, of: upload, after: file.uploadCursor)
         log.index()
         var merge = ClientMerge(ident: ident, strategy: mergeStrategy, oursBytesMax: oursBytesMax)
         defer { report.entriesVisited += merge.entriesVisited }
@@ -117,11 +117,13 @@ struct Integration {
     }
 
     /// What the checks of a session guarantee, for callers that have no session; and the origin, which is checked here.
-    private func check(_ changesets: ArraySlice<UploadedChangeset>, of upload: Upload) throws(HistoryError) {
+    private func check(
+        _ changesets: ArraySlice<UploadedChangeset>, of upload: Upload, after integrated: UploadCursor
+    ) throws(HistoryError) {
         try require(
             upload.progress.serverVersion <= log.version && upload.lockedVersion <= log.version, .badServerVersion,
             "the upload speaks of server versions that do not exist")
-        var previous = UploadCursor()
+        var previous = integrated
         for changeset in changesets {
             try require(changeset.origin == 0, .badOriginFileIdent, "a changeset of client file \(changeset.origin)")
             let cursor = changeset.cursor
