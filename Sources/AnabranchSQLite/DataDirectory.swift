@@ -23,11 +23,11 @@ final class DataDirectory: Sendable {
         }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno == EWOULDBLOCK ? "in use by another process" : DataDirectory.lastError
-            close(lock)
             throw HistoryError(.storeUnusable, "\(path): \(reason)")
         }
     }
 
+    /// Runs also after an initializer that has opened the lock and then failed.
     deinit { close(lock) }
 
     /// Lets others use the directory.

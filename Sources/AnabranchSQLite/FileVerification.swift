@@ -70,7 +70,7 @@ final class FileVerification {
             let clientFile = try SQLiteFile.clientFile(row)
             let place = "client file \(clientFile.ident)"
             expect(clientFile.ident == next, .continuity, place, "client file \(next) is missing")
-            next = clientFile.ident + 1
+            next = clientFile.ident &+ 1
             let checksum = Checksum(bytes: try row.bytes(7))
             expect(
                 checksum == start.covering(clientFile), .checksum, place, "the row is not what was written")
@@ -114,7 +114,7 @@ final class FileVerification {
             let place = "log entry \(entry.version)"
             let stored = Checksum(bytes: try row.bytes(7))
             expect(
-                entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
+                entry.version == previous.version &+ 1, .continuity, place, "it follows version \(previous.version)")
             expect(
                 stored != nil && stored == link?.following(entry), .checksum, place,
                 "the entry, or the one before it, is not what was written")
