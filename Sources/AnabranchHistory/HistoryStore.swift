@@ -118,7 +118,8 @@ public protocol FileView {
     func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt?
 
     /// The versions in `range`, ascending and each once, of entries not received from `ident` that are posted under one of
-    /// `hashes`. The cost follows the entries found, not the length of the range.
+    /// `hashes`. The cost follows the entries found and those of `ident` that are passed over, not the length of the
+    /// range.
     func versions(
         postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
     ) throws(HistoryError) -> [UInt64]

@@ -159,11 +159,8 @@ import Testing
     @Test func aSecondUserOfTheDirectoryIsRefusedInWords() throws {
         let fixture = try Fixture()
         #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: fixture.directory.path) }
-        do throws(HistoryError) {
-            _ = try StoreVerification(directory: fixture.directory.path)
-        } catch {
-            #expect(error.reason.hasSuffix("in use by another process"))
-        }
+        let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
+        #expect(error?.reason.hasSuffix("in use by another process") == true)
         try fixture.store.close()
         _ = try SQLiteStore(directory: fixture.directory.path)
     }
@@ -177,11 +174,8 @@ import Testing
             try fixture.store.pool.writeWithoutTransaction { try $0.execute(sql: statement) }
             try fixture.store.close()
             #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: fixture.directory.path) }
-            do throws(HistoryError) {
-                _ = try StoreVerification(directory: fixture.directory.path)
-            } catch {
-                #expect(error.reason == words)
-            }
+            let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
+            #expect(error?.reason == words)
         }
         let empty = try TemporaryDirectory()
         #expect(throws: HistoryError(.storeUnusable, "")) { try StoreVerification(directory: empty.path) }
