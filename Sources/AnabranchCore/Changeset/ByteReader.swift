@@ -24,7 +24,8 @@ struct ByteReader {
     /// Reads the shared form: the magnitude and whether the sign bit is set.
     @inline(__always)
     private mutating func magnitude(bits: Int) throws(ChangesetError) -> (magnitude: UInt64, isNegative: Bool) {
-        // Two and three bytes, the last of which is not superfluous, are within the limit of all but the shortest numbers.
+        // Two and three bytes, the last of which is not superfluous, are within the limit of all but the shortest
+        // numbers.
         guard bits > 20, remaining > 2, bytes[offset] >= 0x80 else { return try longMagnitude(bits: bits) }
         let (first, second, third) = (bytes[offset], bytes[offset &+ 1], bytes[offset &+ 2])
         if second < 0x80, second & 0x3F > 0 {
@@ -103,8 +104,8 @@ struct ByteReader {
         return try unsigned(bits: 64)
     }
 
-    /// An opcode. As in the reference, a sign bit makes it another 64-bit number: what is no instruction even so is called
-    /// an unknown one (R13) rather than a negative number (S7).
+    /// An opcode. As in the reference, a sign bit makes it another 64-bit number: what is no instruction even so is
+    /// called an unknown one (R13) rather than a negative number (S7).
     @inline(__always)
     mutating func opcode() throws(ChangesetError) -> (number: UInt64, hasSign: Bool) {
         if let small = small() { return (UInt64(small), false) }

@@ -353,7 +353,8 @@ private struct ItemDecoder {
         result.field = try name(in: &pool)
         let count = try reader.u32()
         guard count > 0 else { return }
-        // Each element takes a byte or more, so the elements of a pool are fewer than its bytes, whatever the count says.
+        // Each element takes a byte or more, so the elements of a pool are fewer than its bytes, whatever the count
+        // says.
         result.pathStart = UInt32(pool.elements.count)
         result.pathCount = count
         for _ in 1..<count { pool.elements.append(try element(in: &pool)) }

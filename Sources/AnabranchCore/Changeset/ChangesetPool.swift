@@ -75,7 +75,10 @@ public struct ChangesetPool: Sendable {
     /// How many more pairs merges may visit.
     var pairsLeft = mergedPairsMax
 
-    package var listTuning = ListTuning()
+    /// The order of the changesets' tags, for as many changesets as there were when a list was last merged.
+    var tagRanks: [UInt32] = []
+
+    package var tuning = MergeTuning()
     package internal(set) var listPairs = ListPairs()
 
     public init() {}

@@ -1,7 +1,8 @@
-/// A decimal floating-point number, kept exactly as it arrived: nothing is normalised (`Spec/Changeset.md`, section 6.3).
+/// A decimal floating-point number, kept exactly as it arrived: nothing is normalised (`Spec/Changeset.md`, section
+/// 6.3).
 ///
-/// The two words are those of IEEE 754-2008 in binary integer decimal form. Equality of the type is equality of the bits;
-/// `isEqualNumber(to:)` compares numbers.
+/// The two words are those of IEEE 754-2008 in binary integer decimal form. Equality of the type is equality of the
+/// bits; `isEqualNumber(to:)` compares numbers.
 public struct Decimal128: Hashable, Sendable {
     static let exponentBias = 6176
 
@@ -57,7 +58,8 @@ public struct Decimal128: Hashable, Sendable {
 }
 
 extension Decimal128: CustomStringConvertible {
-    /// The reference's text: digits with a point after the first as far as the exponent reaches, `E` and the rest of it.
+    /// The reference's text: digits with a point after the first as far as the exponent reaches, `E` and the rest of
+    /// it.
     ///
     /// From 2^64 on a sign, all digits and the signed exponent; `Inf`, `-Inf`, `NaN`, `-NaN`.
     public var description: String {

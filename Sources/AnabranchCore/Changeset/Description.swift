@@ -1,5 +1,5 @@
-// The text form of changesets, for people: one line an instruction, in the words of `Spec/Changeset.md`. Names stand bare
-// if they look like identifiers and quoted otherwise; text that is not UTF-8 stands in hexadecimal as x"ff00".
+// The text form of changesets, for people: one line an instruction, in the words of `Spec/Changeset.md`. Names stand
+// bare if they look like identifiers and quoted otherwise; text that is not UTF-8 stands in hexadecimal as x"ff00".
 
 extension ChangesetPool {
     /// The changeset in words: a line with its strings by index, then a line for each live instruction.

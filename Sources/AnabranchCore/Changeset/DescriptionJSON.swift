@@ -2,16 +2,16 @@
 //
 //   {"strings":[text…],"instructions":[instruction…]}           one instruction a line
 //
-// An instruction has "instruction", its name, and "class"; and as far as it has them "key", "field", "path", an array of
-// list indices (numbers) and dictionary keys or fields (text), "value", "amount", "to", "priorSize", "default",
+// An instruction has "instruction", its name, and "class"; and as far as it has them "key", "field", "path", an array
+// of list indices (numbers) and dictionary keys or fields (text), "value", "amount", "to", "priorSize", "default",
 // "collection"; a column "type" (of Mixed: "Mixed"), "nullable", "collection", "target" and "keyType"; a table
 // "tableType" and "primaryKey", an object of "field", "type" and "nullable".
 //
 // Text is a string, or {"bytes":"hex"} if it is not UTF-8. Values have the forms of the canonical state: {"int":"-5"},
-// {"bin":"00ff"}, {"ts":["seconds",nanoseconds]}, {"float":"bits in hex"}, {"double":"bits in hex"}, {"dec":"text"} (with
-// "bits" where the text does not tell them), {"oid":"24 hex"}, {"uuid":"8-4-4-4-12"}, {"gk":"hi-lo"},
-// {"link":["Class",key]}, null, true, false and text; besides {"type":"ObjectValue"}, and so with Dictionary, List, Set and
-// Erased.
+// {"bin":"00ff"}, {"ts":["seconds",nanoseconds]}, {"float":"bits in hex"}, {"double":"bits in hex"}, {"dec":"text"}
+// (with "bits" where the text does not tell them), {"oid":"24 hex"}, {"uuid":"8-4-4-4-12"}, {"gk":"hi-lo"},
+// {"link":["Class",key]}, null, true, false and text; besides {"type":"ObjectValue"}, and so with Dictionary, List, Set
+// and Erased.
 
 extension ChangesetPool {
     /// The changeset as a JSON object; the strings as they are, the live instructions an object each.

@@ -96,9 +96,6 @@ public struct Instruction: Sendable {
         set { last.index = newValue }
     }
 
-    /// An Update of a list element: it carries a prior size where others carry `isDefault`.
-    @inline(__always) var isArrayUpdate: Bool { kind == .update && isIndexed }
-
     /// Of an AddColumn of type Link, the target class.
     var target: NameID { NameID(UInt32(truncatingIfNeeded: word0)) }
     /// Of an AddColumn of a dictionary, the type of its keys.
@@ -111,7 +108,7 @@ public struct Instruction: Sendable {
     var bytesCount: Int { Int(word0 & 0xFFFF_FFFF) }
     /// The offset of a String or Binary payload in the string buffer of its changeset (rule R28).
     var bufferOffset: UInt64 { word1 }
-    /// Of a payload of type Link: the indices of the class and of a String key in the changeset's own string table, in one
-    /// number (rule R28).
+    /// Of a payload of type Link: the indices of the class and of a String key in the changeset's own string table, in
+    /// one number (rule R28).
     var linkedIndices: UInt64 { word1 }
 }

@@ -1,7 +1,8 @@
 /// Mixes bytes and words into hash values that a peer cannot foresee: the secrets are drawn once a process.
 ///
-/// Only the tables of a pool use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a secret
-/// before it is multiplied: with a known factor on the other side it could make the product 0 and all values equal.
+/// Only the tables of a pool use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a
+/// secret before it is multiplied: with a known factor on the other side it could make the product 0 and all values
+/// equal.
 enum SeededHash {
     private static let secrets = (random(), random(), random())
 

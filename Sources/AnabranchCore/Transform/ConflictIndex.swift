@@ -35,16 +35,16 @@ extension ChangesetPool {
     private mutating func mergeFront(
         _ rows: [Int], _ columns: [Int]
     ) throws(TransformError) -> (rows: [Int], columns: [Int]) {
-        var pairs = min(Self.groupingPairs &* (rows.count &+ columns.count), Self.frontPairsMax)
-        let count = try mergeRows(rows, columns, pairs: &pairs)
-        let isAnyDiscarded = columns.contains { instructions[$0].isDiscarded }
-        return (
-            Array(rows[count...]), isAnyDiscarded ? columns.filter { !instructions[$0].isDiscarded } : columns
-        )
+        var met = LiveColumns(columns)
+        let pairs = min(tuning.groupingPairs &* (rows.count &+ columns.count), tuning.frontPairs)
+        let end = pairsLeft &- pairs
+        var next = 0
+        while next < rows.count, pairsLeft > end {
+            try mergeRow(rows[next], &met)
+            next += 1
+        }
+        return (Array(rows[next...]), met.live(in: self))
     }
-
-    /// An index of this cost is short.
-    private static let frontPairsMax = 4096
 
     /// Whether rule R8 can prepend an instruction: one side links to a class that the other erases.
     private func linksToErasedClass(_ linking: [Int], _ erasing: [Int]) -> Bool {
@@ -80,6 +80,7 @@ extension ChangesetPool {
                 if rows.indices.isEmpty { break }
                 columnStretches[number].indices.removeAll { instructions[$0].isDiscarded }
                 let columns = columnStretches[number]
+                try countLooks(rows.indices.count + columns.indices.count)
                 if columns.indices.isEmpty { continue }
                 if rows.isWide || columns.isWide || isSmall(rows.indices, columns.indices) {
                     try mergePairs(rows.indices, columns.indices)
@@ -93,14 +94,12 @@ extension ChangesetPool {
         }
     }
 
-    /// Whether blocks that many stretches make cost less than all pairs: each instruction is looked at in each of its blocks.
+    /// Whether blocks that many stretches make cost less than all pairs: each instruction is looked at in each of its
+    /// blocks.
     private func costsLess(_ rowStretches: Int, _ columnStretches: Int, than rows: Int, _ columns: Int) -> Bool {
         let looks = rows &* columnStretches &+ columns &* rowStretches
-        return Self.blockPairs &* rowStretches &* columnStretches &+ Self.groupingPairs &* looks <= rows &* columns
+        return tuning.blockPairs &* rowStretches &* columnStretches &+ tuning.groupingPairs &* looks <= rows &* columns
     }
-
-    /// For how many pairs a block may stand, whatever is in it.
-    private static let blockPairs = 64
 
     private struct Stretch {
         var indices: [Int]
@@ -188,12 +187,9 @@ extension ChangesetPool {
 
     /// Whether it costs no more to visit all pairs than to find out which of them matter.
     func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool {
-        // Counts fit: there are fewer than 2^32 instructions on each side.
-        rows.count &* columns.count <= Self.groupingPairs &* (rows.count &+ columns.count)
+        // Both fit: an instruction has two bytes or more, and a pool less than 2^32.
+        rows.count &* columns.count <= tuning.groupingPairs &* (rows.count &+ columns.count)
     }
-
-    /// For how many pairs each instruction may stand that has to be grouped.
-    private static let groupingPairs = 4
 
     private mutating func mergeFields(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         // CreateObject meets only EraseObject.
@@ -247,11 +243,11 @@ extension ChangesetPool {
 
     /// Merges that do not depend on each other and can take long.
     ///
-    /// All groups are found before any of these is merged. What a pair can refuse comes first, and in the order of the rows:
-    /// so a merge that the grid refuses early is refused early.
+    /// All groups are found before any of these is merged. What a pair can refuse comes first, and in the order of the
+    /// rows: so a merge that the grid refuses early is refused early.
     struct Postponed: Sendable {
         var pairs: [(rows: [Int], columns: [Int])] = []
-        /// Nothing in them can be refused.
+        /// Nothing in them can be refused but that there are too many pairs.
         var lists: [ListUnit] = []
     }
 
@@ -264,7 +260,9 @@ extension ChangesetPool {
         try body(&self)
         swap(&outer, &postponed)
         try mergePairs(of: outer.pairs)
-        for index in outer.lists.indices { outer.lists[index].merge(in: &self) }
+        if outer.lists.isEmpty { return }
+        var merger = ListMerger(tuning: tuning)
+        for index in outer.lists.indices { try outer.lists[index].merge(in: &self, with: &merger) }
     }
 
     mutating func mergePairsLater(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
@@ -274,8 +272,8 @@ extension ChangesetPool {
 
     /// Merges several groups, each in its order, and altogether about in the order of their rows.
     ///
-    /// That order is the one of the instructions in the pool, but for what was decoded or prepended later: then only what
-    /// is behind it in its own group has to wait for it.
+    /// That order is the one of the instructions in the pool, but for what was decoded or prepended later: then only
+    /// what is behind it in its own group has to wait for it.
     private mutating func mergePairs(of groups: [(rows: [Int], columns: [Int])]) throws(TransformError) {
         if groups.count < 2 {
             for group in groups { try mergePairs(group.rows, group.columns) }
@@ -289,11 +287,9 @@ extension ChangesetPool {
                 turns.append((turn, number, position))
             }
         }
-        var columns = groups.map(\.columns)
+        var columns = groups.map { LiveColumns($0.columns) }
         for (_, group, position) in turns.sorted(by: <) {
-            if try mergeRow(groups[group].rows[position], columns[group]) > 0 {
-                columns[group].removeAll { instructions[$0].isDiscarded }
-            }
+            try mergeRow(groups[group].rows[position], &columns[group])
         }
     }
 
@@ -301,53 +297,30 @@ extension ChangesetPool {
 
     /// Merges each row with each column.
     mutating func mergePairs(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        var pairs = Int.max
-        _ = try mergeRows(rows, columns, pairs: &pairs)
+        var columns = LiveColumns(columns)
+        for row in rows { try mergeRow(row, &columns) }
     }
 
-    /// Merges rows with each column, until a number of pairs is used up.
-    ///
-    /// Rows pass over discarded columns at little cost, so that a run of values for one place costs its length and not
-    /// its square.
-    ///
-    /// - Returns: How many rows it has merged.
-    private mutating func mergeRows(
-        _ rows: [Int], _ columns: [Int], pairs: inout Int
-    ) throws(TransformError) -> Int {
-        var columns = columns
-        var discarded = 0
-        for (number, row) in rows.enumerated() {
-            if pairs <= 0 { return number }
-            if discarded > columns.count / 2 {
-                columns.removeAll { instructions[$0].isDiscarded }
-                discarded = 0
-            }
-            let pairsBefore = pairsLeft
-            pairs -= discarded / Self.groupingPairs
-            discarded += try mergeRow(row, columns)
-            pairs -= pairsBefore - pairsLeft
-        }
-        return rows.count
-    }
-
-    /// - Returns: How many columns were discarded.
-    @inline(__always)
-    private mutating func mergeRow(_ row: Int, _ columns: [Int]) throws(TransformError) -> Int {
+    /// Merges a row with each column, until it is discarded.
+    mutating func mergeRow(_ row: Int, _ columns: inout LiveColumns) throws(TransformError) {
         var major = instructions[row]
-        if major.isDiscarded { return 0 }
+        if major.isDiscarded { return }
         let original = major
-        var discarded = 0
-        for column in columns where !instructions[column].isDiscarded {
-            guard major.sharesObject(with: instructions[column]) else {
+        var (passed, discarded) = (0, 0)
+        for column in columns.indices {
+            if instructions[column].isDiscarded {
+                passed += 1
+            } else if !major.sharesObject(with: instructions[column]) {
                 try countPairs()
-                continue
+            } else {
+                try mergeCell(&major, column)
+                if instructions[column].isDiscarded { discarded += 1 }
+                if major.isDiscarded { break }
             }
-            try mergeCell(&major, column)
-            if instructions[column].isDiscarded { discarded += 1 }
-            if major.isDiscarded { break }
         }
+        try countPairs(passed)
+        columns.note(passed: passed, discarded: discarded, in: self)
         if major.isDiscarded || !major.isUnchanged(from: original) { store(major, at: row) }
-        return discarded
     }
 
     /// Merges a row with a column, both live.
@@ -362,13 +335,42 @@ extension ChangesetPool {
     /// Merges a row, held by the caller, with one live column.
     @inline(__always)
     mutating func mergeCell(_ major: inout Instruction, _ column: Int) throws(TransformError) {
-        try countPairs()
         let majorBefore = major
         let minorBefore = instructions[column]
+        try countPairs(major.comparisons(with: minorBefore))
         var minor = minorBefore
         try mergePair(&major, &minor)
         if minor.isDiscarded || !minor.isUnchanged(from: minorBefore) { store(minor, at: column) }
         if !major.isUnchanged(from: majorBefore) { headers[Int(major.owner)].isDirty = true }
+    }
+}
+
+/// Columns that rows meet one after the other.
+///
+/// Rows pass over discarded columns at little cost until they have passed over so many that taking them out pays: so a
+/// run of values for one place costs its length and not its square.
+struct LiveColumns {
+    /// In order, discarded ones among them.
+    private(set) var indices: [Int]
+    /// How many discarded ones rows have passed over since they were last taken out.
+    private var passed = 0
+    private var hasDiscarded = false
+
+    init(_ columns: [Int]) { indices = columns }
+
+    @inline(__always)
+    fileprivate mutating func note(passed count: Int, discarded: Int, in pool: ChangesetPool) {
+        if discarded > 0 { hasDiscarded = true }
+        passed += count
+        if passed > indices.count / 2 {
+            indices.removeAll { pool.instructions[$0].isDiscarded }
+            (passed, hasDiscarded) = (0, false)
+        }
+    }
+
+    /// Those that are not discarded, if no rows but those merged with this value have discarded any.
+    fileprivate func live(in pool: ChangesetPool) -> [Int] {
+        hasDiscarded ? indices.filter { !pool.instructions[$0].isDiscarded } : indices
     }
 }
 
@@ -377,6 +379,16 @@ extension Instruction {
     @inline(__always)
     fileprivate func sharesObject(with other: Instruction) -> Bool {
         object == other.object || object == .none || other.object == .none
+    }
+
+    /// For how many pairs a pair counts: comparing long paths takes longer, and so does comparing values of sets.
+    @inline(__always)
+    fileprivate func comparisons(with other: Instruction) -> Int {
+        var count = 1 &+ Int(min(pathCount, other.pathCount) >> 4)
+        if kind.isSetChange, other.kind.isSetChange, type == .string || type == .binary, type == other.type {
+            count &+= min(bytesCount, other.bytesCount) >> 6
+        }
+        return count
     }
 
     /// Names what an AddTable or AddColumn declares.
@@ -388,7 +400,8 @@ extension Instruction {
 /// Finds the groups in which both sides have instructions, and these instructions in order, in time linear in the two
 /// sides. Groups have numbers; columns come first.
 ///
-/// The pool keeps those of its objects between merges, so that a merge costs its own instructions and not the objects of the pool.
+/// The pool keeps those of its objects between merges, so that a merge costs its own instructions and not the objects
+/// of the pool.
 struct InstructionChains: Sendable {
     private static let none = UInt32.max
 

@@ -42,8 +42,8 @@ extension ChangesetPool {
         }
     }
 
-    /// The same-level rules. The kind of `first` has the higher opcode, or both are of one kind and `first` is the major
-    /// one. Rule R8 (AddColumn against EraseTable) is the transformer's.
+    /// The same-level rules. The kind of `first` has the higher opcode, or both are of one kind and `first` is the
+    /// major one. Rule R8 (AddColumn against EraseTable) is the transformer's.
     private func applyRule(_ first: inout Instruction, _ second: inout Instruction) throws(TransformError) {
         switch first.kind {
         case .addTable: try addTableVersusAddTable(&first, &second)

@@ -1,7 +1,7 @@
 // Payloads that are not a number. Such a Float or Double differs from itself, so in the reference its changeset becomes
-// dirty as soon as the instruction is merged with any other, whether a rule applies or not. Which instructions meet there
-// depends on the reference's conflict groups, in which links join objects (`Spec/Transform.md`, sections 2.2 and 9).
-// Only the dirty flags need this; what the instructions become does not.
+// dirty as soon as the instruction is merged with any other, whether a rule applies or not. Which instructions meet
+// there depends on the reference's conflict groups, in which links join objects (`Spec/Transform.md`, sections 2.2 and
+// 9). Only the dirty flags need this; what the instructions become does not.
 
 /// Which instructions the reference makes meet.
 struct NaNMeetings {
@@ -89,6 +89,7 @@ extension ChangesetPool {
         let declarations = Dictionary(grouping: schema) { instructions[$0.element].declared }
         for row in rows where instructions[row].kind.isSchema {
             let same = declarations[instructions[row].declared] ?? []
+            try countPairs(same.count + carriers.count)
             let met = (same + carriers).sorted { $0.offset < $1.offset }.map(\.element)
             try mergeGrid([row], met, nan)
         }

@@ -1,13 +1,15 @@
-// Below the field: which instructions on one place of an object have to meet (`Spec/Transform.md`, sections 4, 6 and 7).
+// Below the field: which instructions on one place of an object have to meet (`Spec/Transform.md`, sections 4, 6 and
+// 7).
 //
-// A *place* is a field, or what a path from it leads to. Instructions that name the place itself set, change or clear it
-// (`value` instructions, which also meet everything inside) or put something into it and take it out (set instructions).
-// All others go on to a name or an index inside. Names are independent of each other. Indices are so only while the list
-// keeps its elements where they are; otherwise all of the list's instructions are one unit, see `ListMerge.swift`.
+// A *place* is a field, or what a path from it leads to. Instructions that name the place itself set, change or clear
+// it (`value` instructions, which also meet everything inside) or put something into it and take it out (set
+// instructions). All others go on to a name or an index inside. Names are independent of each other. Indices are so
+// only while the list keeps its elements where they are; otherwise all of the list's instructions are one unit, see
+// `ListUnit`.
 
 extension ChangesetPool {
     /// Deeper places are not told apart, so that no path can exhaust the stack.
-    private static let indexedDepthMax: UInt32 = 100
+    private static let indexedDepthMax: UInt32 = 16
 
     /// Merges the instructions on one place: paths whose first `depth` elements are equal.
     mutating func mergePlace(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
@@ -35,13 +37,14 @@ extension ChangesetPool {
 
     /// Updates, increments and Clears of one place. Increments do not meet each other.
     private mutating func mergeValues(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
-        let others = columns.filter { instructions[$0].kind != .addInteger }
-        var start = 0
-        while start < rows.count {
-            let isIncrement = instructions[rows[start]].kind == .addInteger
-            let end = rows[start...].firstIndex { (instructions[$0].kind == .addInteger) != isIncrement } ?? rows.count
-            try mergePairs(Array(rows[start..<end]), isIncrement ? others : columns)
-            start = end
+        var others = LiveColumns(columns.filter { instructions[$0].kind != .addInteger })
+        var columns = LiveColumns(columns)
+        for row in rows {
+            if instructions[row].kind == .addInteger {
+                try mergeRow(row, &others)
+            } else {
+                try mergeRow(row, &columns)
+            }
         }
     }
 
@@ -119,6 +122,7 @@ extension ChangesetPool {
                 met = insertions[valueKey(of: instruction)] ?? []
                 if let erasures = rawErasures[rawKey(of: instruction)] { met = (met + erasures).sorted() }
             }
+            try countPairs(met.count)
             try mergePairs([row], met.map { columns[$0] })
         }
     }

@@ -1,8 +1,8 @@
-/// What a changeset touches, as hash values that may be stored: the keys of an index that finds the log entries which an
-/// upload can meet (`Spec/History.md`, "The touch index").
+/// What a changeset touches, as hash values that may be stored: the keys of an index that finds the log entries which
+/// an upload can meet (`Spec/History.md`, "The touch index").
 ///
-/// A log entry none of whose `posted` values is among an upload's `sought` ones cannot change the upload, nor be changed
-/// by it. Two things can have one hash value; then an entry is merged in vain.
+/// A log entry none of whose `posted` values is among an upload's `sought` ones cannot change the upload, nor be
+/// changed by it. Two things can have one hash value; then an entry is merged in vain.
 public struct Touches: Equatable, Sendable {
     /// Under which a log entry is found; sorted, each once.
     public var posted: [UInt64]
@@ -54,8 +54,8 @@ private struct TouchCollector {
     var sought: [UInt64] = []
     var seeksEverything = false
 
-    /// Adds all but the object and the erasure of the class: the pairs of `Spec/Transform.md`, section 7, that do not need
-    /// an object.
+    /// Adds all but the object and the erasure of the class: the pairs of `Spec/Transform.md`, section 7, that do not
+    /// need an object.
     mutating func add(_ instruction: Instruction, _ className: TouchHash, of pool: ChangesetPool) {
         switch instruction.kind {
         case .eraseTable:

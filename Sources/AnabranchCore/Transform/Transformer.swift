@@ -1,5 +1,5 @@
-// The grid (`Spec/Transform.md`, section 2): rows are major instructions, columns are minor ones, and every pair of live
-// ones meets once. Any order that respects the order of rows and of columns gives the same result, which is what
+// The grid (`Spec/Transform.md`, section 2): rows are major instructions, columns are minor ones, and every pair of
+// live ones meets once. Any order that respects the order of rows and of columns gives the same result, which is what
 // `ConflictIndex.swift` uses to visit only the pairs that can have an effect.
 
 /// How a merge finds the pairs that meet.
@@ -13,7 +13,8 @@ public enum MergeStrategy: Sendable {
 extension ChangesetPool {
     /// How many pairs of instructions the merges of one pool may visit, if they use the index: about half a minute.
     ///
-    /// Long runs on one list cost no pairs, so honest clients stay far below.
+    /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list cost few pairs,
+    /// so honest clients stay far below.
     public static let mergedPairsMax = 1 << 33
 
     /// Rewrites two lists of changesets that start from the same state, so that each can come after the other.
@@ -28,12 +29,13 @@ extension ChangesetPool {
     public mutating func merge(
         local: [Int], incoming: [Int], strategy: MergeStrategy = .indexed
     ) throws(TransformError) {
+        if strategy == .everyPair { pairsLeft = .max }
         let rows = liveInstructions(of: local)
         let columns = liveInstructions(of: inVersionOrder(incoming))
+        try countLooks(rows.count + columns.count)
         guard !rows.isEmpty, !columns.isEmpty else { return }
         let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, pool: self) : nil
         if strategy == .everyPair {
-            pairsLeft = .max
             try mergeGrid(rows, columns, nan)
         } else if let nan {
             try mergeIndexed(rows: rows, columns: columns, nan: nan)
@@ -83,6 +85,11 @@ extension ChangesetPool {
         pairsLeft &-= count
         if pairsLeft < 0 { throw TransformError(.tooManyPairs, "too many instructions conflict") }
     }
+
+    /// Counts looks at single instructions, which may be many where they are looked at again and again.
+    mutating func countLooks(_ count: Int) throws(TransformError) { try countPairs(count / Self.looksPerPair) }
+
+    private static let looksPerPair = 4
 
     /// Discards an instruction, or stores what a rule has made of it.
     @inline(__always)
@@ -148,7 +155,8 @@ struct Grid {
 }
 
 extension Instruction {
-    /// An AddColumn of links to the class that the other instruction erases, but not a column of that class: N1 discards it.
+    /// An AddColumn of links to the class that the other instruction erases, but not a column of that class: N1
+    /// discards it.
     @inline(__always)
     func addsLink(toErased other: Instruction) -> Bool {
         kind == .addColumn && other.kind == .eraseTable && type == .link && target == other.className

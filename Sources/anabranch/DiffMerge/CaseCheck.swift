@@ -33,15 +33,15 @@ struct CaseCheck {
     enum Way: CaseIterable {
         /// As everybody gets it.
         case indexed
-        /// Blocks of lists are cut until single pairs are left.
-        case noGrid
+        /// Everything is grouped, and blocks of lists are cut until single pairs are left.
+        case finest
         /// Lists are merged by the grid in one block.
         case oneGrid
 
-        fileprivate var tuning: ListTuning {
+        fileprivate var tuning: MergeTuning {
             switch self {
-            case .indexed: ListTuning()
-            case .noGrid: .noGrid
+            case .indexed: MergeTuning()
+            case .finest: .finest
             case .oneGrid: .oneGrid
             }
         }
@@ -67,7 +67,7 @@ struct CaseCheck {
             if outcome != everyPair { differences.append((way, outcome)) }
             switch way {
             case .indexed: (indexedTime, listPairs) = (time, pairs)
-            case .noGrid: smallBlockPairs = pairs
+            case .finest: smallBlockPairs = pairs
             case .oneGrid: break
             }
         }
@@ -112,7 +112,7 @@ private struct Sides {
 
     /// Each merge gets a pool of its own, so that none pays for copying what they would share.
     func merged(
-        _ strategy: MergeStrategy, _ tuning: ListTuning = ListTuning()
+        _ strategy: MergeStrategy, _ tuning: MergeTuning = MergeTuning()
     ) throws -> (outcome: CaseCheck.Outcome, time: CaseCheck.Time, listPairs: ListPairs) {
         let clock = ContinuousClock()
         let start = clock.now
@@ -122,7 +122,7 @@ private struct Sides {
                 try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
-        pool.listTuning = tuning
+        pool.tuning = tuning
         let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<pool.count))
         let decoded = clock.now
         do {

@@ -2,7 +2,8 @@ import Testing
 
 @testable import AnabranchCore
 
-/// Every rule of `Spec/Changeset.md`, section 11, with the byte at which it is violated, and the examples of section 13.
+/// Every rule of `Spec/Changeset.md`, section 11, with the byte at which it is violated, and the examples of section
+/// 13.
 @Suite struct RejectedInputTests {
     struct Input: CustomTestStringConvertible, Sendable {
         var hex: String

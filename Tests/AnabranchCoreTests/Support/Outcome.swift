@@ -7,8 +7,11 @@ enum Outcome: Equatable {
     case undecodable
 
     /// Merges changesets with versions from 1 on each side; the local ones are the older ones.
-    static func ofMerging(_ local: [[UInt8]], _ incoming: [[UInt8]], _ strategy: MergeStrategy) -> Outcome {
+    static func ofMerging(
+        _ local: [[UInt8]], _ incoming: [[UInt8]], _ strategy: MergeStrategy, _ tuning: MergeTuning = MergeTuning()
+    ) -> Outcome {
         var pool = ChangesetPool()
+        pool.tuning = tuning
         var sides: (local: [Int], incoming: [Int]) = ([], [])
         do throws(ChangesetError) {
             for (index, bytes) in local.enumerated() {

@@ -4,13 +4,13 @@ import Testing
 
 /// Long runs on one list against the grid of all pairs, operation by operation.
 @Suite struct ListMergerTests {
-    private static let smallBlocks = ListTuning(gridFactor: 2, attemptsPerThousandPairs: 200)
+    private static let smallBlocks = MergeTuning(gridFactor: 2, attemptsPerThousandPairs: 200)
 
     @Test func wholeRunsAreMergedAsTheGridMergesThem() {
         for seed in Seeds.upTo(4000) {
             let sides = RandomSides(seed: seed)
             let expected = Self.merge(sides, .oneGrid)
-            for tuning in [ListTuning.noGrid, Self.smallBlocks, ListTuning()] {
+            for tuning in [MergeTuning.finest, Self.smallBlocks, MergeTuning()] {
                 #expect(
                     Self.merge(sides, tuning) == expected,
                     "\(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))")
@@ -23,7 +23,7 @@ import Testing
     @Test func elementsThatAreGoneDoNotSeparate() {
         let major = Self.script([(.insert, 1), (.erase, 1), (.erase, 0), (.insert, 1)], size: 2, tag: 1)
         let minor = Self.script([(.insert, 1), (.erase, 1), (.erase, 1), (.insert, 0)], size: 2, tag: 2)
-        let merged = Self.merge(Sides(major: major, minor: minor), .noGrid)
+        let merged = Self.merge(Sides(major: major, minor: minor), .finest)
         #expect(merged?.major.map(\.index) == [2, 2, 1, 0])
         #expect(merged?.minor.map(\.index) == [0, 0, 0, 1])
     }
@@ -31,7 +31,7 @@ import Testing
     @Test func movesOfOneElementLeaveTheNewerOne() {
         let major = [ListOperation(index: 0, to: 2, priorSize: 4, tag: 1, kind: .move)]
         let minor = [ListOperation(index: 0, to: 3, priorSize: 4, tag: 2, kind: .move)]
-        let merged = Self.merge(Sides(major: major, minor: minor), .noGrid)
+        let merged = Self.merge(Sides(major: major, minor: minor), .finest)
         #expect(merged?.major[0].discarded == true)
         #expect(merged?.minor[0].index == 2)
         #expect(merged?.minor[0].to == 3)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    private static func merge(_ sides: Sides, _ tuning: ListTuning) -> Sides? {
+    private static func merge(_ sides: Sides, _ tuning: MergeTuning) -> Sides? {
         var sides = sides
         var merger = ListMerger(tuning: tuning)
         let fits = sides.major.withUnsafeMutableBufferPointer { major in
@@ -72,7 +72,7 @@ import Testing
         return fits ? sides : nil
     }
 
-    private static func merge(_ sides: RandomSides, _ tuning: ListTuning) -> Sides? {
+    private static func merge(_ sides: RandomSides, _ tuning: MergeTuning) -> Sides? {
         merge(Sides(major: sides.major, minor: sides.minor), tuning)
     }
 }

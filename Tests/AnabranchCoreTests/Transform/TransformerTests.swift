@@ -38,9 +38,10 @@ import Testing
     }
 
     @Test func minorSideIsTakenInTheOrderOfVersions() throws {
-        // Of two values at equal tags with the major one: a default goes, so the order shows in what meets the addition.
+        // In the other order the sizes contradict each other.
         for strategy in strategies {
-            for (versions, last) in [((1, 2), 0), ((2, 1), 1), ((1, 1), 0)] as [((UInt64, UInt64), Int)] {
+            for (versions, isMerged) in [((1, 2), true), ((2, 1), false), ((1, 1), true)] as [((UInt64, UInt64), Bool)]
+            {
                 var pool = ChangesetPool()
                 let major = try pool.decode(
                     changeset(.erase(.item(0)), .erase(.item(0), size: 4)), version: 1, tag: Age.majorOlder.tags.major)
@@ -49,9 +50,7 @@ import Testing
                 let second = try pool.decode(
                     changeset(.insert(.item(0), size: 6)), version: versions.1, tag: Age.majorOlder.tags.minor)
                 let result = Result { try pool.merge(local: [major], incoming: [first, second], strategy: strategy) }
-                // In the other order the sizes contradict each other.
-                #expect((try? result.get()) != nil || last == 1)
-                #expect((try? result.get()) == nil || last == 0)
+                #expect(((try? result.get()) != nil) == isMerged)
             }
         }
     }
@@ -89,16 +88,28 @@ import Testing
     @Test func mergeThatWouldVisitTooManyPairsIsRefused() throws {
         let columns = (0..<10).map { Step.eraseColumn("A", "f\($0)") }
         let steps = (0..<10).map { Step.update(.at("g"), .int($0)) }
-        for (pairs, isRefused) in [(99, true), (100, false)] {
-            var meeting = try Meeting(columns, steps)
-            meeting.pool.pairsLeft = pairs
-            var code: TransformError.Code?
-            do throws(TransformError) {
-                try meeting.pool.merge(local: [meeting.major], incoming: [meeting.minor])
-            } catch {
-                code = error.code
-            }
-            #expect(code == (isRefused ? .tooManyPairs : nil))
+        for (pairs, isRefused) in [(104, true), (105, false)] {
+            #expect(try refusal(of: columns, steps, pairs: pairs) == (isRefused ? .tooManyPairs : nil))
+        }
+    }
+
+    /// A move to where the element is leaves a list to the grid, and its pairs count like others.
+    @Test func pairsInsideListsAreCounted() throws {
+        let inserts = (0..<200).map { Step.insert(.item(0), size: UInt32($0) + 1) }
+        let moveAndInserts = [Step.move(.item(0), to: 0, size: 1)] + inserts
+        for (pairs, isRefused) in [(30_000, true), (60_000, false)] {
+            #expect(try refusal(of: inserts, moveAndInserts, pairs: pairs) == (isRefused ? .tooManyPairs : nil))
+        }
+    }
+
+    private func refusal(of major: [Step], _ minor: [Step], pairs: Int) throws -> TransformError.Code? {
+        var meeting = try Meeting(major, minor)
+        meeting.pool.pairsLeft = pairs
+        do {
+            try meeting.merge(.indexed)
+            return nil
+        } catch let error as TransformError {
+            return error.code
         }
     }
 

@@ -201,44 +201,64 @@ struct ListBlock: BitwiseCopyable {
 
     /// Discards what the other side's operations on the same element make void, except in regions that are merged as
     /// lists of their own.
-    func settleElements(except isPart: (UInt32) -> Bool) {
+    ///
+    /// - Parameter visits: counts pairs; whether they may be visited.
+    func settleElements(except isPart: (UInt32) -> Bool, visits: (Int) -> Bool) {
         for number in 0..<contestedCount {
             let range = Int(contested[number].0)..<Int(contested[number].1)
             let (firstSide, operation, _) = reference(range.lowerBound)
             if isPart(sides[firstSide].places[operation].region) { continue }
-            settleElement(range)
+            settleElement(range, visits)
         }
     }
 
-    private func settleElement(_ range: Range<Int>) {
+    private func settleElement(_ range: Range<Int>, _ visits: (Int) -> Bool) {
         let (left, right) = (sides[0].operations, sides[1].operations)
         var middle = range.lowerBound
         while reference(middle).side == 0 { middle += 1 }
         var erased = (false, false)
-        var minorUpdates = 0
-        for entry in range {
-            let (side, operation, _) = reference(entry)
-            if side == 0 {
-                if left[operation].kind == .erase { erased.0 = true }
-            } else {
-                if right[operation].kind == .erase { erased.1 = true }
-                if right[operation].kind == .update { minorUpdates += 1 }
+        var majors = (updates: 0, touches: 0)
+        for entry in range.lowerBound..<middle {
+            switch left[reference(entry).operation].kind {
+            case .erase: erased.0 = true
+            case .touch: majors.touches += 1
+            default: majors.updates += 1
             }
         }
-        var next = middle
+        var minorUpdates = 0
+        for entry in middle..<range.upperBound {
+            let kind = right[reference(entry).operation].kind
+            if kind == .erase { erased.1 = true }
+            if kind == .update { minorUpdates += 1 }
+        }
+        let pairs = majors.updates * (range.upperBound - middle) + majors.touches * minorUpdates
+        guard visits(pairs) else { return }
+        // Touches meet updates only.
+        let updates =
+            majors.touches * minorUpdates == 0
+            ? [] : (middle..<range.upperBound).filter { right[reference($0).operation].kind == .update }
         for entry in range.lowerBound..<middle {
             let row = reference(entry).operation
-            if left[row].kind == .erase || (left[row].kind == .touch && minorUpdates == 0) { continue }
-            while next < range.upperBound, right[reference(next).operation].discarded { next += 1 }
-            for column in next..<range.upperBound {
-                let column = reference(column).operation
-                if right[column].discarded || right[column].kind == .erase { continue }
-                meet(&left[row], &right[column])
-                if left[row].discarded { break }
+            switch left[row].kind {
+            case .erase: break
+            case .touch: settle(row, with: updates)
+            default: settle(row, with: middle..<range.upperBound)
             }
         }
         if erased.0 { for entry in middle..<range.upperBound { right[reference(entry).operation].discarded = true } }
         if erased.1 { for entry in range.lowerBound..<middle { left[reference(entry).operation].discarded = true } }
+    }
+
+    /// Merges a row with the entries of columns that name its element, until it is discarded.
+    @inline(__always)
+    private func settle(_ row: Int, with entries: some Sequence<Int>) {
+        let (left, right) = (sides[0].operations, sides[1].operations)
+        for entry in entries {
+            let column = reference(entry).operation
+            if right[column].discarded || right[column].kind == .erase { continue }
+            meet(&left[row], &right[column])
+            if left[row].discarded { return }
+        }
     }
 
     /// Two updates or touches of one element.

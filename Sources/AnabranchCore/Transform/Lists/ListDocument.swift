@@ -13,46 +13,55 @@ extension ListName {
 
 /// The list as one side alone sees it while its operations are replayed: which element stands at which index.
 ///
-/// A sequence of pieces, each a run of untouched elements or a single one, in leaves of at most `width` pieces; the
-/// lengths of leaves, and of groups of leaves, are kept in arrays of their own, so that finding an index is three short
-/// scans. The cost depends on the number of operations only, not on the length of the list.
+/// A sequence of pieces, each a run of untouched elements or a single one, in leaves of at most `width` pieces; leaves
+/// stand in groups of at most `width` leaves, and groups in spans. The lengths of all are kept in arrays of their own,
+/// so that finding an index is four short scans: of spans there is one for some ten thousand operations. The cost
+/// depends on the number of operations only, not on the length of the list.
 struct ListDocument: BitwiseCopyable {
     private struct Place {
+        /// In the order of the list.
+        var group: Int
         var leaf: Int
         var slot: Int
         var offset: UInt32
     }
 
     private static let width = 64
-    private static let groupWidth = 32
+    private static let spanWidth = 32
 
     private let names: Slab<ListName>
     private let lengths: Slab<UInt32>
-    /// Per leaf, in the order of the list: where its pieces are stored, how many there are, and how many elements they
-    /// hold.
+    /// Per leaf: where its pieces are stored, how many there are, and how many elements they hold. The leaves of a
+    /// group stand together, in the order of the list.
     private let stores: Slab<UInt32>
     private let counts: Slab<UInt32>
     private let sums: Slab<UInt32>
+    /// Per group, in the order of the list: its first leaf, how many leaves it has, and how many elements they hold.
+    private let groupStarts: Slab<UInt32>
+    private let leafCounts: Slab<UInt32>
     private let groupSums: Slab<UInt32>
+    private let spanSums: Slab<UInt32>
     private var leaves = 1
+    private var groups = 1
     private(set) var size: UInt32
 
     /// - Parameter operations: an upper bound of the number of changes.
     init(size: UInt32, operations: Int, _ scratch: inout ListScratch) {
         let leafMax = (2 * operations + 1) / (Self.width / 2 - 1) + 2
+        let groupMax = leafMax / (Self.width / 2) + 2
         names = scratch.take(leafMax * Self.width)
         lengths = scratch.take(leafMax * Self.width)
-        stores = scratch.take(leafMax)
-        counts = scratch.take(leafMax)
-        sums = scratch.take(leafMax)
-        groupSums = scratch.take(leafMax / Self.groupWidth + 1)
+        stores = scratch.take(groupMax * Self.width)
+        counts = scratch.take(groupMax * Self.width)
+        sums = scratch.take(groupMax * Self.width)
+        groupStarts = scratch.take(groupMax)
+        leafCounts = scratch.take(groupMax)
+        groupSums = scratch.take(groupMax)
+        spanSums = scratch.take(groupMax / Self.spanWidth + 1)
         self.size = size
-        stores[0] = 0
-        sums[0] = size
-        groupSums[0] = size
-        counts[0] = size > 0 ? 1 : 0
-        names[0] = 0
-        lengths[0] = size
+        (stores[0], sums[0], counts[0]) = (0, size, size > 0 ? 1 : 0)
+        (groupStarts[0], leafCounts[0], groupSums[0], spanSums[0]) = (0, 1, size, size)
+        (names[0], lengths[0]) = (0, size)
     }
 
     /// The element at `index`, which must be below `size`.
@@ -80,7 +89,8 @@ struct ListDocument: BitwiseCopyable {
         names[slot] = name
         lengths[slot] = 1
         sums[place.leaf] += 1
-        groupSums[place.leaf / Self.groupWidth] += 1
+        groupSums[place.group] += 1
+        spanSums[place.group / Self.spanWidth] += 1
         size += 1
         return right
     }
@@ -105,7 +115,8 @@ struct ListDocument: BitwiseCopyable {
             lengths[slot + 1] -= place.offset + 1
         }
         sums[place.leaf] -= 1
-        groupSums[place.leaf / Self.groupWidth] -= 1
+        groupSums[place.group] -= 1
+        spanSums[place.group / Self.spanWidth] -= 1
         size -= 1
         return removed
     }
@@ -114,27 +125,29 @@ struct ListDocument: BitwiseCopyable {
     private func name(at place: Place) -> ListName { names[place.slot] + place.offset }
 
     private var end: Place {
-        Place(leaf: leaves - 1, slot: Int(stores[leaves - 1] + counts[leaves - 1]), offset: 0)
+        let leaf = Int(groupStarts[groups - 1] + leafCounts[groups - 1]) - 1
+        return Place(group: groups - 1, leaf: leaf, slot: Int(stores[leaf] + counts[leaf]), offset: 0)
     }
 
     @inline(__always)
     private func find(_ index: UInt32) -> Place {
-        var (rest, group) = (index, 0)
-        while rest >= groupSums[group] {
-            rest -= groupSums[group]
-            group += 1
+        var rest = index
+        let span = Self.step(over: spanSums, from: 0, &rest)
+        let group = Self.step(over: groupSums, from: span * Self.spanWidth, &rest)
+        let leaf = Self.step(over: sums, from: Int(groupStarts[group]), &rest)
+        let slot = Self.step(over: lengths, from: Int(stores[leaf]), &rest)
+        return Place(group: group, leaf: leaf, slot: slot, offset: rest)
+    }
+
+    /// Where the element stands that has so many before it, and how many of them are in the same place.
+    @inline(__always)
+    private static func step(over lengths: Slab<UInt32>, from start: Int, _ rest: inout UInt32) -> Int {
+        var place = start
+        while rest >= lengths[place] {
+            rest -= lengths[place]
+            place += 1
         }
-        var leaf = group * Self.groupWidth
-        while rest >= sums[leaf] {
-            rest -= sums[leaf]
-            leaf += 1
-        }
-        var slot = Int(stores[leaf])
-        while rest >= lengths[slot] {
-            rest -= lengths[slot]
-            slot += 1
-        }
-        return Place(leaf: leaf, slot: slot, offset: rest)
+        return place
     }
 
     /// Moves the pieces of a leaf from `slot` on; a negative distance removes those before them.
@@ -159,13 +172,13 @@ struct ListDocument: BitwiseCopyable {
     }
 
     private mutating func split(_ place: inout Place) {
+        if Int(leafCounts[place.group]) == Self.width { splitGroup(&place) }
         let leaf = place.leaf
         let half = Int(counts[leaf]) / 2
         let rest = Int(counts[leaf]) - half
         let (source, target) = (Int(stores[leaf]) + half, leaves * Self.width)
-        move(stores, leaf + 1, leaf + 2, leaves - leaf - 1)
-        move(counts, leaf + 1, leaf + 2, leaves - leaf - 1)
-        move(sums, leaf + 1, leaf + 2, leaves - leaf - 1)
+        let behind = Int(groupStarts[place.group] + leafCounts[place.group]) - leaf - 1
+        for slab in [stores, counts, sums] { move(slab, leaf + 1, leaf + 2, behind) }
         move(names, source, target, rest)
         move(lengths, source, target, rest)
         stores[leaf + 1] = UInt32(target)
@@ -173,13 +186,33 @@ struct ListDocument: BitwiseCopyable {
         counts[leaf] = UInt32(half)
         sums[leaf + 1] = lengths[target..<target + rest].reduce(0, +)
         sums[leaf] -= sums[leaf + 1]
+        leafCounts[place.group] += 1
         leaves += 1
-        for group in leaf / Self.groupWidth...(leaves - 1) / Self.groupWidth {
-            groupSums[group] = sums[group * Self.groupWidth..<min(leaves, (group + 1) * Self.groupWidth)].reduce(0, +)
-        }
         if place.slot >= source {
             place.leaf += 1
             place.slot += target - source
+        }
+    }
+
+    /// Splits a group of `width` leaves in two.
+    private mutating func splitGroup(_ place: inout Place) {
+        let group = place.group
+        let half = Self.width / 2
+        let (source, target) = (Int(groupStarts[group]) + half, groups * Self.width)
+        for slab in [stores, counts, sums] { move(slab, source, target, half) }
+        for slab in [groupStarts, leafCounts, groupSums] { move(slab, group + 1, group + 2, groups - group - 1) }
+        groupStarts[group + 1] = UInt32(target)
+        leafCounts[group + 1] = UInt32(half)
+        leafCounts[group] = UInt32(half)
+        groupSums[group + 1] = sums[target..<target + half].reduce(0, +)
+        groupSums[group] -= groupSums[group + 1]
+        groups += 1
+        for span in group / Self.spanWidth...(groups - 1) / Self.spanWidth {
+            spanSums[span] = groupSums[span * Self.spanWidth..<min(groups, (span + 1) * Self.spanWidth)].reduce(0, +)
+        }
+        if place.leaf >= source {
+            place.group += 1
+            place.leaf += target - source
         }
     }
 }

@@ -1,64 +1,29 @@
-/// Where the grid takes over in the merge of a list. The defaults are right for merging; tests use others so that every path
-/// is taken.
-package struct ListTuning: Sendable {
-    /// A block with n and m operations goes to the grid if n · m is at most this times n + m.
-    var gridFactor = 24
-    /// The same where both sides only insert and erase, for which the grid has a faster way.
-    var shiftGridFactor = 128
-    /// How many operations the blocks below the first one may hold together, for every thousand pairs of the grid.
-    var attemptsPerThousandPairs = 32
-
-    package init() {}
-
-    /// Nothing is left to the grid but single pairs.
-    package static let noGrid = ListTuning(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
-    /// All is left to the grid.
-    package static let oneGrid = ListTuning(gridFactor: 1 << 20, attemptsPerThousandPairs: 0)
-
-    /// - Parameter gridFactor: for all operations.
-    init(gridFactor: Int, attemptsPerThousandPairs: Int) {
-        self.gridFactor = gridFactor
-        shiftGridFactor = gridFactor
-        self.attemptsPerThousandPairs = attemptsPerThousandPairs
-    }
-}
-
-/// How many pairs of instructions the lists of merges had, and how many of them were visited.
-package struct ListPairs: Sendable {
-    package var all = 0
-    package var visited = 0
-
-    package init() {}
-
-    package static func += (left: inout ListPairs, right: ListPairs) {
-        left.all += right.all
-        left.visited += right.visited
-    }
-}
-
 /// Merges two runs of operations on one list, with the result of the grid of all pairs and at near-linear cost.
 ///
 /// One value serves any number of merges; it keeps its memory between them.
 struct ListMerger: ~Copyable {
     typealias Operations = UnsafeMutableBufferPointer<ListOperation>
 
-    private let tuning: ListTuning
+    private let tuning: MergeTuning
     private var scratch = ListScratch()
     private var attempts = 0
     private var gridFactor = 0
-    /// How many pairs of the last merge were left to the grid.
-    private(set) var gridPairs = 0
+    /// How many pairs of the last merge were left to the grid, or to visits of all that both sides do to one element.
+    private(set) var visitedPairs = 0
+    /// A merge that has to visit more pairs leaves off; what it has made is of no use then.
+    private var visitedPairsMax = Int.max
 
-    init(tuning: ListTuning = ListTuning()) { self.tuning = tuning }
+    init(tuning: MergeTuning = MergeTuning()) { self.tuning = tuning }
 
     /// Rewrites both sides' operations, all of them live, so that each side can come after the other.
     ///
+    /// - Parameter pairsMax: how many pairs it may visit. If `visitedPairs` is more afterwards, it has not finished.
     /// - Returns: Whether it did so. It does nothing if the two sides do not fit each other, which is for the general
     ///   grid to report.
-    mutating func merge(major: Operations, minor: Operations) -> Bool {
+    mutating func merge(major: Operations, minor: Operations, pairsMax: Int = .max) -> Bool {
         guard let size = Self.startSize(major, minor), let one = Summary(major, size), let other = Summary(minor, size)
         else { return false }
-        gridPairs = 0
+        (visitedPairs, visitedPairsMax) = (0, pairsMax)
         gridFactor = one.isShifting && other.isShifting ? tuning.shiftGridFactor : tuning.gridFactor
         attempts = major.count + minor.count + major.count * minor.count * tuning.attemptsPerThousandPairs / 1000
         if isSmall(major.count, minor.count) || !one.isDecided(by: other) || !other.isDecided(by: one) {
@@ -192,14 +157,19 @@ struct ListMerger: ~Copyable {
             let (major, minor, size) = parts.list(part, block)
             mergeHalves(major, minor, size)
         }
-        block.settleElements { included.contains($0) }
+        block.settleElements(except: { included.contains($0) }) { visits($0) }
         ListPlacement.place(block, parts, 0, &scratch)
         ListPlacement.place(block, parts, 1, &scratch)
     }
 
     private mutating func mergeGrid(_ major: Operations, _ minor: Operations) {
-        gridPairs += major.count * minor.count
-        ListRules.mergeGrid(major: major, minor: minor)
+        if visits(major.count * minor.count) { ListRules.mergeGrid(major: major, minor: minor) }
+    }
+
+    /// Counts pairs; whether they may be visited.
+    private mutating func visits(_ pairs: Int) -> Bool {
+        visitedPairs += pairs
+        return visitedPairs <= visitedPairsMax
     }
 
     /// How many operations of the minor side meet the major side at first, to see what is left of it.

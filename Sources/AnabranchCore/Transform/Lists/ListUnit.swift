@@ -8,9 +8,9 @@ struct ListUnit {
     private var major: [ListOperation]
     private var minor: [ListOperation]
 
-    /// Nil where an instruction does more than to insert, erase, move or set elements or to go on to something inside them,
-    /// where both sides go on and elements are moved, and where the sides do not fit each other: then the pairs have to be
-    /// visited. What both sides do inside one element is merged at once.
+    /// Nil where an instruction does more than to insert, erase, move or set elements or to go on to something inside
+    /// them, where both sides go on and elements are moved, and where the sides do not fit each other: then the pairs
+    /// have to be visited. What both sides do inside one element is merged at once.
     init?(
         _ rows: [Int], _ columns: [Int], depth: UInt32, of pool: inout ChangesetPool
     ) throws(TransformError) {
@@ -25,9 +25,9 @@ struct ListUnit {
         self.major = major
         self.minor = minor
         guard fits() else { return nil }
-        let ranks = TagRanks(rows, columns, of: pool)
-        for number in rows.indices { self.major[number].tag = ranks.rank(of: rows[number], in: pool) }
-        for number in columns.indices { self.minor[number].tag = ranks.rank(of: columns[number], in: pool) }
+        pool.rankTags()
+        for number in rows.indices { self.major[number].tag = pool.tagRank(of: rows[number]) }
+        for number in columns.indices { self.minor[number].tag = pool.tagRank(of: columns[number]) }
         let contains = { (side: [ListOperation], kind: ListOperation.Kind) in side.contains { $0.kind == kind } }
         guard contains(major, .touch), contains(minor, .touch) else { return }
         if contains(major, .move) || contains(minor, .move) { return nil }
@@ -85,20 +85,24 @@ struct ListUnit {
     }
 
     /// Merges the two sides and stores what has changed.
-    mutating func merge(in pool: inout ChangesetPool) {
-        var merger = ListMerger(tuning: pool.listTuning)
+    mutating func merge(in pool: inout ChangesetPool, with merger: inout ListMerger) throws(TransformError) {
+        let pairsMax = pool.pairsLeft
         major.withUnsafeMutableBufferPointer { major in
-            minor.withUnsafeMutableBufferPointer { minor in _ = merger.merge(major: major, minor: minor) }
+            minor.withUnsafeMutableBufferPointer { minor in
+                _ = merger.merge(major: major, minor: minor, pairsMax: pairsMax)
+            }
         }
-        pool.listPairs.visited += merger.gridPairs
+        pool.listPairs.visited += merger.visitedPairs
+        try pool.countPairs(merger.visitedPairs)
         store(major, rows, in: &pool)
         store(minor, columns, in: &pool)
     }
 
     // MARK: Inside elements
 
-    /// Merges what both sides do inside the same element, and their updates of it, as if the element stood where it was at
-    /// the start. All of it happens before either side erases the element, and nothing else in the list depends on it.
+    /// Merges what both sides do inside the same element, and their updates of it, as if the element stood where it was
+    /// at the start. All of it happens before either side erases the element, and nothing else in the list depends on
+    /// it.
     private mutating func mergeInside(_ pool: inout ChangesetPool) throws(TransformError) {
         let (majorTouches, minorTouches) = (elementTouches(major, with: minor), elementTouches(minor, with: major))
         var (row, column) = (0, 0)
@@ -194,35 +198,20 @@ struct ListUnit {
     }
 }
 
-/// The origin tags of a unit's changesets as small numbers in the same order.
-private struct TagRanks {
-    /// By changeset of the pool, from the first one that takes part.
-    private var ranks: [UInt32]
-    private let first: Int
-
-    init(_ rows: [Int], _ columns: [Int], of pool: ChangesetPool) {
-        var (lowest, highest) = (Int.max, 0)
-        for side in [rows, columns] {
-            for index in side {
-                let owner = Int(pool.instructions[index].owner)
-                (lowest, highest) = (min(lowest, owner), max(highest, owner))
-            }
-        }
-        first = lowest
-        ranks = Array(repeating: .max, count: highest - lowest + 1)
-        for side in [rows, columns] {
-            for index in side { ranks[Int(pool.instructions[index].owner) - lowest] = 0 }
-        }
-        let present = ranks.indices.filter { ranks[$0] == 0 }.map { (tag: pool.headers[$0 + lowest].tag, owner: $0) }
+extension ChangesetPool {
+    /// Makes numbers of the changesets' origin tags, in the same order.
+    fileprivate mutating func rankTags() {
+        guard tagRanks.count < headers.count else { return }
+        tagRanks = Array(repeating: 0, count: headers.count)
         var rank: UInt32 = 0
         var previous: OriginTag?
-        for (tag, owner) in present.sorted(by: { $0.tag < $1.tag }) {
-            if let previous, previous != tag { rank += 1 }
-            previous = tag
-            ranks[owner] = rank
+        for changeset in headers.indices.sorted(by: { headers[$0].tag < headers[$1].tag }) {
+            if let previous, previous != headers[changeset].tag { rank += 1 }
+            previous = headers[changeset].tag
+            tagRanks[changeset] = rank
         }
     }
 
     @inline(__always)
-    func rank(of index: Int, in pool: ChangesetPool) -> UInt32 { ranks[Int(pool.instructions[index].owner) - first] }
+    fileprivate func tagRank(of index: Int) -> UInt32 { tagRanks[Int(instructions[index].owner)] }
 }

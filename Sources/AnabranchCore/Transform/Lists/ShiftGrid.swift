@@ -1,8 +1,9 @@
 /// The grid of all pairs for two sides that only insert and erase (`Spec/Transform.md`, sections 6 and 13).
 ///
-/// Such a pair has two outcomes: one operation stands before the other, which shifts by what the first adds to the length
-/// of the list (R14, R19, R21), or both erase one element and are discarded. What stands before what is the order of one
-/// number, so that a pair costs a comparison and two additions, and no branch that depends on where users work.
+/// Such a pair has two outcomes: one operation stands before the other, which shifts by what the first adds to the
+/// length of the list (R14, R19, R21), or both erase one element and are discarded. What stands before what is the
+/// order of one number, so that a pair costs a comparison and two additions, and no branch that depends on where users
+/// work.
 enum ShiftGrid {
     typealias Operations = UnsafeMutableBufferPointer<ListOperation>
 

@@ -1,6 +1,6 @@
 // Merge rules between list instructions (`Spec/Transform.md`, section 7.5). All of them need the same container. Checks
-// come first; the adjustments follow from top to bottom, each with what the one before has left. Numbers are unsigned and
-// wrap at 32 bits, as malformed input makes the reference's do.
+// come first; the adjustments follow from top to bottom, each with what the one before has left. Numbers are unsigned
+// and wrap at 32 bits, as malformed input makes the reference's do.
 
 extension ChangesetPool {
     /// R13. An insertion moves the elements from its place on, and the update with its element.

@@ -31,8 +31,8 @@ extension ChangesetPool {
         }
     }
 
-    /// R22. Emptying a collection against setting its place: the newer one stays; at equal tags the Clear. Emptying goes
-    /// together with making the place a collection of the same kind.
+    /// R22. Emptying a collection against setting its place: the newer one stays; at equal tags the Clear. Emptying
+    /// goes together with making the place a collection of the same kind.
     func clearVersusUpdate(_ clear: inout Instruction, _ update: inout Instruction) {
         guard samePath(clear, update) else { return }
         if clear.collection == .list && update.type == .list { return }
