@@ -10,9 +10,9 @@ struct InspectCommand: ParsableCommand {
         commandName: "inspect",
         abstract: "List the synced files of a data directory, or print the state of one.",
         discussion: """
-            Without --path: a line for each synced file. With it: the file's state, or the one that it had at an earlier \
-            version, as the canonical JSON of Spec/State.md, part E, on one line. Nothing is changed. The server must \
-            not be running.
+            Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
+            earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Nothing is changed. The \
+            server must not be running.
 
             EXAMPLES
               anabranch inspect --data ./data

@@ -10,8 +10,8 @@ struct LogCommand: ParsableCommand {
         commandName: "log",
         abstract: "Print the history of a synced file, the newest version first.",
         discussion: """
-            A line for each version: its number, when its changes were made, by whom, how many bytes they have, and what \
-            they begin with. `anabranch show` prints all of a version. The server must not be running.
+            A line for each version: its number, when its changes were made, by whom, how many bytes they have, and \
+            what they begin with. `anabranch show` prints all of a version. The server must not be running.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'

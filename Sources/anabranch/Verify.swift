@@ -46,9 +46,8 @@ struct VerifyCommand: ParsableCommand {
             entryCount += file.entryCount
             damageCount += file.damages.count
         }
-        print(
-            "\(fileCount) files, \(entryCount) log entries: \(damageCount == 0 ? "no damage" : "\(damageCount) damages")"
-        )
+        let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
+        print("\(fileCount) files, \(entryCount) log entries: \(sum)")
         return damageCount
     }
 

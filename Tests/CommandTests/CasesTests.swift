@@ -4,7 +4,7 @@ import Testing
 
 /// The benchmark cases have the bytes of those that the reference was timed on.
 @Suite struct CasesTests {
-    /// FNV-1a digests of the lines, newline included, of the small cases by seed; the other families have no random part.
+    /// FNV-1a digests of the lines, with newline, of the small cases by seed; other families have no random part.
     static let digests: [(name: String, seed: Int, digest: UInt64)] = [
         ("list-insert-1000", 0, 0xA2B9_40FE_1935_D1CD),
         ("list-ins-era-1000", 0, 0x6252_A12F_5E19_E317),

@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func exchangesThatDoNotFitOneServerAreRefused() throws {
-        // The first agent has seen the second one's text and not the third one's; another has seen it the other way round.
+        // The first agent has seen the second one's text and not the third one's; another has seen it the other way.
         var trace = try trace()
         trace.numAgents = 4
         let text = trace.txns[0].patches

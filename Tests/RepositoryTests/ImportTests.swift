@@ -1,7 +1,7 @@
 import Testing
 
-/// Which module may know which: arrows point down only. As only the server and the command may import SwiftNIO, its types
-/// cannot appear in the public API of any other module.
+/// Which module may know which: arrows point down only. As only the server and the command may import SwiftNIO, its
+/// types cannot appear in the public API of any other module.
 @Suite struct ImportTests {
     /// What a target may import beside the standard library.
     private static let allowed: [String: Set<String>] = [

@@ -1,7 +1,7 @@
 import Testing
 
-/// A limit is a number whose name ends in `Max` or `Min`, or anything in `Limits.swift`, unless it is private. Each has a
-/// comment, and `Spec/Limits.md` has a row for each: `| Limits.messageBytesMax | 33,554,432 | … |`.
+/// A limit is a number whose name ends in `Max` or `Min`, or anything in `Limits.swift`, unless it is private. Each has
+/// a comment, and `Spec/Limits.md` has a row for each: `| Limits.messageBytesMax | 33,554,432 | … |`.
 @Suite struct LimitTests {
     @Test func theTableOfLimitsIsTrue() throws {
         let limits = try LimitTests.limits()

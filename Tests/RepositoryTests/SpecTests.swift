@@ -2,8 +2,8 @@ import Testing
 
 /// `Spec/` is what code refers to, so what code refers to has to be there.
 @Suite struct SpecTests {
-    /// As in "`Spec/History.md`, section 6", "`Spec/Transform.md`, sections 4, 6 and 7", "`Spec/State.md`, B5 to B9" and
-    /// "`Spec/State.md`, part A".
+    /// As in "`Spec/History.md`, section 6", "`Spec/Transform.md`, sections 4, 6 and 7", "`Spec/State.md`, B5 to B9"
+    /// and "`Spec/State.md`, part A".
     @Test func referencesToChaptersLeadSomewhere() throws {
         let reference =
             /Spec\/(\w+\.md)(?:`?, (?:sections? |part )?((?:[A-E]?[0-9.]+(?:, | and | to )?|[A-E]\b)+))?/

@@ -3,11 +3,26 @@ import Testing
 /// What a reader may take for granted in every file.
 @Suite struct TidyTests {
     private static let linesMax = 700
+    private static let columnsMax = 120
 
     @Test func noFileIsLong() throws {
         let long = try Repository.files(in: "Sources", "Tests")
             .filter { $0.lines.count > TidyTests.linesMax }.map(\.path)
         #expect(long.isEmpty, "more than \(TidyTests.linesMax) lines, so more than one reason: \(long.listed)")
+    }
+
+    /// The formatter leaves comments and literals as they are.
+    @Test func noLineIsLong() throws {
+        let folders = [
+            "Sources/anabranch", "Tests/CommandTests", "Tests/Mutants", "Tests/RepositoryTests",
+            "Benchmarks/Benchmarks",
+        ]
+        for folder in folders {
+            let places = try Repository.files(in: folder).places { line in
+                line.count > TidyTests.columnsMax ? "\(line.count) characters" : nil
+            }
+            #expect(places.isEmpty, "longer than \(TidyTests.columnsMax) characters: \(places.listed)")
+        }
     }
 
     @Test func nothingPromisesLaterWork() throws {

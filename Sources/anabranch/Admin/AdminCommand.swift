@@ -9,9 +9,9 @@ struct AdminCommand: AsyncParsableCommand {
         abstract: "Look into a running server, and intervene.",
         discussion: """
             Speaks to the server's admin interface. On the server's machine the data directory tells where that is and \
-            what its token is; elsewhere --at and --token-file do, or ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in the \
-            environment. Lists come as tables, or with --json as the server sends them. The exit status is 0 if the server \
-            did what it was asked, and 1 if not.
+            what its token is; elsewhere --at and --token-file do, or ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in \
+            the environment. Lists come as tables, or with --json as the server sends them. The exit status is 0 if \
+            the server did what it was asked, and 1 if not.
 
             EXAMPLES
               anabranch admin health --data /var/lib/anabranch

@@ -36,8 +36,8 @@ struct AdminFiles: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "files", abstract: "The synced files.",
         discussion: """
-            A file is shown as the app's id, a slash, and the partition value; bytes that cannot be seen, and %, are shown \
-            as % and two digits.
+            A file is shown as the app's id, a slash, and the partition value; bytes that cannot be seen, and %, are \
+            shown as % and two digits.
 
             EXAMPLES
               anabranch admin files --limit 1000

@@ -1,5 +1,5 @@
-/// Writes changesets from scratch, for inputs of benchmarks and tests: a small encoder that shares no code with the one it
-/// puts to the test. Names are interned in the order of their first use and stand before all instructions.
+/// Writes changesets from scratch, for inputs of benchmarks and tests: a small encoder that shares no code with the one
+/// it puts to the test. Names are interned in the order of their first use and stand before all instructions.
 /// Format: `Spec/Changeset.md`.
 struct ChangesetWriter {
     /// A primary key.
@@ -102,7 +102,7 @@ extension ChangesetWriter {
         write(false)
     }
 
-    /// Adds an Int column. The empty name is interned first: clients have it in their tables, though no byte refers to it.
+    /// Adds an Int column. The empty name is interned first: clients' tables have it, though no byte refers to it.
     mutating func addColumn(_ className: String, _ field: String) {
         intern("")
         write(.addColumn)

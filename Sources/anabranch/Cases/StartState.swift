@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The state that both sides of a merge case start from, as far as their instructions tell: the classes, columns, objects
-/// and list elements that they take for granted.
+/// The state that both sides of a merge case start from, as far as their instructions tell: the classes, columns,
+/// objects and list elements that they take for granted.
 struct StartState {
     private let pool: ChangesetPool
     /// What is there, or will be once a side has made it.
@@ -14,8 +14,8 @@ struct StartState {
         var field: NameID
     }
 
-    /// - Parameter pool: the changesets of both sides, not merged yet. Keys are integers; there are lists, but nothing in
-    ///   their elements.
+    /// - Parameter pool: the changesets of both sides, not merged yet. Keys are integers; there are lists, but nothing
+    ///   in their elements.
     static func graph(of pool: ChangesetPool) throws -> ObjectGraph {
         var graph = ObjectGraph()
         _ = try graph.write(as: 1) { transaction in

@@ -119,7 +119,9 @@ struct ConvergeCommand: AsyncParsableCommand {
         for line in round.story { print("  \(line)") }
         print(failure)
         print(
-            "repeat: anabranch converge --rounds 1 --seed \(seed) --replicas \(replicas) --modifications \(modifications)"
-        )
+            """
+            repeat: anabranch converge --rounds 1 --seed \(seed) --replicas \(replicas) \
+            --modifications \(modifications)
+            """)
     }
 }

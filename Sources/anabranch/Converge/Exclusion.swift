@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Two concurrent instructions after which the reference's replicas do not end in one state, or cannot go on: its rules say
-/// so, and this engine keeps them byte by byte. Everything else converges.
+/// Two concurrent instructions after which the reference's replicas do not end in one state, or cannot go on: its rules
+/// say so, and this engine keeps them byte by byte. Everything else converges.
 ///
 /// `Spec/Transform.md`, section 10, says of each what happens; `ExclusionTests` shows it.
 enum Exclusion: String, CaseIterable {
@@ -31,7 +31,10 @@ enum Exclusion: String, CaseIterable {
         case .listBesideDictionary:
             "a list and a dictionary operation at one place of a Mixed (no two recorders make them)"
         case .collectionMadeTwice:
-            "a place of a Mixed made a list or dictionary where it is one, or by two sides (one may be a Clear), and something else that loses to it"
+            """
+            a place of a Mixed made a list or dictionary where it is one, or by two sides (one may be a Clear), and \
+            something else that loses to it
+            """
         case .embeddedObjectOfEntry: "a new embedded object in a dictionary, and something inside the old one"
         case .equalNumbersInSet: "changes of a set by numbers that it takes for one, but the merge for two, or by NaN"
         case .linkToErasedClass: "EraseTable, and a link to the class that no erased column takes along"

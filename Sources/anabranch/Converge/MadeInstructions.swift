@@ -44,8 +44,8 @@ extension MadeInstruction {
     }
 }
 
-/// What was made and is not known to every replica yet, in the order in which it was made. Names and objects are numbers of
-/// one pool, so they can be compared.
+/// What was made and is not known to every replica yet, in the order in which it was made. Names and objects are
+/// numbers of one pool, so they can be compared.
 struct MadeInstructions {
     private(set) var pool = ChangesetPool()
     private(set) var list: [MadeInstruction] = []
@@ -120,8 +120,8 @@ struct MadeInstructions {
             && !list[second].isKnown(at: list[first].base)
     }
 
-    /// `Exclusion.collectionMadeTwice`, of three instructions at one place: two sides make it, or empty, the same kind of
-    /// collection, which keeps what both did; and something else, put there after the first, loses to the second.
+    /// `Exclusion.collectionMadeTwice`, of three instructions at one place: two sides make it, or empty, the same kind
+    /// of collection, which keeps what both did; and something else, put there after the first, loses to the second.
     /// Where it was put it has emptied the collection, elsewhere it has not.
     ///
     /// - Parameter index: One of the three.

@@ -12,7 +12,7 @@ enum MergeRule: String, CaseIterable {
         return "a number has nothing inside, and what makes it a collection discards the increment first (R7, R23)"
     }
 
-    /// The rule to which an effect on a pair is due. The pair consists of single instructions, so no other can have been it.
+    /// The rule to which an effect on a pair is due. The pair is of single instructions, so no other can have been it.
     init?(_ first: Instruction, _ second: Instruction, pathCounts: (first: Int, second: Int)) {
         let lengths = (first.kind.length(pathCounts.first), second.kind.length(pathCounts.second))
         if lengths.0 != lengths.1 {

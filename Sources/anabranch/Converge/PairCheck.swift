@@ -33,7 +33,7 @@ struct PairCheck {
         self.hasEffect = hasEffect
     }
 
-    /// The state of a side after it has merged, with its own changes as the major ones, and applied what the other made.
+    /// The state of a side after it has merged, its own changes being major, and applied what the other made.
     private static func digest(of own: Side, after other: Side, _ hasEffect: inout Bool) throws -> StateDigest {
         var pool = ChangesetPool()
         try pool.decode(own.changeset, version: 2, tag: own.tag)

@@ -241,8 +241,8 @@ struct RandomEditor {
         }
     }
 
-    /// One of few values, so that those of different replicas are often equal. Numbers are sums of powers of two: equality
-    /// is transitive among them (`Spec/State.md`, A7).
+    /// One of few values, so that those of different replicas are often equal. Numbers are sums of powers of two:
+    /// equality is transitive among them (`Spec/State.md`, A7).
     private mutating func value(of field: FieldShape) throws -> Payload {
         if field.isNullable, random.isOne(in: 5) { return .null }
         let number = random.below(4)

@@ -74,7 +74,7 @@ struct RoundPlan {
 
     // MARK: Shrinking
 
-    /// A part of the plan that still fails, and from which no single event and no single modification can be taken away.
+    /// A part of the plan that still fails, from which no single event and no single modification can be taken away.
     func shrunk(while fails: (RoundPlan) -> Bool) -> RoundPlan {
         var smallest = self
         var previousSize = Int.max

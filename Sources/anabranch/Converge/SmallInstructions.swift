@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The single instructions that are tried in the small world, as changesets; which of them are valid depends on the state.
+/// The single instructions that are tried in the small world, as changesets; which are valid depends on the state.
 struct SmallInstructions {
     private static let (text, link, null) = (3, 9, 0)
     private static let (erased, dictionary, list) = (-4, -3, -5)

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Two classes with an object each: an Int, a nullable String, a list, a set, a dictionary, and a Mixed with a nested list.
-/// All pairs of single instructions are tried in each of its states.
+/// Two classes with an object each: an Int, a nullable String, a list, a set, a dictionary, and a Mixed with a nested
+/// list. All pairs of single instructions are tried in each of its states.
 enum SmallWorld {
     enum Step {
         case index(Int)

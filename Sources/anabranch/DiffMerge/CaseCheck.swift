@@ -50,7 +50,7 @@ struct CaseCheck {
     private(set) var everyPair = Outcome.failed
     private(set) var everyPairTime = Time()
     private(set) var indexedTime = Time()
-    /// How many pairs of operations lists had, and how many of them were left to the grid; also with the smallest blocks.
+    /// How many pairs of operations lists had, and how many were left to the grid; also with the smallest blocks.
     private(set) var listPairs = ListPairs()
     private(set) var smallBlockPairs = ListPairs()
     /// The ways that differ from the merge of every pair, with what they make.

@@ -25,7 +25,7 @@ struct RandomMerge {
         var objects = 1
         var lists = 1
         var listSize = 0
-        /// Elements of the lists that are lists or dictionaries already, and inserted ones that become so: one in so many.
+        /// Elements of the lists that are containers already, and inserted ones that become so: one in so many.
         var containersOneIn: Int?
         /// Payloads of all types instead of integers alone.
         var hasAllTypes = false

@@ -8,8 +8,8 @@ struct ConfigurationError: Error, CustomStringConvertible {
     let description: String
 }
 
-/// What `anabranch serve` goes by. Of the same setting a flag counts more than the environment, that more than the file,
-/// and that more than the default.
+/// What `anabranch serve` goes by. Of the same setting a flag counts more than the environment, that more than the
+/// file, and that more than the default.
 struct Configuration {
     var data = "./data"
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
@@ -34,7 +34,7 @@ struct Configuration {
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
 
-    /// A setting that is one word: its name in the file, in a flag (`--name`) and in the environment (`ANABRANCH_NAME`).
+    /// A setting that is one word: its name in the file, in a flag (`--name`) and the environment (`ANABRANCH_NAME`).
     struct Word {
         let name: String
         let set: (inout Configuration, String) -> Bool
@@ -177,8 +177,8 @@ struct Configuration {
 
     // MARK: Uses
 
-    /// The effective configuration as a file that would have the same effect: settings that are not set as comments, so that
-    /// all are named, and no token.
+    /// The effective configuration as a file that would have the same effect: settings that are not set as comments, so
+    /// that all are named, and no token.
     var yaml: String {
         let effective = effective
         var lines = Self.words.map { word in

@@ -20,8 +20,8 @@ struct ServeCommand: AsyncParsableCommand {
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
 
-            Each setting can also stand in the environment (ANABRANCH_LISTEN for --listen) or in the file (listen: ...). \
-            `anabranch config print` shows what comes of them.
+            Each setting can also stand in the environment (ANABRANCH_LISTEN for --listen) or in the file \
+            (listen: ...). `anabranch config print` shows what comes of them.
 
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
@@ -127,8 +127,8 @@ struct ServeCommand: AsyncParsableCommand {
         } else if configuration.isClosed {
             logger.warning(
                 """
-                nobody is let in, because no apps are configured: name them in a file for --config, or start with --dev \
-                to develop
+                nobody is let in, because no apps are configured: name them in a file for --config, or start with \
+                --dev to develop
                 """)
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {

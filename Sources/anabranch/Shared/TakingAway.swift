@@ -1,6 +1,6 @@
 extension Array {
-    /// What is left when runs of elements are taken away, half of all first, then ever shorter ones, as long as `holds` is
-    /// true of the rest.
+    /// What is left when runs of elements are taken away, half of all first, then ever shorter ones, as long as `holds`
+    /// is true of the rest.
     func takingAway(while holds: ([Element]) -> Bool) -> [Element] {
         var rest = self
         var length = Swift.max(1, count / 2)

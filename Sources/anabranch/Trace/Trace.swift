@@ -107,8 +107,8 @@ struct TraceSchedule {
         log = try order(Self.preceding(trace, own, known))
     }
 
-    /// How many transactions of each agent have to precede a transaction in the log: those that its author knew, and those
-    /// that someone knew who did not know the transaction itself.
+    /// How many transactions of each agent have to precede a transaction in the log: those that its author knew, and
+    /// those that someone knew who did not know the transaction itself.
     private static func preceding(_ trace: Trace, _ own: [[Int]], _ known: [[Int]]) -> [[Int]] {
         var preceding = known
         for (number, transaction) in trace.txns.enumerated() {

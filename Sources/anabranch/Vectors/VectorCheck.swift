@@ -163,7 +163,7 @@ struct VectorCheck {
 
     // MARK: Log
 
-    /// Integrates the uploads into an empty history: each as a message of its own, or consecutive ones of a client in one.
+    /// Integrates the uploads into an empty history: each as its own message, or consecutive ones of a client in one.
     private mutating func checkLog(_ scenario: Scenario, _ place: String, together: Bool) {
         let place = "\(place), \(together ? "few messages" : "a message an upload")"
         let expected = scenario.server_log

@@ -1,7 +1,7 @@
 // Puts one mutant of the list merge to the test. It is compiled together with the sources of AnabranchCore, into which
 // scripts/list-mutants has woven all mutants, and with those of `anabranch diff-merge`.
 //
-// usage: list-mutants NUMBER CASES     0 is no mutant; exits with 1 at the first case in which the ways of merging differ
+// usage: list-mutants NUMBER CASES     0 is no mutant; exits with 1 at the first case in which the ways differ
 
 import Foundation
 
