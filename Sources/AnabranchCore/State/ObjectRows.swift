@@ -97,11 +97,10 @@ extension ObjectGraph {
     private func storedChunks(
         of object: ObjectReference
     ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {
-        let state = schema[object.classNumber]
-        guard state.columns.contains(where: { $0?.place.collection == .list }) else { return [:] }
+        guard schema[object.classNumber].columns.contains(where: { $0?.place.holdsList ?? true }) else { return [:] }
         let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element {
-            return entry.fields.map { RowEncoder.chunks(of: $0, in: state).mapValues { $0 } } ?? [:]
+            return entry.fields.map { RowEncoder.chunks(of: $0).mapValues { $0 } } ?? [:]
         }
         let places = try rows?.chunkPlaces(of: object) ?? []
         return Dictionary(places.map { ($0, nil) }, uniquingKeysWith: { $1 })
@@ -116,7 +115,7 @@ extension ObjectGraph {
         var old = chunks
         var encoder = RowEncoder()
         if let fields {
-            for (place, leaf) in RowEncoder.chunks(of: fields, in: state) {
+            for (place, leaf) in RowEncoder.chunks(of: fields) where state.hasColumn(place.slot) {
                 if let stored = old.removeValue(forKey: place), stored === leaf || leaf.isStored { continue }
                 var chunk = RowEncoder()
                 for element in leaf.elements { chunk.content(element.content) }

@@ -211,7 +211,7 @@ extension Schema {
         case .object(let fields):
             return place.collection == .single && place.isEmbedded && allows(fields, in: place.target)
         case .list(let list):
-            guard place.collection == .list || place.collection == .single && place.isMixed else { return false }
+            guard place.holdsList else { return false }
             return list.allSatisfy { allows($0.content, at: place.element) }
         case .dictionary(let entries):
             guard place.collection == .dictionary || place.collection == .single && place.isMixed else { return false }

@@ -13,9 +13,10 @@ struct RowEncoder {
         var number: UInt32
     }
 
-    static func chunks(of fields: Fields, in state: ClassState) -> [ChunkPlace: TreeNode<ListElement>] {
+    /// The chunks of an object's long lists, also of those in erased columns.
+    static func chunks(of fields: Fields) -> [ChunkPlace: TreeNode<ListElement>] {
         var chunks: [ChunkPlace: TreeNode<ListElement>] = [:]
-        for (slot, content) in fields.contents.enumerated() where state.hasColumn(slot) {
+        for (slot, content) in fields.contents.enumerated() {
             guard case .list(let list) = content, list.count > inlineCountMax else { continue }
             list.forEachLeaf { chunks[ChunkPlace(slot: slot, number: $0.number)] = $0 }
         }

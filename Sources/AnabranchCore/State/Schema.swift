@@ -201,6 +201,9 @@ struct Place: Sendable {
 
     @inline(__always) var isMixed: Bool { type == .null }
 
+    /// Whether a list can stand here.
+    var holdsList: Bool { collection == .list || collection == .single && isMixed }
+
     /// An element of the collection here, or of a collection nested in the Mixed here.
     @inline(__always)
     var element: Place {

@@ -69,6 +69,38 @@ import Testing
         #expect(values == (0..<4_096).map { .int($0) })
     }
 
+    /// Of a class without list columns, whose Mixed can hold a list all the same.
+    @Test func aLongListInAMixedIsWrittenInChunks() throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "m", .null, nullable: true), .createObject()]
+        steps.append(.update(.at("m"), .list))
+        for index: UInt32 in 0..<2_000 { steps.append(.insert(.at("m", .index(index)), .int(1), size: index)) }
+        try store(changeset(steps), in: &rows)
+        let chunkCount = rows.rows.keys.count { $0.chunk > 0 }
+        #expect(chunkCount > 10)
+        let writes = try store(changeset(.insert(.at("m", 1_000), .int(7), size: 2_000)), in: &rows)
+        #expect(writes.rows.count <= 3)
+        try store(changeset(.update(.at("m"), .int(1))), in: &rows)
+        #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
+    }
+
+    /// They go with the next change of their object, whether it was in memory when the column was erased or not.
+    @Test(arguments: [false, true]) func theChunksOfAnErasedColumnGo(isInMemory: Bool) throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "l", .int, .list), .addColumn("A", "i"), .createObject()]
+        for index: UInt32 in 0..<1_000 { steps.append(.insert(.item(index), .int(1), size: index)) }
+        try store(changeset(steps), in: &rows)
+        var graph = try ObjectGraph(rows: rows)
+        for step in [Step.update(.at("i"), .int(1)), .eraseColumn("A", "l"), .update(.at("i"), .int(2))] {
+            let stored = graph
+            let changes = try graph.apply(changeset(step))
+            rows.write(try graph.rowWrites(since: stored, changes: changes))
+            if !isInMemory { graph = try ObjectGraph(rows: rows) }
+        }
+        #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
+        #expect(try ObjectGraph(rows: rows).json == #"{"A":[[{"int":"1"},{"i":{"int":"2"}}]]}"#)
+    }
+
     @Test func anErasedClassTakesItsRowsAlong() throws {
         var rows = MemoryRows()
         try store(
