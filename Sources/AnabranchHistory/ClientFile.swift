@@ -1,14 +1,14 @@
 import AnabranchCore
 
-/// What the server keeps of one client file (`Spec/History.md`, section 2.3). Rows 0 and 1 are reserved; their salt is 0,
-/// so that nobody can bind them.
+/// What the server keeps of one client file (`Spec/History.md`, section 2.3). Rows 0 and 1 are reserved; their salt is
+/// 0, so that nobody can bind them.
 public struct ClientFile: Equatable, Sendable {
     /// 2, 3, 4 … in the order of allocation; never used again.
     public var ident: UInt64
     /// 1 … 2^63−1, hard to guess; 0 for the reserved rows.
     public var salt: UInt64
-    /// The newest client version that was integrated, and the last server version that the client had integrated at that
-    /// point. The latter is the base of the reciprocal history.
+    /// The newest client version that was integrated, and the last server version that the client had integrated at
+    /// that point. The latter is the base of the reciprocal history.
     public var uploadCursor: UploadCursor
     /// The highest value that the client reported.
     public var lockedVersion: UInt64

@@ -29,7 +29,8 @@ struct ClientMerge {
     private var pool = ChangesetPool()
     /// How many changesets at the pool's start are shared ones, as they are in the log.
     private var sharedCount = 0
-    /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last run.
+    /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last
+    /// run.
     private var ours: [LocalEntry] = []
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
     private var reciprocals: [UInt64: [UInt8]]?
@@ -44,8 +45,8 @@ struct ClientMerge {
         self.oursBytesMax = oursBytesMax
     }
 
-    /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made on
-    /// one base.
+    /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
+    /// on one base.
     mutating func merge(
         _ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog, sharing decoded: inout DecodedEntries,
         into state: inout PendingState?
@@ -110,9 +111,9 @@ struct ClientMerge {
         }
     }
 
-    /// The versions above `base` that can meet the run, ascending. Beside those that the touch index finds these are the
-    /// entries whose form for this client differs from the log: that form can contain instructions which the log entry
-    /// lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
+    /// The versions above `base` that can meet the run, ascending. Beside those that the touch index finds these are
+    /// the entries whose form for this client differs from the log: that form can contain instructions which the log
+    /// entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
     private mutating func candidates(
         for touches: [Touches], after base: UInt64, in log: PendingLog
     ) throws(HistoryError) -> [UInt64] {

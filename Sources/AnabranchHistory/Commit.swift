@@ -1,5 +1,5 @@
-/// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a store
-/// applies it entirely or not at all.
+/// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
+/// store applies it entirely or not at all.
 ///
 /// A new kind of stored thing (records of another wire) is one more list here and one more promise of
 /// `HistoryStore.commit`.
@@ -12,8 +12,9 @@ public struct Commit: Sendable {
     public var entries: [LogEntry] = []
     /// Under which hashes the new entries are found later, in the order of the entries.
     public var postings: [Posting] = []
-    /// Client files as they are afterwards, in ascending order of ident; an ident not stored yet is a new row and has to
-    /// be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` go away, and all of them if the row is expired.
+    /// Client files as they are afterwards, in ascending order of ident; an ident not stored yet is a new row and has
+    /// to be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` go away, and all of them
+    /// if the row is expired.
     public var clientFiles: [ClientFile] = []
     /// Reciprocal changesets that are new or replace a stored one, sorted by client file and version.
     public var reciprocals: [ReciprocalChange] = []

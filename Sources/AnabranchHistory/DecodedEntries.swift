@@ -20,8 +20,8 @@ struct DecodedEntries: Sendable {
 
     /// Decodes what is missing of `versions`.
     ///
-    /// - Returns: Whether the pool holds them all now; false also if it is so large beside them that to decode them alone
-    ///   costs less than to copy it.
+    /// - Returns: Whether the pool holds them all now; false also if it is so large beside them that to decode them
+    ///   alone costs less than to copy it.
     mutating func load(_ versions: [UInt64], from log: PendingLog) throws(HistoryError) -> Bool {
         if pool.count > Self.copiedPerDecoded * versions.count {
             missed += versions.count

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// The scan of the log for one reader (`Spec/History.md`, section 7): everything but the reader's own changesets and the
-/// empty ones, each with the exact client version.
+/// The scan of the log for one reader (`Spec/History.md`, section 7): everything but the reader's own changesets and
+/// the empty ones, each with the exact client version.
 public struct DownloadScan: DownloadSource {
     let file: SyncedFile
     let ident: UInt64

@@ -58,7 +58,7 @@ public struct DownloadBatch: Equatable, Sendable {
 /// What a session sends to its client. The scan of a synced file's log is one source; others may filter the log or make
 /// entries up.
 public protocol DownloadSource {
-    /// The batch that follows `cursor`. It ends with the entry that makes its changesets exceed `byteBudget` bytes, so it
-    /// brings at least one entry while there is one.
+    /// The batch that follows `cursor`. It ends with the entry that makes its changesets exceed `byteBudget` bytes, so
+    /// it brings at least one entry while there is one.
     func batch(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> DownloadBatch
 }

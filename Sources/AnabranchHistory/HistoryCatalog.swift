@@ -1,5 +1,5 @@
-/// What a store holds, for whoever looks after it. Reading it takes no lease away and makes no file. Lists come in pieces:
-/// each call gives at most `countMax` elements, those that follow the last one known.
+/// What a store holds, for whoever looks after it. Reading it takes no lease away and makes no file. Lists come in
+/// pieces: each call gives at most `countMax` elements, those that follow the last one known.
 public protocol HistoryCatalog: Sendable {
     /// The synced files whose paths come after `path`, in the order of their bytes; from the first one on if it is nil.
     func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile]

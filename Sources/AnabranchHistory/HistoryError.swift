@@ -34,8 +34,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
 
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
-    /// The number of the error on the wire (`Spec/Protocol.md`, section 7.1): below 200 it ends the connection, from 200
-    /// on the session. All trouble of the server's own is 201, transient.
+    /// The number of the error on the wire (`Spec/Protocol.md`, section 7.1): below 200 it ends the connection, from
+    /// 200 on the session. All trouble of the server's own is 201, transient.
     public var wireCode: Int {
         switch code {
         case .backlogFull: 100

@@ -7,8 +7,8 @@ public struct FileID: Hashable, Sendable {
     public init(_ number: Int64) { self.number = number }
 }
 
-/// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are refused.
-/// So at most one party writes a file, also where stores are shared by machines.
+/// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are
+/// refused. So at most one party writes a file, also where stores are shared by machines.
 public struct Lease: Hashable, Comparable, Sendable {
     public var number: UInt64
 
@@ -71,7 +71,8 @@ public struct FileHead: Equatable, Sendable {
 ///    on then reads the head again first. Repeating the integration is harmless (`SyncedFile.integrate`).
 /// 4. A read sees one state between two commits, the newest one.
 /// 5. Only a commit with the newest lease and the current versions of log and state is accepted; otherwise `leaseLost`.
-/// 6. The state is stored with the log entries that made it so: after every commit it is that of `FileHead.stateVersion`.
+/// 6. The state is stored with the log entries that made it so: after every commit it is that of
+///    `FileHead.stateVersion`.
 /// 7. The newest `WriteKey.countMax` keys of a file's writes are found again.
 /// 8. Errors are `HistoryError`s with trouble of the store's own (`storeFailed`, `leaseLost`, `storeDamaged`), never a
 ///    refusal of a client.
@@ -85,8 +86,8 @@ public protocol HistoryStore: Sendable {
         _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result
 
-    /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it is
-    /// of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
+    /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it
+    /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
     func state(of file: FileID) throws(HistoryError) -> ObjectGraph
 
     /// Applies commits of different files in one transaction.
@@ -103,8 +104,8 @@ public protocol FileView {
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: UInt64) throws(HistoryError) -> LogEntry?
 
-    /// The entries of `range` that were not received from `ident` and are not empty, in order, up to and including the one
-    /// with which their sizes together exceed `byteBudget`. Passing over the others costs next to nothing.
+    /// The entries of `range` that were not received from `ident` and are not empty, in order, up to and including the
+    /// one with which their sizes together exceed `byteBudget`. Passing over the others costs next to nothing.
     func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry]
 
     /// The versions in `range`, ascending, of the entries that were not received from `ident` and are not empty. Their
@@ -117,8 +118,8 @@ public protocol FileView {
     /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
     func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt?
 
-    /// The versions in `range`, ascending and each once, of entries not received from `ident` that are posted under one of
-    /// `hashes`. The cost follows the entries found and those of `ident` that are passed over, not the length of the
+    /// The versions in `range`, ascending and each once, of entries not received from `ident` that are posted under one
+    /// of `hashes`. The cost follows the entries found and those of `ident` that are passed over, not the length of the
     /// range.
     func versions(
         postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64

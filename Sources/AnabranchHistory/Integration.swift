@@ -38,8 +38,8 @@ public struct MootInstructions: Equatable, Sendable {
     }
 }
 
-/// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each client
-/// is told. Reads through a view and changes nothing.
+/// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
+/// client is told. Reads through a view and changes nothing.
 struct Integration {
     private var log: PendingLog
     /// The state at the end of `log`; nil for a relay.
@@ -87,8 +87,8 @@ struct Integration {
         if let state, !log.entries.isEmpty { commit.state = state.update(to: log.version) }
     }
 
-    /// Everything that can fail comes before the first change but those of the state, so that a refused client leaves no
-    /// trace.
+    /// Everything that can fail comes before the first change but those of the state, so that a refused client leaves
+    /// no trace.
     private mutating func integrate(_ upload: Upload, from ident: UInt64) throws(HistoryError) -> ClientOutcome {
         guard var file = try log.view.clientFile(ident), file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")

@@ -4,8 +4,8 @@ extension SyncedFile {
     /// How much of a log is applied between two commits while its state catches up, in bytes.
     private static var catchUpBytes: Int { 1 << 20 }
 
-    /// Brings a state that is behind its log up to it: after an older format of the store, or a time as a relay. In steps
-    /// of one commit each, so that memory is bounded and an interruption loses little.
+    /// Brings a state that is behind its log up to it: after an older format of the store, or a time as a relay. In
+    /// steps of one commit each, so that memory is bounded and an interruption loses little.
     func catchUp() throws(HistoryError) {
         guard head.stateVersion <= head.version, head.stateVersion >= head.baseVersion else {
             throw HistoryError(

@@ -1,10 +1,10 @@
 import AnabranchCore
 
-/// The server's side of one synced file: who takes part, the log and the state that it makes, and the uploads that wait to
-/// enter it.
+/// The server's side of one synced file: who takes part, the log and the state that it makes, and the uploads that wait
+/// to enter it.
 ///
-/// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns speaks of anything that is not
-/// durable yet.
+/// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns speaks of anything that is
+/// not durable yet.
 public final class SyncedFile {
     public let path: VirtualPath
     let store: any HistoryStore
@@ -35,10 +35,10 @@ public final class SyncedFile {
 
     /// Opens the file and takes over its lease. A state that is behind its log catches up first.
     /// - Parameters:
-    ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if they
-    ///     cannot be. Without, the file is a mere relay, until it is opened with a state again.
-    ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not keep
-    ///     all of them there anyway.
+    ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if
+    ///     they cannot be. Without, the file is a mere relay, until it is opened with a state again.
+    ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not
+    ///     keep all of them there anyway.
     ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
     ///   - backlogBytesMax: the limit of section 5, row 12.

@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import GRDB
 
-/// The check of one synced file. It keeps going after damage, so that a single bad record is reported once and the rest is
-/// still looked at.
+/// The check of one synced file. It keeps going after damage, so that a single bad record is reported once and the rest
+/// is still looked at.
 final class FileVerification {
     private let file: SQLiteFile
     private let rows: SQLiteRows

@@ -143,8 +143,8 @@ extension SQLiteFile {
     private func store(_ head: FileHead, chain: Checksum) throws {
         try execute(
             """
-            UPDATE synced_file SET version = ?, version_salt = ?, cumulative_size = ?, next_ident = ?, state_version = ?,
-            chain = ? WHERE id = ?
+            UPDATE synced_file SET version = ?, version_salt = ?, cumulative_size = ?, next_ident = ?,
+            state_version = ?, chain = ? WHERE id = ?
             """,
             [
                 stored(head.version), stored(head.versionSalt), stored(head.cumulativeSize), stored(head.nextIdent),

@@ -4,8 +4,8 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the disk
-/// with each commit (`Spec/Durability.md`). Readers do not wait for writers.
+/// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the
+/// disk with each commit (`Spec/Durability.md`). Readers do not wait for writers.
 public final class SQLiteStore: HistoryStore {
     private let directory: DataDirectory
     let pool: DatabasePool
@@ -82,8 +82,8 @@ public final class SQLiteStore: HistoryStore {
 
     // MARK: Committing
 
-    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read, for it
-    /// may look at many of them.
+    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read, for
+    /// it may look at many of them.
     private func prepare(_ commits: [Commit]) throws(HistoryError) -> [CommitRequest.Prepared] {
         try translatingErrors {
             try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }

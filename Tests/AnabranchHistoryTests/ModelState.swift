@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// A small state to which the changesets of `ChangesetBuilder` can be applied: enough to see whether replicas agree. It is
-/// strict, so that a wrong merge shows as an error as early as possible.
+/// A small state to which the changesets of `ChangesetBuilder` can be applied: enough to see whether replicas agree. It
+/// is strict, so that a wrong merge shows as an error as early as possible.
 struct ModelState: Equatable {
     struct Object: Equatable {
         var number: Int64 = 0
@@ -28,7 +28,8 @@ struct ModelState: Equatable {
         switch instruction.kind {
         case .createObject where objects[key] == nil: objects[key] = Object()
         case .createObject: break
-        // Of two concurrent erasures the newer one stays, and finds nothing left to erase where the older one came first.
+        // Of two concurrent erasures the newer one stays, and finds nothing left to erase where the older one came
+        // first.
         case .eraseObject: objects[key] = nil
         default: try change(key, instruction, of: pool)
         }

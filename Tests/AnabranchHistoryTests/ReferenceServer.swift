@@ -2,8 +2,8 @@ import AnabranchCore
 
 @testable import AnabranchHistory
 
-/// The same integration without any index: every entry above the base that is not the client's own takes part, and nothing
-/// is remembered but what section 6 of `Spec/History.md` names.
+/// The same integration without any index: every entry above the base that is not the client's own takes part, and
+/// nothing is remembered but what section 6 of `Spec/History.md` names.
 struct ReferenceServer {
     private(set) var log: [LogEntry] = []
     private var reciprocals: [UInt64: [UInt64: [UInt8]]] = [:]

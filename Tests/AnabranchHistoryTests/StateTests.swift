@@ -9,8 +9,8 @@ import Testing
 @Suite struct StateTests {
     /// A file that keeps its state, with a client that made the schema: version 1.
     ///
-    /// Class T has an Int key, an Int "n", a list of Int "l", and "e", an object of the embedded class E with an Int "x" and a
-    /// list of Int "xs". T[1] exists.
+    /// Class T has an Int key, an Int "n", a list of Int "l", and "e", an object of the embedded class E with an Int
+    /// "x" and a list of Int "xs". T[1] exists.
     struct Fixture {
         let test: TestStore
         var file: SyncedFile

@@ -71,7 +71,8 @@ final class TestStore {
 }
 
 extension SyncedFile {
-    /// A file with predictable salts; most tests are about its log alone, and do not care what changesets do to objects.
+    /// A file with predictable salts; most tests are about its log alone, and do not care what changesets do to
+    /// objects.
     static func open(
         _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1, keepsState: Bool = false,
         cachedObjectsMax: Int = 16_384

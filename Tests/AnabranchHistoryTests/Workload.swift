@@ -3,8 +3,8 @@ import Testing
 
 @testable import AnabranchHistory
 
-/// A random run of clients, sessions and one server, with the invariants of `Spec/History.md`, section 13, checked on the
-/// way. Everything follows from the seed.
+/// A random run of clients, sessions and one server, with the invariants of `Spec/History.md`, section 13, checked on
+/// the way. Everything follows from the seed.
 final class Workload {
     struct Violation: Error, CustomStringConvertible {
         var description: String
@@ -308,7 +308,8 @@ final class Workload {
         }
     }
 
-    /// I-19: what the server has for a client is what the client made of it, as soon as it knows all of the client's changes.
+    /// I-19: what the server has for a client is what the client made of it, as soon as it knows all of the client's
+    /// changes.
     private func checkReciprocity(of participant: Participant) throws {
         let client = participant.client, ident = client.ident.ident, cursor = participant.row.uploadCursor
         let stored = Dictionary(

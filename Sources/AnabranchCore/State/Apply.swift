@@ -15,12 +15,12 @@ extension ObjectGraph {
         return result.changes
     }
 
-    /// Applies changesets in order, each as a transaction of a replica that keeps no objects of asymmetric classes (A1);
-    /// all of them or nothing.
+    /// Applies changesets in order, each as a transaction of a replica that keeps no objects of asymmetric classes
+    /// (A1); all of them or nothing.
     ///
     /// Instructions that cannot be applied and are moot are left out: they are discarded from their changeset, which is
-    /// dirty then. A merge leaves list and set operations alive beside the EraseColumn of their column, and nobody could
-    /// read a log that kept them.
+    /// dirty then. A merge leaves list and set operations alive beside the EraseColumn of their column, and nobody
+    /// could read a log that kept them.
     ///
     /// - Parameter isMoot: Whether an instruction that failed with this error is left out; not asked about errors that
     ///   are `unavailable`. All other errors are thrown, and state and changesets are then as they were before.

@@ -17,8 +17,8 @@ public struct ApplyError: Error, Equatable, Sendable {
     public internal(set) var className: [UInt8]?
     public internal(set) var object: PrimaryKey?
     public internal(set) var field: [UInt8]?
-    /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as far
-    /// as they are known.
+    /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
+    /// far as they are known.
     public internal(set) var columns: [ColumnName] = []
     /// The changeset's number in its pool.
     public internal(set) var changeset: Int?

@@ -314,8 +314,8 @@ final class TreeNode<Element: TreeElement> {
         return removed
     }
 
-    /// Joins a small child with a neighbour, which every child has; splits them evenly again if that is too much for one
-    /// node.
+    /// Joins a small child with a neighbour, which every child has; splits them evenly again if that is too much for
+    /// one node.
     private func join(_ position: Int, _ numbers: inout LeafNumbers) {
         let left = position == children.count - 1 ? position - 1 : position
         let node = uniqueChild(left, &numbers)

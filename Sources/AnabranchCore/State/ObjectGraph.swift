@@ -9,8 +9,8 @@ public struct ObjectGraph: Sendable {
     var objects: [CountedTree<ObjectEntry>] = []
     /// Where objects are that are not in memory; nil if all of them are.
     let rows: (any ObjectRows)?
-    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, and all changesets
-    /// since the last `unload`.
+    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, and all
+    /// changesets since the last `unload`.
     public internal(set) var loadedBytes = 0
 
     /// A state without classes.

@@ -92,8 +92,8 @@ extension ObjectGraph {
         return writes
     }
 
-    /// Where the chunks of a stored object's long lists are, with the leaves that they were made from, as far as those are
-    /// in memory.
+    /// Where the chunks of a stored object's long lists are, with the leaves that they were made from, as far as those
+    /// are in memory.
     private func storedChunks(
         of object: ObjectReference
     ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {

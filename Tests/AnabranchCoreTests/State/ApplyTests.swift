@@ -310,7 +310,8 @@ import Testing
         #expect(found == [["A.e", "E.x"], ["A.le", "E.xs"], ["A.ye", "E.none"], ["A.m"], ["A.i"], []])
     }
 
-    /// On a replica that integrates they are gone with the transaction that created them; a link to them stands nowhere.
+    /// On a replica that integrates they are gone with the transaction that created them; a link to them stands
+    /// nowhere.
     @Test func asymmetricObjectsAreNotKept() throws {
         var (graph, pool) = (try Self.graph(), ChangesetPool())
         let object = ObjectName(className: "X")
