@@ -11,7 +11,7 @@ nonisolated(unsafe) var activeMutant = 0
 /// How many recorded merges come out otherwise than in the reference.
 func wrongMerges(in path: String) throws -> Int {
     var count = 0
-    try JSONLines.forEach(in: path, as: MergeCase.self) { _, record in
+    try JSONLines.forEach(in: path, as: MergeCase.self) { _, record, _ in
         do {
             var input = try MergeInput(record)
             try input.pool.merge(local: input.local, incoming: input.incoming)
