@@ -14,8 +14,9 @@ import Testing
     /// The formatter leaves comments and literals as they are.
     @Test func noLineIsLong() throws {
         let folders = [
-            "Sources/anabranch", "Tests/CommandTests", "Tests/Mutants", "Tests/RepositoryTests",
-            "Benchmarks/Benchmarks",
+            "Sources/AnabranchCore", "Sources/AnabranchHistory", "Sources/AnabranchProtocol", "Sources/AnabranchSQLite",
+            "Sources/anabranch", "Tests/AnabranchHistoryTests", "Tests/AnabranchProtocolTests", "Tests/CommandTests",
+            "Tests/Mutants", "Tests/RepositoryTests", "Benchmarks/Benchmarks",
         ]
         for folder in folders {
             let places = try Repository.files(in: folder).places { line in
