@@ -96,17 +96,26 @@ public final class SQLiteAccountStore: AccountStore {
     }
 
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
-        try change(
-            "UPDATE identity SET secret = ? WHERE ident = ? AND user = ?", [secret, identity, user],
-            orThrow: "no such identity")
+        try write { db in
+            try Self.change(
+                "UPDATE identity SET secret = ? WHERE ident = ? AND user = ?", [secret, identity, user],
+                orThrow: "no such identity", in: db)
+            try Self.removeSessions(of: user, in: db)
+        }
     }
 
     public func setDisabled(_ isDisabled: Bool, user: String) throws(AccountError) {
-        try change("UPDATE user SET is_disabled = ? WHERE ident = ?", [isDisabled, user], orThrow: "no such user")
+        try write { db in
+            try Self.change(
+                "UPDATE user SET is_disabled = ? WHERE ident = ?", [isDisabled, user], orThrow: "no such user", in: db)
+        }
     }
 
     public func setCustomData(_ customData: String, user: String) throws(AccountError) {
-        try change("UPDATE user SET custom_data = ? WHERE ident = ?", [customData, user], orThrow: "no such user")
+        try write { db in
+            try Self.change(
+                "UPDATE user SET custom_data = ? WHERE ident = ?", [customData, user], orThrow: "no such user", in: db)
+        }
     }
 
     public func removeUser(_ ident: String) throws(AccountError) {
@@ -115,11 +124,14 @@ public final class SQLiteAccountStore: AccountStore {
 
     // MARK: Sessions
 
-    public func add(_ session: LoginSession) throws(AccountError) {
+    public func add(_ session: LoginSession, by secret: String?) throws(AccountError) {
         try write { db in
             let createdAt = Int64(clamping: session.createdAt)
+            let user = try Self.requiredUser(session.user, in: db)
+            guard secret == nil || user.identities.contains(where: { $0.secret == secret }) else {
+                throw AccountError(.secretReplaced, "the password was replaced")
+            }
             try db.execute(sql: "UPDATE user SET has_visited = TRUE WHERE ident = ?", arguments: [session.user])
-            guard db.changesCount == 1 else { throw AccountError(.noSuchUser, "no such user") }
             try db.execute(sql: "DELETE FROM session WHERE expires_at <= ?", arguments: [createdAt])
             try db.execute(
                 sql: "INSERT INTO session (ident, user, provider, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
@@ -147,14 +159,17 @@ public final class SQLiteAccountStore: AccountStore {
     }
 
     public func removeSessions(of user: String) throws(AccountError) {
-        try write { db in try db.execute(sql: "DELETE FROM session WHERE user = ?", arguments: [user]) }
+        try write { db in try Self.removeSessions(of: user, in: db) }
     }
 
     // MARK: Keys
 
-    public func add(_ key: APIKey) throws(AccountError) {
+    public func add(_ key: APIKey, countMax: Int) throws(AccountError) {
         try write { db in
             _ = try Self.requiredUser(key.user, in: db)
+            let count = try Int.fetchOne(
+                db, sql: "SELECT COUNT(*) FROM api_key WHERE user = ?", arguments: [key.user])
+            guard count ?? 0 < countMax else { throw AccountError(.tooManyKeys, "the user has \(countMax) keys") }
             try db.execute(
                 sql: "INSERT INTO api_key (ident, user, name, digest, is_disabled) VALUES (?, ?, ?, ?, ?)",
                 arguments: [key.ident, key.user, key.name, Data(key.digest), key.isDisabled])
@@ -235,11 +250,15 @@ public final class SQLiteAccountStore: AccountStore {
     }
 
     /// An update of one row, which has to be there.
-    private func change(_ sql: String, _ arguments: StatementArguments, orThrow reason: String) throws(AccountError) {
-        try write { db in
-            try db.execute(sql: sql, arguments: arguments)
-            guard db.changesCount == 1 else { throw AccountError(.noSuchUser, reason) }
-        }
+    private static func change(
+        _ sql: String, _ arguments: StatementArguments, orThrow reason: String, in db: Database
+    ) throws {
+        try db.execute(sql: sql, arguments: arguments)
+        guard db.changesCount == 1 else { throw AccountError(.noSuchUser, reason) }
+    }
+
+    private static func removeSessions(of user: String, in db: Database) throws {
+        try db.execute(sql: "DELETE FROM session WHERE user = ?", arguments: [user])
     }
 }
 

@@ -72,7 +72,7 @@ import Testing
     @Test(arguments: Kind.allCases) func anUnusedUsersIdentityCanBeMoved(_ kind: Kind) throws {
         try Self.with(kind) { store in
             for (ident, name) in [("1", "ann"), ("2", "bob"), ("3", "cat")] { try store.add(Self.user(ident, name)) }
-            try store.add(Self.session("s", of: "3"))
+            try store.add(Self.session("s", of: "3"), by: nil)
             try store.move("i2", from: "2", to: "1")
             #expect(try store.user("2") == nil)
             #expect(try store.user(of: "a", provider: "p", name: "bob")?.ident == "1")
@@ -88,8 +88,8 @@ import Testing
             #expect(throws: none) { try store.setDisabled(true, user: "1") }
             #expect(throws: none) { try store.setCustomData("{}", user: "1") }
             #expect(throws: none) { try store.setSecret("x", of: "i1", user: "1") }
-            #expect(throws: none) { try store.add(Self.session("s", of: "1")) }
-            #expect(throws: none) { try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1])) }
+            #expect(throws: none) { try store.add(Self.session("s", of: "1"), by: nil) }
+            #expect(throws: none) { try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1]), countMax: 9) }
             try store.add(Self.user("1", "ann"))
             try store.setDisabled(true, user: "1")
             try store.setCustomData(#"{"team":1}"#, user: "1")
@@ -103,11 +103,11 @@ import Testing
         try Self.with(kind) { store in
             try store.add(Self.user("1", "ann"))
             for (ident, end) in [("s", 20), ("t", 30), ("u", 90)] as [(String, UInt64)] {
-                try store.add(Self.session(ident, of: "1", to: end))
+                try store.add(Self.session(ident, of: "1", to: end), by: nil)
             }
             #expect(try store.session("s")?.session == Self.session("s", of: "1"))
             #expect(try store.session("s")?.user.ident == "1")
-            try store.add(Self.session("v", of: "1", from: 30, to: 99))
+            try store.add(Self.session("v", of: "1", from: 30, to: 99), by: nil)
             #expect(try store.session("t") == nil, "it was over when another began")
             try store.removeSession("u")
             #expect(try store.session("u") == nil)
@@ -121,9 +121,9 @@ import Testing
             try store.add(Self.user("1", "ann"))
             try store.add(Self.user("2", "bob"))
             let key = APIKey(ident: "k", user: "1", name: "n", digest: [1, 2])
-            try store.add(key)
+            try store.add(key, countMax: 9)
             #expect(throws: AccountError(.nameTaken, "")) {
-                try store.add(APIKey(ident: "l", user: "1", name: "n", digest: [3]))
+                try store.add(APIKey(ident: "l", user: "1", name: "n", digest: [3]), countMax: 9)
             }
             #expect(try store.apiKey(digest: [1, 2]) == key)
             #expect(try store.apiKeys(of: "1") == [key])
@@ -137,11 +137,42 @@ import Testing
         }
     }
 
+    @Test(arguments: Kind.allCases) func aUserHasSoManyKeys(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            for ident in ["1", "2"] { try store.add(Self.user(ident, ident)) }
+            func add(_ ident: String, of user: String, countMax: Int) throws {
+                let key = APIKey(ident: ident, user: user, name: ident, digest: Array(ident.utf8))
+                try store.add(key, countMax: countMax)
+            }
+            #expect(throws: AccountError(.tooManyKeys, "")) { try add("a", of: "1", countMax: 0) }
+            for ident in ["a", "b"] { try add(ident, of: "1", countMax: 2) }
+            #expect(throws: AccountError(.tooManyKeys, "")) { try add("c", of: "1", countMax: 2) }
+            try add("d", of: "2", countMax: 1)
+            #expect(try store.apiKeys(of: "1").map(\.ident) == ["a", "b"])
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func sessionsBeginAndEndWithTheirSecret(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(Self.user("2", "bob"))
+            try store.add(Self.session("s", of: "1"), by: "s")
+            try store.add(Self.session("t", of: "2"), by: nil)
+            try store.setSecret("x", of: "i1", user: "1")
+            #expect(try store.session("s") == nil)
+            #expect(try store.session("t") != nil)
+            #expect(throws: AccountError(.secretReplaced, "")) { try store.add(Self.session("u", of: "1"), by: "s") }
+            #expect(try store.session("u") == nil)
+            try store.add(Self.session("v", of: "1"), by: "x")
+            #expect(try store.session("v") != nil)
+        }
+    }
+
     @Test(arguments: Kind.allCases) func everythingOfAUserEndsWithTheUser(_ kind: Kind) throws {
         try Self.with(kind) { store in
             try store.add(Self.user("1", "ann"))
-            try store.add(Self.session("s", of: "1"))
-            try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1]))
+            try store.add(Self.session("s", of: "1"), by: nil)
+            try store.add(APIKey(ident: "k", user: "1", name: "n", digest: [1]), countMax: 9)
             try store.removeUser("1")
             try store.removeUser("1")
             #expect(try store.session("s") == nil)

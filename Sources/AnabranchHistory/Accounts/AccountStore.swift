@@ -116,7 +116,7 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// Replaces the hashed password of an identity.
+    /// Replaces the hashed password of an identity and ends all sessions of the user.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
 
@@ -131,8 +131,9 @@ public protocol AccountStore: Sendable {
     func removeUser(_ ident: String) throws(AccountError)
 
     /// Begins a session and forgets all sessions that are over at its `createdAt`.
-    /// - Throws: `noSuchUser`.
-    func add(_ session: LoginSession) throws(AccountError)
+    /// - Parameter secret: by which the user has just logged in; nil for a login without one.
+    /// - Throws: `noSuchUser`; `secretReplaced` if no identity of the user has that secret any more.
+    func add(_ session: LoginSession, by secret: String?) throws(AccountError)
 
     /// A session with its user, as of one moment; nil if there is none. Whether it is over is for the caller to see.
     func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)?
@@ -143,8 +144,8 @@ public protocol AccountStore: Sendable {
     /// Ends all sessions of a user.
     func removeSessions(of user: String) throws(AccountError)
 
-    /// - Throws: `nameTaken` if the user has a key of that name; `noSuchUser`.
-    func add(_ key: APIKey) throws(AccountError)
+    /// - Throws: `tooManyKeys` if the user has `countMax` keys or more; `nameTaken` if one has the name; `noSuchUser`.
+    func add(_ key: APIKey, countMax: Int) throws(AccountError)
 
     /// The keys of a user, in the order of their idents.
     func apiKeys(of user: String) throws(AccountError) -> [APIKey]
@@ -164,6 +165,9 @@ public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible 
         /// Somebody else has the name.
         case nameTaken
         case noSuchUser
+        /// The password with which a user has logged in is no longer the user's.
+        case secretReplaced
+        case tooManyKeys
         /// The store could not do its work now; nothing was changed.
         case storeFailed
     }

@@ -84,6 +84,7 @@ public final class InMemoryAccountStore: AccountStore {
                 throw AccountError(.noSuchUser, "no such identity")
             }
             state.users[user]?.identities[index].secret = secret
+            state.removeSessions(of: user)
         }
     }
 
@@ -105,9 +106,12 @@ public final class InMemoryAccountStore: AccountStore {
 
     // MARK: Sessions
 
-    public func add(_ session: LoginSession) throws(AccountError) {
+    public func add(_ session: LoginSession, by secret: String?) throws(AccountError) {
         try change { state throws(AccountError) in
-            try state.requireUser(session.user)
+            let user = try state.requireUser(session.user)
+            guard secret == nil || user.identities.contains(where: { $0.secret == secret }) else {
+                throw AccountError(.secretReplaced, "the password was replaced")
+            }
             state.forgetSessions(endedBy: session.createdAt)
             state.sessions[session.ident] = session
             state.earliestEnd = min(state.earliestEnd, session.expiresAt)
@@ -125,14 +129,17 @@ public final class InMemoryAccountStore: AccountStore {
     public func removeSession(_ ident: String) { state.withLock { $0.sessions[ident] = nil } }
 
     public func removeSessions(of user: String) {
-        state.withLock { state in state.sessions = state.sessions.filter { $0.value.user != user } }
+        state.withLock { $0.removeSessions(of: user) }
     }
 
     // MARK: Keys
 
-    public func add(_ key: APIKey) throws(AccountError) {
+    public func add(_ key: APIKey, countMax: Int) throws(AccountError) {
         try change { state throws(AccountError) in
             try state.requireUser(key.user)
+            guard state.keys.values.count(where: { $0.user == key.user }) < countMax else {
+                throw AccountError(.tooManyKeys, "the user has \(countMax) keys")
+            }
             let isTaken = state.keys.values.contains { other in
                 other.digest == key.digest || other.user == key.user && other.name.utf8.elementsEqual(key.name.utf8)
             }
@@ -167,12 +174,14 @@ public final class InMemoryAccountStore: AccountStore {
 }
 
 extension InMemoryAccountStore.State {
-    func requireUser(_ ident: String) throws(AccountError) {
-        if users[ident] == nil { throw AccountError(.noSuchUser, "no such user") }
+    @discardableResult
+    func requireUser(_ ident: String) throws(AccountError) -> User {
+        guard let user = users[ident] else { throw AccountError(.noSuchUser, "no such user") }
+        return user
     }
 
     mutating func add(_ identity: Identity, to ident: String) throws(AccountError) {
-        guard let user = users[ident] else { throw AccountError(.noSuchUser, "no such user") }
+        let user = try requireUser(ident)
         let name = InMemoryAccountStore.Name(user.app, identity.provider, identity.name)
         if owners[name] != nil { throw AccountError(.nameTaken, "an identity exists") }
         owners[name] = ident
@@ -185,10 +194,12 @@ extension InMemoryAccountStore.State {
         earliestEnd = sessions.values.map(\.expiresAt).min() ?? .max
     }
 
+    mutating func removeSessions(of user: String) { sessions = sessions.filter { $0.value.user != user } }
+
     mutating func removeUser(_ ident: String) {
         users[ident] = nil
         owners = owners.filter { $0.value != ident }
-        sessions = sessions.filter { $0.value.user != ident }
+        removeSessions(of: ident)
         keys = keys.filter { $0.value.user != ident }
         visitors.remove(ident)
     }

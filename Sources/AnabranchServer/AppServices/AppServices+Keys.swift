@@ -35,14 +35,12 @@ extension AppServices {
     }
 
     private func createKey(named name: String, of user: User) async throws(HTTPRefusal) -> JSONValue {
-        guard try await keys(of: user).count < settings.apiKeysPerUserMax else {
-            throw .badRequest("the user has too many API keys")
-        }
         let secret = RandomText.hexadecimal(bytes: 32)
         let key = APIKey(
             ident: RandomText.hexadecimal(bytes: 12), user: user.ident, name: name, digest: Self.digest(ofKey: secret))
         do throws(HTTPRefusal) {
-            try await store { accounts throws(AccountError) in try accounts.add(key) }
+            let countMax = settings.apiKeysPerUserMax
+            try await store { accounts throws(AccountError) in try accounts.add(key, countMax: countMax) }
         } catch  where error.status == .conflict {
             throw HTTPRefusal(
                 status: .conflict, code: "APIKeyAlreadyExists", message: "API key with name already exists")

@@ -27,11 +27,23 @@ extension AppServices {
     }
 
     private static func newPassword(in body: [String: JSONValue]) throws(HTTPRefusal) -> String {
-        guard let password = body["password"]?.string, (6...128).contains(password.unicodeScalars.count) else {
-            throw .badRequest("password must be between 6 and 128 characters")
+        guard let password = body["password"]?.string,
+            (passwordCharactersMin...passwordCharactersMax).contains(password.unicodeScalars.count)
+        else {
+            throw .badRequest(
+                "password must be between \(passwordCharactersMin) and \(passwordCharactersMax) characters")
         }
         return password
     }
+
+    /// The shortest password that a user may choose, in Unicode scalars.
+    static let passwordCharactersMin = 6
+    /// The longest password that a user may choose, in Unicode scalars.
+    static let passwordCharactersMax = 128
+    /// A longer password in a login is wrong without being hashed: no user has chosen one.
+    static let passwordBytesMax = 1_024
+    /// The longest token of an e-mail hook in a request.
+    static let emailTokenBytesMax = 1_024
 
     // MARK: Logging in
 
@@ -48,28 +60,31 @@ extension AppServices {
             guard let linked else { throw .unauthorized }
             return ["access_token": .string(try await token(.access, session, linked.user))]
         }
-        let user = try await user(by: provider, body, in: app)
+        let (user, secret) = try await user(by: provider, body, in: app)
         if user.isDisabled {
             throw HTTPRefusal(status: .unauthorized, code: "UserDisabled", message: "user disabled")
         }
-        return try await open(provider, for: user)
+        return try await open(provider, for: user, by: secret)
     }
 
     private static let noProvider = HTTPRefusal(
         status: .notFound, code: "AuthProviderNotFound", message: "no such authentication provider")
-    private static let invalidPassword = HTTPRefusal(
+    static let invalidPassword = HTTPRefusal(
         status: .unauthorized, code: "InvalidPassword", message: "invalid username/password")
 
     private func require(_ provider: Provider, in app: String) throws(HTTPRefusal) {
         guard allowed(in: app)?.providers.contains(provider) == true else { throw Self.noProvider }
     }
 
-    private func open(_ provider: Provider, for user: User) async throws(HTTPRefusal) -> JSONValue {
+    /// - Parameter secret: the hash of the password that was right; by now another one may be.
+    private func open(
+        _ provider: Provider, for user: User, by secret: String?
+    ) async throws(HTTPRefusal) -> JSONValue {
         let now = unixSeconds()
         let session = LoginSession(
             ident: RandomText.hexadecimal(bytes: 12), user: user.ident, provider: provider.rawValue, createdAt: now,
             expiresAt: now + settings.sessionSeconds)
-        try await store { accounts throws(AccountError) in try accounts.add(session) }
+        try await store { accounts throws(AccountError) in try accounts.add(session, by: secret) }
         logger.info(
             "logged in", metadata: ["app": "\(user.app)", "user": "\(user.ident)", "provider": "\(provider.rawValue)"])
         return [
@@ -79,33 +94,38 @@ extension AppServices {
         ]
     }
 
+    /// - Returns: also the hash of the password, if that is how the user is known.
     private func user(
         by provider: Provider, _ body: [String: JSONValue], in app: String
-    ) async throws(HTTPRefusal) -> User {
+    ) async throws(HTTPRefusal) -> (User, secret: String?) {
         switch provider {
         case .anonymous:
             let user = newUser(in: app, .anonymous, name: RandomText.hexadecimal(bytes: 12))
             try await store { accounts throws(AccountError) in try accounts.add(user) }
-            return user
+            return (user, nil)
         case .emailPassword:
             return try await checkPassword(body, in: app)
         case .apiKey:
-            return try await userWithKey(try body.text("key"), in: app)
+            return (try await userWithKey(try body.text("key"), in: app), nil)
         case .customToken:
             let subject = try await subject(of: body, in: app)
-            return try await findOrAdd(newUser(in: app, .customToken, name: subject))
+            return (try await findOrAdd(newUser(in: app, .customToken, name: subject)), nil)
         }
     }
 
     /// Takes the same time whether there is no such user or the password is wrong, and says the same.
-    private func checkPassword(_ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) -> User {
+    private func checkPassword(
+        _ body: [String: JSONValue], in app: String
+    ) async throws(HTTPRefusal) -> (User, secret: String?) {
         let email = try body.text("username")
-        guard let password = body["password"]?.string, password.utf8.count <= 1024 else { throw Self.invalidPassword }
+        guard let password = body["password"]?.string, password.utf8.count <= Self.passwordBytesMax else {
+            throw Self.invalidPassword
+        }
         let user = try await userWithEmail(email, in: app)
         let secret = user?.identities.first { $0.provider == Provider.emailPassword.rawValue }?.secret
         let isRight = try await hashing { passwords in try passwords.verify(password, against: secret) }
         guard isRight, let user else { throw Self.invalidPassword }
-        return user
+        return (user, secret)
     }
 
     private func userWithEmail(_ email: String, in app: String) async throws(HTTPRefusal) -> User? {
@@ -175,7 +195,7 @@ extension AppServices {
                 name: try await subject(of: body, in: user.app))
             try await store { accounts throws(AccountError) in try accounts.add(identity, to: user.ident) }
         case .emailPassword:
-            let owner = try await checkPassword(body, in: user.app)
+            let (owner, _) = try await checkPassword(body, in: user.app)
             guard let identity = owner.identities.first(where: { $0.provider == provider.rawValue }) else {
                 throw Self.invalidPassword
             }
@@ -206,13 +226,15 @@ extension AppServices {
         _ action: Route.EmailAction, _ body: [String: JSONValue]
     ) throws(HTTPRefusal) -> EmailRequest {
         switch action {
-        case .confirm: .confirm(token: try body.text("token", bytesMax: 1024), tokenIdent: try body.text("tokenId"))
+        case .confirm:
+            .confirm(
+                token: try body.text("token", bytesMax: emailTokenBytesMax), tokenIdent: try body.text("tokenId"))
         case .sendConfirmation: .sendConfirmation(email: try email(in: body, "email"))
         case .callConfirmation: .callConfirmation(email: try email(in: body, "email"))
         case .sendReset: .sendReset(email: try email(in: body, "email"))
         case .reset:
             .reset(
-                password: try newPassword(in: body), token: try body.text("token", bytesMax: 1024),
+                password: try newPassword(in: body), token: try body.text("token", bytesMax: emailTokenBytesMax),
                 tokenIdent: try body.text("tokenId"))
         case .callReset:
             .callReset(
@@ -228,7 +250,6 @@ extension AppServices {
         else { throw HTTPRefusal(status: .notFound, code: "UserNotFound", message: "user not found") }
         try await store { accounts throws(AccountError) in
             try accounts.setSecret(secret, of: identity.ident, user: user.ident)
-            try accounts.removeSessions(of: user.ident)
         }
     }
 

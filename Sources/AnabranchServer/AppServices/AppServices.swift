@@ -274,6 +274,10 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             throw HTTPRefusal(status: .conflict, code: "AccountNameInUse", message: "name already in use")
         } catch let error as AccountError where error.code == .noSuchUser {
             throw .unauthorized
+        } catch let error as AccountError where error.code == .secretReplaced {
+            throw Self.invalidPassword
+        } catch let error as AccountError where error.code == .tooManyKeys {
+            throw .badRequest("the user has too many API keys")
         } catch {
             throw troubleOfOurs(error)
         }

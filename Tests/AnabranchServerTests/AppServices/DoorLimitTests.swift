@@ -143,6 +143,29 @@ import Testing
         }
     }
 
+    /// The new password is set while the old one, which was still right, is being checked.
+    @Test func aLoginDoesNotOutliveItsPassword() async throws {
+        try await DoorRig.run { rig async throws in
+            _ = try await rig.newUser("ann@example.com")
+            let ann = try #require(
+                try rig.accounts.user(of: "demo", provider: "local-userpass", name: "ann@example.com"))
+            let secret = try PasswordHash(cost: 1).hash("new password")
+            // The clock is looked at twice: when the attempt is counted, and when the session is made.
+            rig.clock.whenAsked(again: 1) {
+                try? rig.accounts.setSecret(secret, of: ann.identities[0].ident, user: ann.ident)
+            }
+            func logIn(_ password: JSONValue) async throws -> DoorRig.Response {
+                try await rig.post(
+                    "/api/client/v2.0/app/demo/auth/providers/local-userpass/login",
+                    ["username": "ann@example.com", "password": password])
+            }
+            let old = try await logIn("correct horse")
+            #expect(old.status == 401 && old.json?["error_code"]?.string == "InvalidPassword")
+            #expect(try rig.accounts.user(ann.ident)?.identities[0].secret == secret)
+            #expect(try await logIn("new password").status == 200)
+        }
+    }
+
     // MARK: The end of a login
 
     enum End: CaseIterable {

@@ -20,9 +20,32 @@ struct DoorRig {
 
     /// Seconds since 1970, and only as `advance` says.
     final class Clock: Sendable {
-        private let seconds = Mutex<UInt64>(1_800_000_000)
-        var now: UInt64 { seconds.withLock { $0 } }
-        func advance(by seconds: UInt64) { self.seconds.withLock { $0 += seconds } }
+        private struct State {
+            var seconds: UInt64 = 1_800_000_000
+            var looks = 0
+            var event: @Sendable () -> Void = {}
+        }
+
+        private let state = Mutex(State())
+
+        var now: UInt64 {
+            let (seconds, event) = state.withLock { state in
+                state.looks -= 1
+                return (state.seconds, state.looks == -1 ? state.event : {})
+            }
+            event()
+            return seconds
+        }
+
+        func advance(by seconds: UInt64) { state.withLock { $0.seconds += seconds } }
+
+        /// Has something happen when the clock has been looked at so many times and is looked at again.
+        func whenAsked(again looks: Int, _ event: @escaping @Sendable () -> Void) {
+            state.withLock { state in
+                state.looks = looks
+                state.event = event
+            }
+        }
     }
 
     static var development: AppServicesSettings {

@@ -47,6 +47,23 @@ import Testing
         }
     }
 
+    @Test func keysMadeAtTheSameTimeAreNotTooMany() async throws {
+        var settings = DoorRig.development
+        settings.apiKeysPerUserMax = 2
+        try await DoorRig.run(settings) { rig async throws in
+            let login = try await rig.newUser("ann@example.com"), keys = "/api/client/v2.0/auth/api_keys"
+            let made = try await withThrowingTaskGroup(of: Int.self) { group in
+                for number in 0..<16 {
+                    group.addTask {
+                        try await rig.post(keys, token: login.refresh, ["name": .string("\(number)")]).status
+                    }
+                }
+                return try await group.reduce(into: 0) { $0 += $1 == 201 ? 1 : 0 }
+            }
+            #expect(made == 2)
+        }
+    }
+
     @Test(arguments: [(-1, true), (0, true), (1, false)])
     func longCustomDataStaysOutOfTokens(excess: Int, isThere: Bool) async throws {
         try await DoorRig.run { rig async throws in
