@@ -115,6 +115,27 @@ import Testing
         }
     }
 
+    @Test("a web page is not let in without a token: any page may be open on a machine that is trusted")
+    func webPages() async throws {
+        try await withServer { server in
+            let page = try await WebSocketClient.open(port: server.port, headers: "Origin: http://localhost:3000\r\n")
+            #expect(try await page.receive().closeCode == 4002)
+            #expect(await page.isAtEnd())
+        }
+        var settings = DoorRig.development
+        settings.userWithoutToken = "developer"
+        try await DoorRig.run(settings) { rig async throws in
+            let token = try await rig.newUser("ann@example.com").access
+            let app = "/api/client/v2.0/app/demo/realm-sync"
+            for path in ["/realm-sync", "/realm-sync?baas_at=\(token)", app, "\(app)?baas_at=\(token)"] {
+                let page = try await WebSocketClient.open(port: rig.port, path: path, headers: "Origin: null\r\n")
+                try? await page.send("ping 1 0\n")
+                let answer = try await page.receive()
+                #expect((answer.closeCode == nil) == (path.hasPrefix(app + "?")), "\(path)")
+            }
+        }
+    }
+
     // MARK: Tokens
 
     private struct Guard: Authenticator {

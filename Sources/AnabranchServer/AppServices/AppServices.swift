@@ -221,14 +221,20 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         if case .admitted = admission { return admission }
         // A client whose token is refused comes back as fast as it can; who keeps failing is made to wait.
         let excess = refusals.count(name, now: now) - settings.promptRefusalsPerMinuteMax
-        if excess > 0 { try? await Task.sleep(for: .milliseconds(min(8_000, 125 << min(excess, 6)))) }
+        if excess > 0 {
+            try? await Task.sleep(for: .milliseconds(min(Self.refusalMillisecondsMax, 125 << min(excess, 6))))
+        }
         return admission
     }
+
+    /// The longest that a refused handshake waits for its answer.
+    static let refusalMillisecondsMax = 8_000
 
     /// - Returns: also who is to be blamed for a refusal.
     private func decide(_ credentials: Credentials) async -> (Admission, String) {
         let address = credentials.address ?? ""
         if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
+            guard !credentials.isOfWebPage else { return (.userRefused, address) }
             return (.admitted(Member(app: credentials.app, user: user)), address)
         }
         do {

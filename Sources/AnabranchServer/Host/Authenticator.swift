@@ -6,6 +6,9 @@ public struct Credentials: Sendable {
     public let token: String
     /// The client's IP address, of IPv6 the network's 64 bits, if it is known.
     public let address: String?
+    /// There is an `Origin` header: a web page asks (`Spec/Protocol.md`, section 2.4). Whoever lets clients in without a
+    /// token must not let in any page that a browser on a trusted machine happens to show.
+    public var isOfWebPage = false
 }
 
 /// Whether a client may come in.
@@ -35,11 +38,12 @@ extension Authenticator {
     public func ended(among logins: Set<String>) async -> Set<String> { [] }
 }
 
-/// Everybody is welcome, whatever the token: for a server that only its own machine, or a trusted network, can reach.
+/// Every client is welcome, whatever the token, but no web page: for a server that only its own machine, or a trusted
+/// network, can reach.
 public struct OpenDoor: Authenticator {
     public init() {}
 
     public func admit(_ credentials: Credentials) async -> Admission {
-        .admitted(Member(app: credentials.app))
+        credentials.isOfWebPage ? .userRefused : .admitted(Member(app: credentials.app))
     }
 }

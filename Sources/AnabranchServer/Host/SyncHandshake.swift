@@ -27,7 +27,8 @@ struct SyncHandshake: Sendable {
             throw .badRequest("no known subprotocol")
         }
         credentials = Credentials(
-            app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "", address: address)
+            app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "", address: address,
+            isOfWebPage: head.headers.contains(name: "origin"))
     }
 
     /// The app id of `/api/client/v2.0/app/<id>/realm-sync`; empty for `/realm-sync`; nil for any other path.

@@ -43,14 +43,14 @@ final class WebSocketClient {
 
     /// Opens a WebSocket.
     static func open(
-        port: Int, path: String = "/realm-sync", offer: String = WebSocketClient.offer
+        port: Int, path: String = "/realm-sync", offer: String = WebSocketClient.offer, headers: String = ""
     ) async throws -> WebSocketClient {
         let client = try await WebSocketClient(port: port)
         let response = try await client.request(
             """
             GET \(path) HTTP/1.1\r\nHost: localhost:\(port)\r\nUpgrade: websocket\r\nConnection: Upgrade\r
             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r
-            Sec-WebSocket-Protocol: \(offer)\r\n\r\n
+            Sec-WebSocket-Protocol: \(offer)\r\n\(headers)\r\n
             """)
         guard response.hasPrefix("HTTP/1.1 101") else { throw HandshakeRefused(response: response) }
         return client
