@@ -33,6 +33,26 @@ struct CrashTests {
         #expect(try SyncedFile(path: VirtualPath("//p"), store: store).version == 1)
     }
 
+    @Test("whatever a client says makes one line of the log, which shows what it is")
+    func log() async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let path = directory + ".log"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        #expect(FileManager.default.createFile(atPath: path, contents: nil))
+        let log = try #require(FileHandle(forWritingAtPath: path))
+        let server = try await ServerProcess(data: directory, log: log)
+        let client = SyncClient(partition: "/p") { server.port }
+        try await client.reconnect()
+        let text = "one\r\nforged\u{1b}[2J\u{2028}\u{202e}two"
+        try await client.require().send("json_error 201 \(text.utf8.count) 1\n\(text)")
+        #expect(try await client.require().message().kind == "json_error")
+        #expect(await server.terminate() == 0)
+        let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
+        let line = try #require(lines.first { $0.contains("could not integrate") })
+        #expect(line.contains(#"one\u{d}\u{a}forged\u{1b}[2J\u{2028}\u{202e}two"#))
+    }
+
     @Test("an address that others can reach needs to be allowed")
     func insecure() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()

@@ -50,7 +50,7 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private func serve(_ configuration: Configuration) async throws {
-        var logger = Logger(label: "anabranch", factory: { StreamLogHandler.standardError(label: $0) })
+        var logger = Logger(label: "anabranch", factory: { StreamLogHandler(label: $0, stream: LogStream()) })
         logger.logLevel = configuration.logLevel
         announce(configuration, logger)
 

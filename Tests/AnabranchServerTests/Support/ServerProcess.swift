@@ -21,14 +21,17 @@ final class ServerProcess {
     }()
 
     /// Starts a server over the directory and waits until it listens.
-    init(data: String, arguments: [String] = ["--dev", "--listen", "127.0.0.1:0"]) async throws {
+    /// - Parameter log: what gets its standard error.
+    init(
+        data: String, arguments: [String] = ["--dev", "--listen", "127.0.0.1:0"], log: FileHandle = .nullDevice
+    ) async throws {
         let process = Process()
         let executable: URL = try #require(Self.executable)
         process.executableURL = executable
         process.arguments = ["serve", "--data", data] + arguments
         let output = Pipe()
         process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
+        process.standardError = log
         try process.run()
         self.process = process
         let line: String = await withCheckedContinuation { continuation in
