@@ -9,13 +9,18 @@ public struct MessageDecoder: Sendable {
 
     public init(limits: Limits = Limits()) { self.limits = limits }
 
-    /// - Parameter message: a whole WebSocket message.
-    public func decode(_ message: [UInt8]) throws(ProtocolViolation) -> ClientMessage {
+    /// - Parameters:
+    ///   - message: a whole WebSocket message.
+    ///   - isVoid: whether what a session uploads is of no interest any more: then the body is not looked at, which would
+    ///     be work for nothing, and the UPLOAD comes out without entries.
+    public func decode(
+        _ message: [UInt8], isVoid: (_ session: UInt64) -> Bool = { _ in false }
+    ) throws(ProtocolViolation) -> ClientMessage {
         var head = try MessageHead(message)
         switch head.type {
         case .bind: return .bind(try bind(&head))
         case .ident: return .ident(try ident(&head))
-        case .upload: return .upload(try upload(&head))
+        case .upload: return .upload(try upload(&head, isVoid))
         case .mark: return try mark(&head)
         case .unbind: return try unbind(&head)
         case .ping: return try ping(&head)
@@ -48,7 +53,9 @@ public struct MessageDecoder: Sendable {
         return message
     }
 
-    private func upload(_ head: inout MessageHead) throws(ProtocolViolation) -> UploadMessage {
+    private func upload(
+        _ head: inout MessageHead, _ isVoid: (UInt64) -> Bool
+    ) throws(ProtocolViolation) -> UploadMessage {
         let session = try head.ident()
         let isCompressed = try head.flag()
         let uncompressedBytes = try head.size()
@@ -57,7 +64,9 @@ public struct MessageDecoder: Sendable {
         let lockedVersion = try head.number()
         guard isCompressed || compressedBytes == 0 else { throw head.syntax("compressed size without compression") }
         var body = try head.end(bodyBytes: isCompressed ? compressedBytes : uncompressedBytes)
-        if isCompressed {
+        if isVoid(session) {
+            body = NumberReader([], from: 0)
+        } else if isCompressed {
             let inflated = try BodyCompression.inflate(
                 body.skip(count: compressedBytes), to: uncompressedBytes, limits: limits)
             body = NumberReader(inflated, from: 0)

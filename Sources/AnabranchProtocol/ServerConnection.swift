@@ -101,11 +101,15 @@ public struct ServerConnection: ~Copyable, Sendable {
     public mutating func receive(_ message: [UInt8]) -> Request? {
         guard case .open = phase else { return nil }
         do throws(ProtocolViolation) {
-            return try receive(try decoder.decode(message))
+            return try receive(try decode(message))
         } catch {
             failConnection(ErrorMessage(error))
             return .connectionFailed(error)
         }
+    }
+
+    private func decode(_ message: [UInt8]) throws(ProtocolViolation) -> ClientMessage {
+        try decoder.decode(message) { session in sessions[session]?.hasFailed == true }
     }
 
     private mutating func receive(_ message: ClientMessage) throws(ProtocolViolation) -> Request? {

@@ -43,6 +43,14 @@ struct ServerSession: Sendable {
         if case .finished = state { true } else { false }
     }
 
+    /// Whatever the client still sends is void, until it lets go of the session.
+    var hasFailed: Bool {
+        switch state {
+        case .errorPending, .errorSent: true
+        default: false
+        }
+    }
+
     var pendingError: ErrorMessage? {
         if case .errorPending(let error) = state { error } else { nil }
     }

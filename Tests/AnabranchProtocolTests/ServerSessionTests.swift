@@ -299,6 +299,18 @@ import Testing
         #expect(said.last == "scan 1 0 0", "the session goes on")
     }
 
+    /// Whoever keeps a failed session makes no work by what it uploads.
+    @Test func whatAFailedSessionUploadsIsNotLookedAt() throws {
+        let garbage = "upload 1 1 1000 7 0 0 0\nno zlib"
+        let failed = try conversation(in: .running)
+        try failed.fail(1, ErrorMessage(.badClientFile))
+        #expect(failed.receive(garbage) == nil)
+        #expect(failed.said().map(errorCode) == [217])
+        #expect(failed.receive(garbage) == nil)
+        #expect(failed.said() == [])
+        #expect(try conversation(in: .running).receive(garbage)?.violation == .badDecompression)
+    }
+
     // MARK: - A client's JSON_ERROR
 
     @Test(arguments: [(112, 217), (212, 217), (233, 217), (201, 201), (0, 201), (-5, 201), (104, 201), (9099, 201)])

@@ -15,11 +15,12 @@ import Testing
         let channel = EmbeddedChannel()
         let stores: StoreThreads
 
-        init() throws {
+        init(change: (inout ServerSettings) -> Void = { _ in }) throws {
             let table = ConnectionTable()
-            let settings = ServerSettings.small
+            var settings = ServerSettings.small
+            change(&settings)
             stores = StoreThreads(
-                count: 1,
+                count: 1, waitingBytesMax: .max,
                 hubs: {
                     FileHubs(
                         store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
@@ -90,6 +91,30 @@ import Testing
         try fixture.receive(Array(message[200_000..<200_100]))
         fixture.wait(seconds: 180)
         #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    private static let longBind = WebSocketClient.frame(
+        Array("bind 1 65536 0 0 0\n".utf8) + [UInt8](repeating: 7, count: 65_536))
+
+    @Test("a long message that is complete is no later sign of life")
+    func completeMessage() async throws {
+        let fixture = try Fixture()
+        try fixture.receive(Self.longBind)
+        fixture.wait(seconds: 179)
+        #expect(fixture.channel.isActive)
+        fixture.wait(seconds: 1)
+        #expect(!fixture.channel.isActive)
+        try await fixture.stores.shutDown()
+    }
+
+    @Test("a client is not silent while it is not listened to")
+    func heldReading() async throws {
+        let fixture = try Fixture { $0.waitingBytesMax = 0 }
+        try fixture.receive(Self.longBind)
+        fixture.channel.read()
+        fixture.wait(seconds: 1_000)
+        #expect(fixture.channel.isActive)
         try await fixture.stores.shutDown()
     }
 

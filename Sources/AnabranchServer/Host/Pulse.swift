@@ -11,6 +11,7 @@ final class Pulse: ChannelInboundHandler {
     private var bytes = 0
 
     /// What has come in since the last look.
+    @discardableResult
     func takeBytes() -> Int {
         defer { bytes = 0 }
         return bytes

@@ -14,15 +14,25 @@ struct Delivery: Sendable {
 /// what has come in while a turn was under way makes the next turn, and all its uploads are committed together.
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
+    /// Where calls are until they have been done.
+    let room: WaitingRoom
 
-    /// - Parameter deliver: called on store threads, after everything that a delivery speaks of is durable.
+    /// - Parameters:
+    ///   - waitingBytesMax: what may wait to be done before there is no room for more.
+    ///   - deliver: called on store threads, after everything that a delivery speaks of is durable.
     init(
-        count: Int, hubs: @Sendable () -> sending FileHubs, deliver: @escaping @Sendable ([Delivery]) -> Void
+        count: Int, waitingBytesMax: Int, hubs: @Sendable () -> sending FileHubs,
+        deliver: @escaping @Sendable ([Delivery]) -> Void
     ) {
-        threads = (0..<count).map { _ in StoreThread(hubs(), deliver: deliver) }
+        let room = WaitingRoom(bytesMax: waitingBytesMax)
+        self.room = room
+        threads = (0..<count).map { _ in StoreThread(hubs(), room, deliver: deliver) }
     }
 
-    func submit(_ call: FileCall) { thread(of: call.path).submit(call) }
+    func submit(_ call: FileCall) {
+        room.enter(call.cost)
+        thread(of: call.path).submit(call)
+    }
 
     /// Does something with the files of the thread that `path` belongs to, before the calls that wait.
     func run<Result: Sendable>(
@@ -63,10 +73,12 @@ private final class StoreThread: Sendable {
     private let inbox = Mutex(Inbox())
     /// Only the thread takes this lock; it shows the compiler that nobody else sees the hubs.
     private let hubs: Mutex<FileHubs>
+    private let room: WaitingRoom
     private let deliver: @Sendable ([Delivery]) -> Void
 
-    init(_ hubs: sending FileHubs, deliver: @escaping @Sendable ([Delivery]) -> Void) {
+    init(_ hubs: sending FileHubs, _ room: WaitingRoom, deliver: @escaping @Sendable ([Delivery]) -> Void) {
         self.hubs = Mutex(hubs)
+        self.room = room
         self.deliver = deliver
         pool.start()
     }
@@ -83,7 +95,14 @@ private final class StoreThread: Sendable {
         }
         guard isFirst else { return }
         pool.submit { [self] state in
-            if case .active = state { takeTurns() } else { next()?.errands.forEach { $0(nil) } }
+            if case .active = state { takeTurns() } else { decline() }
+        }
+    }
+
+    /// The thread has ended.
+    private func decline() {
+        while let (errands, _) = next() {
+            for errand in errands { errand(nil) }
         }
     }
 
@@ -93,6 +112,7 @@ private final class StoreThread: Sendable {
                 for errand in errands { errand(hubs) }
                 deliver(Self.sorted(hubs.handle(calls), done: []))
                 deliver(Self.sorted(hubs.commit(), done: calls))
+                room.leave(calls.reduce(0) { $0 + $1.cost })
             }
         }
     }

@@ -10,7 +10,8 @@ import NIOWebSocket
 ///     open ─ error, close frame, last message ────────────▶ leaving
 ///
 /// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a slow
-/// reader gets nothing more until it reads; and the socket is not read while too many calls wait to be done.
+/// reader gets nothing more until it reads; and while too much waits to be done, messages stay as they came, which is how
+/// they are smallest, and the socket is not read.
 final class SyncHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundIn = Never
@@ -32,7 +33,11 @@ final class SyncHandler: ChannelDuplexHandler {
 
     /// The cost of the calls that are not done yet.
     private var waitingBytes = 0
+    /// What has come in and is not taken in yet: what is left of one reading of the socket.
+    private var arrivals = CircularBuffer<MessageAssembler.Event>()
     private var isReadHeld = false
+    /// There is no room for an UPLOAD; the room tells when there is.
+    private var isRoomAwaited = false
 
     private let mailbox = Mailbox()
     private let pulse: Pulse
@@ -83,31 +88,73 @@ final class SyncHandler: ChannelDuplexHandler {
         takeMail()
         guard case .open = phase else { return }
         do {
-            switch try assembler.take(unwrapInboundIn(data)) {
-            case .message(let message):
-                lastMessage = context.eventLoop.now
-                connection.receive(Array(buffer: message))
-                submitCalls()
-                speak(context)
-            case .ping(let payload):
-                // A client that does not read gets no pile of pongs; RFC 6455 wants the newest answered only.
-                if context.channel.isWritable {
-                    context.writeAndFlush(
-                        wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
-                }
-            case .close:
-                leave(context, .normalClosure, because: "closed by the client")
-            case nil:
-                break
-            }
+            guard let event = try assembler.take(unwrapInboundIn(data)) else { return }
+            if case .message = event { hearSomething(context) }
+            arrivals.append(event)
+            takeArrivals(context)
         } catch {
             violate(context, error)
         }
     }
 
+    /// Takes in what has arrived, in its order, as long as there is room for it.
+    private func takeArrivals(_ context: ChannelHandlerContext) {
+        while phase == .open, let event = arrivals.first, hasRoom(for: event, context) {
+            arrivals.removeFirst()
+            take(event, context)
+        }
+    }
+
+    private func take(_ event: MessageAssembler.Event, _ context: ChannelHandlerContext) {
+        switch event {
+        case .message(let message):
+            connection.receive(Array(buffer: message))
+            submitCalls()
+            speak(context)
+        case .ping(let payload):
+            // A client that does not read gets no pile of pongs; RFC 6455 wants the newest answered only.
+            if context.channel.isWritable {
+                context.writeAndFlush(
+                    wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
+            }
+        case .close:
+            leave(context, .normalClosure, because: "closed by the client")
+        }
+    }
+
+    /// Only an UPLOAD needs room that others may have taken: so PINGs are answered however much the others bring.
+    private func hasRoom(for event: MessageAssembler.Event, _ context: ChannelHandlerContext) -> Bool {
+        guard waitingBytes <= settings.waitingBytesMax else { return false }
+        guard case .message(let message) = event, message.readableBytesView.starts(with: "upload ".utf8) else {
+            return true
+        }
+        guard !isRoomAwaited else { return false }
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        isRoomAwaited = !stores.room.hasRoom {
+            handler.eventLoop.execute { handler.value.thereIsRoom() }
+        }
+        return !isRoomAwaited
+    }
+
+    private func thereIsRoom() {
+        isRoomAwaited = false
+        takeMail()
+        if let context { goOn(context) }
+    }
+
     func read(context: ChannelHandlerContext) {
-        isReadHeld = phase == .draining || phase == .open && waitingBytes > settings.waitingBytesMax
+        isReadHeld = phase == .draining || phase == .open && mustHoldReading
         if !isReadHeld { context.read() }
+    }
+
+    private var mustHoldReading: Bool { !arrivals.isEmpty || waitingBytes > settings.waitingBytesMax }
+
+    /// Some of what waited has been done.
+    private func goOn(_ context: ChannelHandlerContext) {
+        takeArrivals(context)
+        guard isReadHeld, phase == .open, arrivals.isEmpty, waitingBytes <= settings.waitingBytesMax / 2 else { return }
+        isReadHeld = false
+        context.read()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -144,10 +191,7 @@ final class SyncHandler: ChannelDuplexHandler {
         if connection.isSuperseded { return context.close(promise: nil) }
         submitCalls()
         speak(context)
-        if isReadHeld, phase != .draining, waitingBytes <= settings.waitingBytesMax / 2 {
-            isReadHeld = false
-            context.read()
-        }
+        goOn(context)
         leaveIfDrained(context)
     }
 
@@ -276,6 +320,7 @@ final class SyncHandler: ChannelDuplexHandler {
         connection.end()
         submitCalls()
         silenceTimer?.cancel()
+        arrivals.removeAll()
         if isReadHeld { context.read() }
         let said = context.eventLoop.makePromise(of: Void.self)
         said.futureResult.assumeIsolated().whenSuccess { context.close(mode: .output, promise: nil) }
@@ -285,12 +330,18 @@ final class SyncHandler: ChannelDuplexHandler {
 
     // MARK: Silence
 
-    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under way.
+    private func hearSomething(_ context: ChannelHandlerContext) {
+        lastMessage = context.eventLoop.now
+        pulse.takeBytes()
+    }
+
+    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under way, or
+    /// it is the server that does not listen.
     private func watchForSilence(_ context: ChannelHandlerContext) {
         let limit = TimeAmount.milliseconds(settings.limits.silenceMillisecondsMax)
         silenceTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
             if lastMessage + limit <= context.eventLoop.now {
-                guard pulse.takeBytes() >= Pulse.bytesMin else {
+                guard pulse.takeBytes() >= Pulse.bytesMin || isReadHeld else {
                     logger.info("the client has fallen silent")
                     return context.close(promise: nil)
                 }

@@ -61,7 +61,9 @@ public final class SyncServer: Service {
     public func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let table = ConnectionTable()
-        let stores = StoreThreads(count: settings.storeThreads, hubs: makeHubs) { table.deliver($0) }
+        let stores = StoreThreads(
+            count: settings.storeThreads, waitingBytesMax: settings.allWaitingBytesMax, hubs: makeHubs
+        ) { table.deliver($0) }
         self.stores.withLock { $0 = stores }
         let outcome: Result<Void, any Error>
         do {

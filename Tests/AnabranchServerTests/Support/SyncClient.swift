@@ -79,7 +79,9 @@ final class SyncClient {
     }
 
     /// Uploads the changes after the first `count`.
-    func upload(after count: Int) async throws {
+    func upload(after count: Int) async throws { try await send(uploadMessage(after: count)) }
+
+    func uploadMessage(after count: Int) -> [UInt8] {
         var body: [UInt8] = []
         for change in changes.dropFirst(count) {
             let numbers = [
@@ -91,7 +93,7 @@ final class SyncClient {
         let base = version > 1 ? download.serverVersion : 0
         let head =
             "upload \(session) 0 \(body.count) 0 \(version > 1 ? version : 0) \(base) \(download.serverVersion)\n"
-        try await send(Array(head.utf8) + body)
+        return Array(head.utf8) + body
     }
 
     /// MARK, and everything until it is answered.
@@ -104,6 +106,12 @@ final class SyncClient {
             #expect(message.numbers == [session, lastRequest])
             return
         }
+    }
+
+    /// PING, and everything until it is answered: then the server has read what was sent before.
+    func ping() async throws {
+        try await send("ping 1 0\n")
+        while try await nextMessage().kind != "pong" {}
     }
 
     /// Reads until the server has acknowledged every change.
@@ -156,7 +164,7 @@ final class SyncClient {
 
     private func nextMessage() async throws -> SyncMessage {
         let message = try await require().message()
-        if !["ident", "mark", "unbound"].contains(message.kind) { try take(message) }
+        if !["ident", "mark", "unbound", "pong"].contains(message.kind) { try take(message) }
         try await onMessage()
         return message
     }

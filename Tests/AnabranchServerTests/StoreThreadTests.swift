@@ -1,0 +1,23 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Testing
+
+@testable import AnabranchServer
+
+@Suite(.timeLimit(.minutes(1))) struct StoreThreadTests {
+    @Test func everyErrandAfterTheEndIsDeclined() async throws {
+        let stores = StoreThreads(
+            count: 1, waitingBytesMax: 0,
+            hubs: {
+                FileHubs(
+                    store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
+                    metrics: WireMetrics(), logger: .quiet, unixSeconds: { 1 })
+            }, deliver: { _ in })
+        try await stores.shutDown()
+        for _ in 0..<2 {
+            await #expect(throws: HistoryError(.storeFailed, "")) {
+                try await stores.run(on: VirtualPath("/f")) { _ in }
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import Synchronization
+
+/// A store in memory that lets commits in when the test says so.
+final class GatedStore: HistoryStore {
+    private let store = InMemoryStore()
+    private let gate = Mutex<DispatchSemaphore?>(nil)
+    /// Yields once for each commit that stands before the gate.
+    let arrivals: AsyncStream<Void>
+    private let onArrival: AsyncStream<Void>.Continuation
+
+    init() {
+        (arrivals, onArrival) = AsyncStream.makeStream(of: Void.self)
+    }
+
+    func closeGate() { gate.withLock { $0 = DispatchSemaphore(value: 0) } }
+
+    func openGate() {
+        gate.withLock { gate in
+            gate?.signal()
+            gate = nil
+        }
+    }
+
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try store.open(path) }
+
+    func read<Result: Sendable>(
+        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try store.read(file, body)
+    }
+
+    func state(of file: FileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
+
+    func commit(_ commits: [Commit]) throws(HistoryError) {
+        if let gate = gate.withLock({ $0 }) {
+            onArrival.yield()
+            gate.wait()
+            gate.signal()
+        }
+        try store.commit(commits)
+    }
+}
