@@ -2,6 +2,8 @@
 public struct EncodedMessage: Equatable, Sendable {
     public let head: [UInt8]
     public let body: [UInt8]
+    /// The code of a JSON_ERROR; nil for other messages.
+    public let errorCode: ErrorCode?
 
     /// The size of the message in bytes.
     public var count: Int { head.count + body.count }
@@ -95,17 +97,19 @@ extension ServerMessage {
     }
 
     private func error(_ session: UInt64, _ code: ErrorCode, _ json: [UInt8]) -> EncodedMessage {
-        head("json_error", [UInt64(code.rawValue), UInt64(json.count), session], body: json)
+        head("json_error", [UInt64(code.rawValue), UInt64(json.count), session], body: json, code)
     }
 
-    private func head(_ type: StaticString, _ fields: [some FixedWidthInteger], body: [UInt8] = []) -> EncodedMessage {
+    private func head(
+        _ type: StaticString, _ fields: [some FixedWidthInteger], body: [UInt8] = [], _ errorCode: ErrorCode? = nil
+    ) -> EncodedMessage {
         var head = Array("\(type)".utf8)
         for field in fields {
             head.append(UInt8(ascii: " "))
             head.append(decimal: field)
         }
         head.append(UInt8(ascii: "\n"))
-        return EncodedMessage(head: head, body: body)
+        return EncodedMessage(head: head, body: body, errorCode: errorCode)
     }
 }
 

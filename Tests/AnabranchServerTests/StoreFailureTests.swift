@@ -160,6 +160,46 @@ import Testing
         #expect(client.hear().map(\.kind) == ["download"])
     }
 
+    @Test("an expiry that fails ends the file's sessions until they come again")
+    func expiryFails() throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        var client = try Client(rig, "/f")
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+        let ident = try #require(UInt64(client.words[2]))
+        store.fail(.commit)
+        #expect(throws: HistoryError(.storeFailed, "")) { try rig.hubs.expire(ident, of: VirtualPath("//f")) }
+        rig.handle([])
+        rig.commit()
+        rig.run()
+        #expect(client.error() == "201 again")
+        store.fail()
+        client.say("unbind 1\n")
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+    }
+
+    @Test("trouble of the store is counted wherever it shows; what clients do wrong is not")
+    func counting() throws {
+        let store = FragileStore(), counters = CountingMetrics()
+        let rig = WireRig(store: store, metrics: counters)
+        func failures() -> Int { counters.value("anabranch_store_failures_total") }
+        let client = try Client(rig, "/f")
+        client.say("bind 1 2 0 1 0\n/f")
+        let ident = try #require(client.hear().first).words
+        client.say("ident 1 \(ident[2]) 1 0 0 0 0\n")
+        #expect(client.error() == "211")
+        #expect(failures() == 0)
+        client.say("unbind 1\n")
+        client.say("bind 1 2 0 0 0\n/f")
+        store.fail(.read)
+        client.say("ident 1 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+        #expect(client.error() == "201 again")
+        #expect(failures() == 1)
+        #expect(counters.value("anabranch_errors_total") == 2)
+    }
+
     private static let uploadMessage = "upload 1 0 17 0 2 0 0\n2 0 1 0 7 ?\0\u{1}A\0\0\u{1}"
 
     private func upload(_ client: Client) { client.say(Self.uploadMessage) }

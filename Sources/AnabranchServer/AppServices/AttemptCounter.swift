@@ -8,7 +8,7 @@ final class AttemptCounter: Sendable {
     }
 
     /// Different texts counted within one minute; more are counted together, so that memory is bounded.
-    private static let namesMax = 100_000
+    static let namesMax = 100_000
 
     private let state = Mutex(State())
 
@@ -18,10 +18,8 @@ final class AttemptCounter: Sendable {
     func count(_ name: String, now: Int64) -> Int {
         state.withLock { state in
             state.turn(to: now)
-            let isKnown = state.counts[name] != nil
-            let key = isKnown || state.counts.count < Self.namesMax ? name : ""
-            state.counts[key, default: 0] += 1
-            return state.counts[key, default: 0]
+            state.counts[state.key(name), default: 0] += 1
+            return state.counts[state.key(name), default: 0]
         }
     }
 
@@ -29,7 +27,7 @@ final class AttemptCounter: Sendable {
     func current(_ name: String, now: Int64) -> Int {
         state.withLock { state in
             state.turn(to: now)
-            return state.counts[name, default: 0]
+            return state.counts[state.key(name), default: 0]
         }
     }
 }
@@ -39,5 +37,9 @@ extension AttemptCounter.State {
         guard minute != now / 60 else { return }
         minute = now / 60
         counts = [:]
+    }
+
+    func key(_ name: String) -> String {
+        counts[name] != nil || counts.count < AttemptCounter.namesMax ? name : ""
     }
 }

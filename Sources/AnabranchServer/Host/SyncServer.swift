@@ -23,6 +23,7 @@ public final class SyncServer: Service {
     private let metrics: WireMetrics
     private let doorMetrics: DoorMetrics
     private let admin: AdminInterface?
+    private let newFiles = AttemptCounter()
     /// The threads of the files, as long as the server runs.
     let stores = Mutex<StoreThreads?>(nil)
 
@@ -207,7 +208,8 @@ public final class SyncServer: Service {
     private func makeHubs() -> sending FileHubs {
         FileHubs(
             store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
-            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, metrics: metrics, logger: logger,
+            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, newFiles: newFiles,
+            newFilesPerMinuteMax: settings.newFilesPerMinuteMax, metrics: metrics, logger: logger,
             unixSeconds: unixSeconds)
     }
 }

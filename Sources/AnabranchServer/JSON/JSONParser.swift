@@ -15,7 +15,7 @@ extension JSONValue {
 
 private struct JSONParser {
     /// Arrays and objects within each other.
-    private static let depthMax = 64
+    static let depthMax = 64
 
     let bytes: [UInt8]
     var offset = 0

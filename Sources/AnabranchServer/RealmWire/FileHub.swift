@@ -43,9 +43,10 @@ final class FileHub {
     // MARK: Calls
 
     /// Does what the call asks for; uploads are only queued, idents are only noted.
-    func handle(_ call: FileCall, bodies: inout SharedBodies, limits: Limits) {
+    /// - Throws: trouble of the store, which the session has been told of.
+    func handle(_ call: FileCall, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
         let key = call.session
-        do {
+        do throws(HistoryError) {
             switch call.request {
             case .open(let user, let needsFileIdent): open(key, user: user, needsFileIdent: needsFileIdent)
             case .identify(let message): try identify(key, message)
@@ -55,6 +56,7 @@ final class FileHub {
             }
         } catch {
             fail(key, ErrorMessage(error))
+            if error.isOfTheStore { throw error }
         }
     }
 
@@ -170,6 +172,11 @@ final class FileHub {
 }
 
 // MARK: - Between the libraries
+
+extension HistoryError {
+    /// Whether it is trouble of the server's own, and not of one client's making.
+    fileprivate var isOfTheStore: Bool { wireCode == 201 }
+}
 
 extension ErrorMessage {
     /// The one table from the history's errors to the wire's. Trouble of our own stays transient: what cannot be named

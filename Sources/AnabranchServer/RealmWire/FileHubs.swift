@@ -23,19 +23,29 @@ final class FileHubs {
     static let warmFilesMax = 32
     /// The files that calls of this turn were about.
     private var touched: Set<VirtualPath> = []
+    /// What files that were abandoned still have to say.
+    private var farewells: [FileReply] = []
+    /// Who has made new files, over all store threads.
+    private let newFiles: AttemptCounter
+    private let newFilesPerMinuteMax: Int
 
     /// - Parameters:
     ///   - keepsState: whether uploads are applied to the states of their files; if not, this is a relay.
+    ///   - newFiles: counts the files that users make.
+    ///   - newFilesPerMinuteMax: who has made so many within the minute opens none that is not open already.
     ///   - unixSeconds: the clock, for when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
-        sharedBodiesBytesMax: Int, metrics: WireMetrics, logger: Logger,
+        sharedBodiesBytesMax: Int, newFiles: AttemptCounter = AttemptCounter(), newFilesPerMinuteMax: Int = .max,
+        metrics: WireMetrics, logger: Logger,
         unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
         self.keepsState = keepsState
         self.limits = limits
         self.backlogBytesMax = backlogBytesMax
+        self.newFiles = newFiles
+        self.newFilesPerMinuteMax = newFilesPerMinuteMax
         self.unixSeconds = unixSeconds
         self.metrics = metrics
         self.logger = logger
@@ -46,12 +56,14 @@ final class FileHubs {
     func handle(_ calls: [FileCall]) -> [FileReply] {
         var replies: [FileReply] = []
         for call in calls {
+            guard !isTooNew(call) else {
+                replies.append(FileReply(session: call.session, news: .failed(Self.tooManyNewFiles)))
+                continue
+            }
             do {
                 guard let hub = try hub(for: call) else { continue }
                 touched.insert(call.path)
-                let start = ContinuousClock.now
-                hub.handle(call, bodies: &bodies, limits: limits)
-                if case .scan = call.request { metrics.scanned(in: start.duration(to: .now)) }
+                handle(call, by: hub)
             } catch {
                 log(error, path: call.path)
                 replies.append(FileReply(session: call.session, news: .failed(ErrorMessage(error))))
@@ -65,7 +77,17 @@ final class FileHubs {
             }
             replies += hub.takeReplies()
         }
-        return replies
+        return replies + takeFarewells()
+    }
+
+    private func handle(_ call: FileCall, by hub: FileHub) {
+        let start = ContinuousClock.now
+        do {
+            try hub.handle(call, bodies: &bodies, limits: limits)
+        } catch {
+            log(error, path: call.path)
+        }
+        if case .scan = call.request { metrics.scanned(in: start.duration(to: .now)) }
     }
 
     /// Integrates all queued uploads in one transaction.
@@ -74,7 +96,7 @@ final class FileHubs {
         let hubs = touchedHubs
         integrate(hubs.filter(\.file.hasQueuedUploads))
         for hub in hubs where hub.isIdle { self.hubs[hub.file.path] = nil }
-        return hubs.flatMap { $0.takeReplies() }
+        return hubs.flatMap { $0.takeReplies() } + takeFarewells()
     }
 
     /// Lets a client file expire; the session that uses it ends. The replies are among those of the next turn.
@@ -110,11 +132,31 @@ final class FileHubs {
 
     private var touchedHubs: [FileHub] { touched.compactMap { hubs[$0] } }
 
+    private func takeFarewells() -> [FileReply] {
+        defer { farewells = [] }
+        return farewells
+    }
+
+    // MARK: Files
+
     /// Only BIND opens a file; a call for a session that a closed file had is late.
     private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
-        guard case .open = call.request else { return hubs[call.path] }
-        return try hub(at: call.path)
+        if let hub = hubs[call.path] { return hub }
+        guard case .open(let user, _) = call.request else { return nil }
+        let hub = try hub(at: call.path)
+        if let user, hub.file.head == FileHead() { newFiles.count(user, now: Int64(clamping: unixSeconds())) }
+        return hub
     }
+
+    /// A file that nobody has written to yet costs the user who opens it nothing, and the server a row for ever. Whether
+    /// there is a file can only be found out by making it, so a user who has made too many has to do with those that
+    /// are open.
+    private func isTooNew(_ call: FileCall) -> Bool {
+        guard case .open(let user?, _) = call.request, hubs[call.path] == nil else { return false }
+        return newFiles.current(user, now: Int64(clamping: unixSeconds())) >= newFilesPerMinuteMax
+    }
+
+    private static let tooManyNewFiles = ErrorMessage(.otherSessionError, "too many new files; wait")
 
     private func hub(at path: VirtualPath) throws(HistoryError) -> FileHub {
         if let hub = hubs[path] { return hub }
@@ -152,6 +194,7 @@ final class FileHubs {
     private func abandon(_ hub: FileHub, _ error: HistoryError) {
         log(error, path: hub.file.path)
         hub.abandon(error)
+        farewells += hub.takeReplies()
         hubs[hub.file.path] = nil
     }
 

@@ -8,15 +8,19 @@ import AnabranchProtocol
 /// the log holds nothing between two cursors gets every entry in between, all with one client version: cursors and
 /// client version name its body. That covers whoever only reads, and every new file.
 struct SharedBodies {
-    private struct Key: Hashable {
+    struct Key: Hashable {
         let path: VirtualPath
         let from: DownloadCursor
         let serverVersion: UInt64
+
+        /// What it takes to keep a body under this key: paths can be longer than bodies.
+        func cost(of body: DownloadBody) -> Int { body.count + path.bytes.count + 256 }
     }
 
-    private var bodies: [Key: DownloadBody] = [:]
-    /// The keys from the oldest on.
+    private(set) var bodies: [Key: DownloadBody] = [:]
+    /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
     private var order: [Key] = []
+    private var goneCount = 0
     private var byteCount = 0
     private let bytesMax: Int
 
@@ -38,12 +42,19 @@ struct SharedBodies {
     }
 
     private mutating func keep(_ body: DownloadBody, as key: Key) {
-        guard body.count <= bytesMax else { return }
+        guard key.cost(of: body) <= bytesMax else { return }
         bodies[key] = body
         order.append(key)
-        byteCount += body.count
+        byteCount += key.cost(of: body)
         while byteCount > bytesMax {
-            byteCount -= bodies.removeValue(forKey: order.removeFirst())?.count ?? 0
+            let oldest = order[goneCount]
+            goneCount += 1
+            byteCount -= bodies.removeValue(forKey: oldest).map(oldest.cost) ?? 0
+        }
+        // Not one by one, which would move all the others each time.
+        if goneCount > order.count / 2 {
+            order.removeFirst(goneCount)
+            goneCount = 0
         }
     }
 }

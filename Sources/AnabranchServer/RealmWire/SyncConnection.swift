@@ -75,7 +75,6 @@ struct SyncConnection: ~Copyable {
             log("the client could not integrate", session, ["code": "\(code)", "text": "\(text)"], level: .warning)
             if answer != nil { close(session) }
         case .connectionFailed(let violation):
-            metrics.failed(violation.code)
             logger.notice(
                 "protocol violation", metadata: ["code": "\(violation.code.rawValue)", "reason": "\(violation.reason)"])
             closeAll()
@@ -173,7 +172,6 @@ struct SyncConnection: ~Copyable {
 
     /// Ends the connection with a message.
     mutating func fail(_ error: ErrorMessage) {
-        metrics.failed(error.code)
         logger.notice("connection failed", metadata: ["code": "\(error.code.rawValue)", "reason": "\(error.message)"])
         machine.failConnection(error)
         closeAll()
@@ -206,6 +204,7 @@ struct SyncConnection: ~Copyable {
     private func count(_ message: EncodedMessage) {
         metrics.messagesSent.increment()
         metrics.bytesSent.increment(by: message.count)
+        if let code = message.errorCode { metrics.failed(code) }
     }
 
     // MARK: Sessions
@@ -226,7 +225,6 @@ struct SyncConnection: ~Copyable {
     }
 
     private mutating func fail(_ session: SessionHandle, _ error: ErrorMessage) {
-        metrics.failed(error.code)
         log(
             "session failed", session, ["code": "\(error.code.rawValue)", "reason": "\(error.message)"], level: .notice)
         machine.fail(session, error)

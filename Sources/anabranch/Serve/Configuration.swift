@@ -230,6 +230,7 @@ struct Configuration {
             // Everybody is at the same address, and mostly the same user.
             settings.connectionsPerAddressMax = .max
             settings.connectionsPerUserMax = .max
+            settings.newFilesPerMinuteMax = .max
         }
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

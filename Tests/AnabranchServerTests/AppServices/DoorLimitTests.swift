@@ -76,12 +76,38 @@ import Testing
             let error = try await client.message()
             #expect(error.words.prefix(2) == ["json_error", "201"])
             #expect(String(decoding: error.body, as: UTF8.self).contains(#""tryAgain":true"#))
+            let metrics = try await rig.admin("GET", "/metrics").body
+            #expect(metrics.contains("anabranch_errors_total{code=\"201\"} 1\n"))
             try await client.send("unbind 1\n")
             #expect(try await client.message().kind == "unbound")
             try await client.send("unbind 4\n")
             try await client.send("bind 4 1 0 1 0\n4")
             #expect(try await client.message().kind == "ident")
             try await client.close()
+        }
+    }
+
+    @Test func aUserMakesSoManyFilesInAMinute() async throws {
+        try await DoorRig.run(change: { $0.newFilesPerMinuteMax = 2 }) { rig async throws in
+            var session = 0
+            func bind(_ client: WebSocketClient, _ partition: Int) async throws -> String {
+                session += 1
+                try await client.send("bind \(session) 1 0 1 0\n\(partition)")
+                let answer = try await client.message()
+                let isTransient = String(decoding: answer.body, as: UTF8.self).contains(#""tryAgain":true"#)
+                return answer.words[0] + (isTransient ? " again" : "")
+            }
+            let ann = try await WebSocketClient.open(
+                port: rig.port, path: Self.path(try await rig.newUser("ann@example.com")))
+            let bob = try await WebSocketClient.open(
+                port: rig.port, path: Self.path(try await rig.newUser("bob@example.com")))
+            for partition in [1, 2, 2] { #expect(try await bind(ann, partition) == "ident") }
+            #expect(try await bind(ann, 3) == "json_error again")
+            #expect(try await bind(bob, 3) == "ident")
+            for partition in [1, 3] { #expect(try await bind(ann, partition) == "ident", "it is open") }
+            rig.clock.advance(by: 60)
+            #expect(try await bind(ann, 4) == "ident")
+            for client in [ann, bob] { try await client.close() }
         }
     }
 
@@ -110,6 +136,20 @@ import Testing
     ])
     func anIPv6ClientIsKnownByItsNetwork(address: String, name: String) throws {
         #expect(try SocketAddress(ipAddress: address, port: 1).client == name)
+    }
+
+    /// None at all, so that the test need not be quicker than a hash.
+    @Test func passwordsAreNotHashedBeyondTheLimit() async throws {
+        var settings = DoorRig.development
+        settings.passwordsUnderWayMax = 0
+        try await DoorRig.run(settings) { rig async throws in
+            let provider = "/api/client/v2.0/app/demo/auth/providers/local-userpass"
+            for (path, name) in [("register", "email"), ("login", "username")] {
+                let answer = try await rig.post(
+                    "\(provider)/\(path)", [name: "ann@example.com", "password": "correct horse"])
+                #expect(answer.status == 429, "\(path)")
+            }
+        }
     }
 
     @Test func soManyPasswordsAreHashedAtATime() {

@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 
 @testable import AnabranchServer
 
@@ -10,25 +11,32 @@ final class WireRig {
     private var connections: [ConnectionIdent: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
     private let keepsState: Bool
+    private let metrics: WireMetrics
 
     /// - Parameter keepsState: whether changesets have to make sense.
-    init(store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, limits: Limits = Limits()) {
+    init(
+        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, limits: Limits = Limits(),
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) {
         self.keepsState = keepsState
-        hubs = WireRig.hubs(over: store, keepsState, limits)
+        self.metrics = WireMetrics(factory: metrics)
+        hubs = WireRig.hubs(over: store, keepsState, limits, self.metrics)
     }
 
-    private static func hubs(over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits) -> FileHubs {
+    private static func hubs(
+        over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits, _ metrics: WireMetrics
+    ) -> FileHubs {
         FileHubs(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 1 << 20,
-            metrics: WireMetrics(), logger: .quiet,
+            metrics: metrics, logger: .quiet,
             unixSeconds: { 1 })
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        hubs = WireRig.hubs(over: store, keepsState, Limits())
+        hubs = WireRig.hubs(over: store, keepsState, Limits(), metrics)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
@@ -36,7 +44,7 @@ final class WireRig {
         let ident = ConnectionIdent(number: lastNumber)
         let connection = RigConnection(
             SyncConnection(
-                ident, negotiation: negotiation, member: Member(app: app), limits: limits, metrics: WireMetrics(),
+                ident, negotiation: negotiation, member: Member(app: app), limits: limits, metrics: metrics,
                 logger: .quiet), ident)
         connections[ident] = connection
         return connection
