@@ -2,9 +2,7 @@
 struct JSONObject {
     private var text = ""
 
-    var bytes: [UInt8] { Array(encoded.utf8) }
-
-    private var encoded: String { "{\(text)}" }
+    var bytes: [UInt8] { Array("{\(text)}".utf8) }
 
     mutating func add(_ key: StaticString, _ value: String) {
         add(key, encoded: Self.quoted(value))
@@ -16,10 +14,6 @@ struct JSONObject {
 
     mutating func add(_ key: StaticString, _ value: some FixedWidthInteger) {
         add(key, encoded: String(value))
-    }
-
-    mutating func add(_ key: StaticString, _ value: [JSONObject]) {
-        add(key, encoded: "[\(value.map(\.encoded).joined(separator: ","))]")
     }
 
     private mutating func add(_ key: StaticString, encoded value: String) {
