@@ -11,8 +11,8 @@ public struct MessageDecoder: Sendable {
 
     /// - Parameters:
     ///   - message: a whole WebSocket message.
-    ///   - isVoid: whether what a session uploads is of no interest any more: then the body is not looked at, which would
-    ///     be work for nothing, and the UPLOAD comes out without entries.
+    ///   - isVoid: whether what a session uploads is of no interest any more: then the body is not looked at, which
+    ///     would be work for nothing, and the UPLOAD comes out without entries.
     public func decode(
         _ message: [UInt8], isVoid: (_ session: UInt64) -> Bool = { _ in false }
     ) throws(ProtocolViolation) -> ClientMessage {

@@ -1,6 +1,7 @@
 import AnabranchHistory
 
-/// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section 3).
+/// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section
+/// 3).
 extension AdminEndpoints {
     func list(_ route: AdminRoute, _ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
         switch route {

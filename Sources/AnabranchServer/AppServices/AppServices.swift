@@ -5,8 +5,8 @@ import NIOHTTP1
 import NIOPosix
 
 /// The part of App Services that a client needs before it can sync: users, logins and tokens, for several apps
-/// (`Spec/Protocol.md`, sections 1 and 8.8). Also decides who may open a WebSocket, by the same test by which a session is
-/// refreshed: a token that would be issued again is never refused as worn out.
+/// (`Spec/Protocol.md`, sections 1 and 8.8). Also decides who may open a WebSocket, by the same test by which a session
+/// is refreshed: a token that would be issued again is never refused as worn out.
 ///
 /// No token, no password and no key gets into the log.
 public final class AppServices: HTTPEndpoints, Authenticator {

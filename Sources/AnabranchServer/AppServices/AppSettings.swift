@@ -52,8 +52,8 @@ public struct AppServicesSettings: Sendable {
     public var accessTokenSeconds: Int64 = 30 * 60
     /// How long a login lasts, in seconds.
     public var sessionSeconds: UInt64 = 60 * 24 * 3600
-    /// Scheme, host and port by which clients reach the server, without a slash at the end; nil stands for what they say
-    /// in their `Host` header.
+    /// Scheme, host and port by which clients reach the server, without a slash at the end; nil stands for what they
+    /// say in their `Host` header.
     public var publicURL: String?
 
     /// Logins, registrations and the like from one address within a minute.
@@ -71,8 +71,8 @@ public struct AppServicesSettings: Sendable {
 
 /// Whoever sends e-mails for a server. Without it an account needs no confirmation, and a password cannot be reset.
 public protocol EmailHook: Sendable {
-    /// Called for each request that an e-mail address is confirmed or a password reset. Tokens are the hook's own: it makes
-    /// them, sends them, and recognises them again.
+    /// Called for each request that an e-mail address is confirmed or a password reset. Tokens are the hook's own: it
+    /// makes them, sends them, and recognises them again.
     func handle(_ request: EmailRequest, app: String) async -> EmailOutcome
 }
 

@@ -6,8 +6,8 @@ public struct Credentials: Sendable {
     public let token: String
     /// The client's IP address, of IPv6 the network's 64 bits, if it is known.
     public let address: String?
-    /// There is an `Origin` header: a web page asks (`Spec/Protocol.md`, section 2.4). Whoever lets clients in without a
-    /// token must not let in any page that a browser on a trusted machine happens to show.
+    /// There is an `Origin` header: a web page asks (`Spec/Protocol.md`, section 2.4). Whoever lets clients in without
+    /// a token must not let in any page that a browser on a trusted machine happens to show.
     public var isOfWebPage = false
 }
 
@@ -28,8 +28,9 @@ public enum Admission: Sendable {
 public protocol Authenticator: Sendable {
     func admit(_ credentials: Credentials) async -> Admission
 
-    /// Which of these logins (`Member.login`) are over: logged out, revoked, expired, their users shut out or gone. Asked
-    /// every `ServerSettings.loginCheckSecondsMax` seconds about everybody who is connected; whoever cannot say ends none.
+    /// Which of these logins (`Member.login`) are over: logged out, revoked, expired, their users shut out or gone.
+    /// Asked every `ServerSettings.loginCheckSecondsMax` seconds about everybody who is connected; whoever cannot say
+    /// ends none.
     func ended(among logins: Set<String>) async -> Set<String>
 }
 

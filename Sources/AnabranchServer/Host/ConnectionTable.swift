@@ -91,7 +91,8 @@ final class ConnectionTable: Sendable {
 /// News on their way to a connection.
 ///
 /// An event loop reads sockets before it does what others ask of it. So the connection looks here before it takes in a
-/// message: whoever knows of a commit, and asks by MARK whether it has everything, is not told yes from before the commit.
+/// message: whoever knows of a commit, and asks by MARK whether it has everything, is not told yes from before the
+/// commit.
 final class Mailbox: Sendable {
     private let deliveries = Mutex<[Delivery]>([])
 

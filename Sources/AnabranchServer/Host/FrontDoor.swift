@@ -132,8 +132,8 @@ extension WebSocketErrorCode {
 }
 
 extension SocketAddress {
-    /// Whom limits take for one client: an IPv4 address, or the 64 bits of an IPv6 address that a network shares; nil if
-    /// the address is of another kind.
+    /// Whom limits take for one client: an IPv4 address, or the 64 bits of an IPv6 address that a network shares; nil
+    /// if the address is of another kind.
     var client: String? {
         guard case .v6(let address) = self else { return ipAddress }
         let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }

@@ -2,8 +2,8 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// Answers the requests of one socket, one after the other: each is collected, within bounds of time and size, and handed
-/// to the endpoints.
+/// Answers the requests of one socket, one after the other: each is collected, within bounds of time and size, and
+/// handed to the endpoints.
 final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -80,8 +80,8 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
         context.writeAndFlush(wrapOutboundOut(.head(answer)), promise: nil)
     }
 
-    /// A body where there must be none, as after HEAD, is harmless if nothing follows it. What follows a request for another
-    /// protocol is not read as HTTP.
+    /// A body where there must be none, as after HEAD, is harmless if nothing follows it. What follows a request for
+    /// another protocol is not read as HTTP.
     private static func isLast(_ head: HTTPRequestHead) -> Bool {
         !head.isKeepAlive || head.method == .HEAD || head.method == .CONNECT || head.headers.contains(name: "upgrade")
     }

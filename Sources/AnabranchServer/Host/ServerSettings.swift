@@ -33,13 +33,14 @@ public struct ServerSettings: Sendable {
     public var shutdownSecondsMax: Int64 = 10
     /// A connection is not read while its uploads that wait for integration occupy more than this, in bytes.
     public var waitingBytesMax = 4 << 20
-    /// What may wait for integration into one synced file, in bytes; a client that brings more loses its connection with
-    /// code 100 and tries again.
+    /// What may wait for integration into one synced file, in bytes; a client that brings more loses its connection
+    /// with code 100 and tries again.
     public var backlogBytesMax = 256 << 20
-    /// What may wait for integration in all, in bytes: while there is more, no further UPLOAD of any connection is taken in.
+    /// What may wait for integration in all, in bytes: while there is more, no further UPLOAD of any connection is
+    /// taken in.
     public var allWaitingBytesMax = 512 << 20
-    /// New synced files of one user within a minute, which reading makes as well: for the rest of it, files that are not
-    /// in use cannot be opened.
+    /// New synced files of one user within a minute, which reading makes as well: for the rest of it, files that are
+    /// not in use cannot be opened.
     public var newFilesPerMinuteMax = 1_000
     /// What each store thread keeps of bodies of DOWNLOADs that several readers may want, in bytes.
     public var sharedBodiesBytesMax = 64 << 20

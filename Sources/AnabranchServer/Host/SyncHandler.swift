@@ -9,9 +9,9 @@ import NIOWebSocket
 ///     open ─ shutdown ─▶ draining ─ everything committed ─▶ leaving ─ client leaves ─▶ closed
 ///     open ─ error, close frame, last message ────────────▶ leaving
 ///
-/// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a slow
-/// reader gets nothing more until it reads; and while too much waits to be done, messages stay as they came, which is how
-/// they are smallest, and the socket is not read.
+/// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a
+/// slow reader gets nothing more until it reads; and while too much waits to be done, messages stay as they came, which
+/// is how they are smallest, and the socket is not read.
 final class SyncHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundIn = Never
@@ -161,7 +161,8 @@ final class SyncHandler: ChannelDuplexHandler {
         if let error = error as? NIOWebSocketError {
             violate(context, FramingViolation(error))
         } else if !(error is ByteToMessageDecoderError) {
-            // A decoder that has failed complains about all that still comes in; anything else is the end of the socket.
+            // A decoder that has failed complains about all that still comes in; anything else is the end of the
+            // socket.
             context.close(promise: nil)
         }
     }
@@ -295,8 +296,8 @@ final class SyncHandler: ChannelDuplexHandler {
         leave(context, parting, because: "shutdown")
     }
 
-    /// The code for a client that has done nothing wrong. Old clients take any other one for a reason to stay away for an
-    /// hour (`Spec/Protocol.md`, section 2.3).
+    /// The code for a client that has done nothing wrong. Old clients take any other one for a reason to stay away for
+    /// an hour (`Spec/Protocol.md`, section 2.3).
     private var parting: WebSocketErrorCode {
         visitor.handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
     }
@@ -335,8 +336,8 @@ final class SyncHandler: ChannelDuplexHandler {
         pulse.takeBytes()
     }
 
-    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under way, or
-    /// it is the server that does not listen.
+    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under
+    /// way, or it is the server that does not listen.
     private func watchForSilence(_ context: ChannelHandlerContext) {
         let limit = TimeAmount.milliseconds(settings.limits.silenceMillisecondsMax)
         silenceTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in

@@ -158,8 +158,8 @@ public final class SyncServer: Service {
         return listener
     }
 
-    /// Once a second: what has changed on disk, or in the embedder's mind, takes effect; and now and then, whose login has
-    /// ended goes.
+    /// Once a second: what has changed on disk, or in the embedder's mind, takes effect; and now and then, whose login
+    /// has ended goes.
     private func watch(_ table: ConnectionTable) async {
         var seconds: Int64 = 0
         while (try? await Task.sleep(for: .seconds(1))) != nil {

@@ -10,8 +10,8 @@ final class WaitingRoom: Sendable {
     private let bytesMax: Int
     private let state = Mutex(State())
 
-    /// - Parameter bytesMax: with more inside there is no room. What goes in is not refused: whoever asks whether there is
-    ///   room does not know yet how much it needs.
+    /// - Parameter bytesMax: with more inside there is no room. What goes in is not refused: whoever asks whether there
+    ///   is room does not know yet how much it needs.
     init(bytesMax: Int) {
         self.bytesMax = bytesMax
     }

@@ -6,8 +6,8 @@ import AnabranchProtocol
 ///
 ///     open ──IDENT accepted──▶ running ──▶ gone, by `close`, by an error, or because the client file was bound anew
 ///
-/// Belongs to one store thread. What it says goes into `replies`, which nobody sees before everything that they speak of
-/// is durable.
+/// Belongs to one store thread. What it says goes into `replies`, which nobody sees before everything that they speak
+/// of is durable.
 final class FileHub {
     /// The client file and the progress of a running session.
     private struct Running {

@@ -148,9 +148,9 @@ final class FileHubs {
         return hub
     }
 
-    /// A file that nobody has written to yet costs the user who opens it nothing, and the server a row for ever. Whether
-    /// there is a file can only be found out by making it, so a user who has made too many has to do with those that
-    /// are open.
+    /// A file that nobody has written to yet costs the user who opens it nothing, and the server a row for ever.
+    /// Whether there is a file can only be found out by making it, so a user who has made too many has to do with those
+    /// that are open.
     private func isTooNew(_ call: FileCall) -> Bool {
         guard case .open(let user?, _) = call.request, hubs[call.path] == nil else { return false }
         return newFiles.current(user, now: Int64(clamping: unixSeconds())) >= newFilesPerMinuteMax

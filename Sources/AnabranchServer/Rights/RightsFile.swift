@@ -3,7 +3,8 @@ import Foundation
 import Logging
 import Yams
 
-/// Rights by a file of rules, read again when it changes. The first rule that fits decides; if none does there is no right.
+/// Rights by a file of rules, read again when it changes. The first rule that fits decides; if none does there is no
+/// right.
 ///
 ///     rules:
 ///       - path: '"public"'              # the partition value as clients send it, here a text; * is anything

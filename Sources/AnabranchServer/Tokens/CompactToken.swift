@@ -52,7 +52,8 @@ struct CompactToken: Sendable {
         return members
     }
 
-    /// The claims, if one of the keys has signed them. The key decides what the algorithm is; the header may only agree.
+    /// The claims, if one of the keys has signed them. The key decides what the algorithm is; the header may only
+    /// agree.
     func verify(with keys: [TokenKey]) throws(TokenRefusal) -> TokenClaims {
         let key: TokenKey
         if let keyIdent {

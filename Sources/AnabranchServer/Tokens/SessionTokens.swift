@@ -1,7 +1,7 @@
 import AnabranchHistory
 
-/// The tokens of our own: an access token opens doors for a short time, a refresh token is worth access tokens as long as
-/// its session lasts (`Spec/Protocol.md`, sections 1.5 and 8.8).
+/// The tokens of our own: an access token opens doors for a short time, a refresh token is worth access tokens as long
+/// as its session lasts (`Spec/Protocol.md`, sections 1.5 and 8.8).
 struct SessionTokens: Sendable {
     enum Kind: String {
         case access, refresh

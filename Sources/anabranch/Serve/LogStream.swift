@@ -1,7 +1,7 @@
 import Foundation
 
-/// Standard error, where each entry of the log is one line: whatever clients have put into it makes no further lines, moves
-/// no cursor and rings no bell.
+/// Standard error, where each entry of the log is one line: whatever clients have put into it makes no further lines,
+/// moves no cursor and rings no bell.
 struct LogStream: TextOutputStream, Sendable {
     func write(_ entry: String) {
         let line = Self.escaped(entry.last == "\n" ? entry.dropLast() : entry[...]) + "\n"

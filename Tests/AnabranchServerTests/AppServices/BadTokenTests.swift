@@ -198,7 +198,8 @@ import Testing
         try await DoorRig.run { rig async throws in
             let shop = try await Workshop(rig)
             let bare = try shop.with(["pad": ""])
-            // Four characters stand for three bytes, so the length is right to the byte only with some luck in the middle.
+            // Four characters stand for three bytes, so the length is right to the byte only with some luck in the
+            // middle.
             let wanted = CompactToken.bytesMax + excess
             let token = try (0..<3).lazy.compactMap { slack -> String? in
                 let padding = (wanted - bare.utf8.count) * 3 / 4 + slack

@@ -160,8 +160,8 @@ import Testing
         #expect(gate.enter(countMax: 2))
     }
 
-    /// A hash takes many times as long as everything else together, so the shortest times tell whether there was one. They
-    /// are taken until they agree, which they never do if only one of the two is hashed.
+    /// A hash takes many times as long as everything else together, so the shortest times tell whether there was one.
+    /// They are taken until they agree, which they never do if only one of the two is hashed.
     @Test func anUnknownUserTakesAsLongAsAWrongPassword() async throws {
         try await DoorRig.run(passwordCost: 14) { rig async throws in
             _ = try await rig.newUser("ann@example.com")

@@ -17,8 +17,8 @@ enum Changesets {
         return result.sorted { $0.key < $1.key }.map(\.value)
     }
 
-    /// What a client records whose transactions make sense whatever it knows of others: all write to one object, and each
-    /// to objects of its own.
+    /// What a client records whose transactions make sense whatever it knows of others: all write to one object, and
+    /// each to objects of its own.
     static func independent(of client: Int, count: Int) throws -> [[UInt8]] {
         var graph = ObjectGraph()
         var random = SeededGenerator(seed: UInt64(client))

@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import Testing
 
-/// One client file and its client: speaks the protocol over a WebSocket, keeps what a real client keeps on its disk, and
-/// checks everything that a real client checks (`Spec/Protocol.md`, section 5.2).
+/// One client file and its client: speaks the protocol over a WebSocket, keeps what a real client keeps on its disk,
+/// and checks everything that a real client checks (`Spec/Protocol.md`, section 5.2).
 final class SyncClient {
     /// A local change.
     struct Change: Equatable {

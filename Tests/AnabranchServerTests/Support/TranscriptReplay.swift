@@ -26,7 +26,8 @@ final class TranscriptReplay {
         let connection: RigConnection
         var paths: [UInt64: VirtualPath] = [:]
         var clientIdents: [UInt64: UInt64] = [:]
-        /// Sessions that the client has ended, though the recorded server did not know yet when it sent its next message.
+        /// Sessions that the client has ended, though the recorded server did not know yet when it sent its next
+        /// message.
         var unbound: Set<UInt64> = []
         /// Sent before the recorded server sent the same.
         var early: [SyncMessage] = []
@@ -151,8 +152,8 @@ final class TranscriptReplay {
         submit(replayed)
     }
 
-    /// An UPLOAD without what an earlier session of the file has brought: the recorded server knew it even if it had not
-    /// integrated it, whereas our files hear of it in its turn.
+    /// An UPLOAD without what an earlier session of the file has brought: the recorded server knew it even if it had
+    /// not integrated it, whereas our files hear of it in its turn.
     private func withoutChangesets(upTo newest: UInt64, _ message: SyncMessage) -> SyncMessage {
         guard case .upload(let upload) = try? MessageDecoder().decode(message.bytes),
             upload.entries.contains(where: { $0.cursor.clientVersion <= newest })
