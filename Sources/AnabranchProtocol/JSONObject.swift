@@ -2,7 +2,9 @@
 struct JSONObject {
     private var text = ""
 
-    var bytes: [UInt8] { Array("{\(text)}".utf8) }
+    var bytes: [UInt8] { Array(encoded.utf8) }
+
+    private var encoded: String { "{\(text)}" }
 
     mutating func add(_ key: StaticString, _ value: String) {
         add(key, encoded: Self.quoted(value))
@@ -14,6 +16,10 @@ struct JSONObject {
 
     mutating func add(_ key: StaticString, _ value: some FixedWidthInteger) {
         add(key, encoded: String(value))
+    }
+
+    mutating func add(_ key: StaticString, _ value: [JSONObject]) {
+        add(key, encoded: "[\(value.map(\.encoded).joined(separator: ","))]")
     }
 
     private mutating func add(_ key: StaticString, encoded value: String) {

@@ -89,6 +89,8 @@ public enum ServerMessage: Sendable {
     case mark(session: UInt64, request: UInt64)
     case unbound(session: UInt64)
     case pong(timestamp: Int64)
+    /// Session 0 is the connection.
+    case log(session: UInt64, LogMessage)
     /// JSON_ERROR; session 0 is the connection.
     case error(session: UInt64, ErrorMessage)
 }

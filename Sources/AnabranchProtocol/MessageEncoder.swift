@@ -71,6 +71,8 @@ extension ServerMessage {
             head("unbound", [session])
         case .pong(let timestamp):
             head("pong", [timestamp])
+        case .log(let session, let message):
+            log(session, message.json)
         case .error(let session, let message):
             error(session, message.code, message.json)
         }
@@ -88,6 +90,10 @@ extension ServerMessage {
                 body.isCompressed ? UInt64(body.bytes.count) : 0,
             ],
             body: body.bytes)
+    }
+
+    private func log(_ session: UInt64, _ json: [UInt8]) -> EncodedMessage {
+        head("log_message", [session, UInt64(json.count)], body: json)
     }
 
     private func error(_ session: UInt64, _ code: ErrorCode, _ json: [UInt8]) -> EncodedMessage {

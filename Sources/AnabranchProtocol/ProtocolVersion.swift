@@ -12,8 +12,14 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// JSON_ERROR is known.
     public var hasErrorMessages: Bool { number >= 4 }
 
+    /// Error 231 is known.
+    public var hasCompensatingWrites: Bool { number >= 5 }
+
     /// JSON_ERROR tells the client what to do by its `action`; before, the client decides by the code.
     public var hasErrorActions: Bool { number >= 7 }
+
+    /// LOG_MESSAGE is known. Older clients close the connection when they receive it.
+    public var hasLogMessages: Bool { number >= 10 }
 
     public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
 }

@@ -70,6 +70,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     private var serial: UInt64 = 0
 
     private var pong: Int64?
+    private var logMessages: [LogMessage] = []
     /// Idents of the sessions that have a message to send, in the order of their turns; each once.
     private var speakers: [UInt64] = []
     /// Idents of the sessions that want a DOWNLOAD to be made, likewise.
@@ -183,10 +184,19 @@ public struct ServerConnection: ~Copyable, Sendable {
         update(handle) { $0.downloadReady(header, body) }
     }
 
+    /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
+    /// exposed, in ascending order of these versions; the session goes on. Clients below version 5 are not told.
+    ///
+    /// - Precondition: the error has a `rejection` with its `serverVersion`, without which clients abort.
+    public mutating func warn(_ handle: SessionHandle, _ error: ErrorMessage) {
+        precondition(!error.isFinal && error.rejection?.serverVersion != nil, "not a compensating write")
+        if version.hasCompensatingWrites { update(handle) { $0.warn(error) } }
+    }
+
     /// Ends a session by an error of 200 … 299: the caller lets go of its file. A client below version 4 has to be
     /// disconnected.
     public mutating func fail(_ handle: SessionHandle, _ error: ErrorMessage) {
-        precondition(error.endsSession, "\(error.code) does not end a session")
+        precondition(!error.code.isConnectionLevel && error.isFinal, "\(error.code) does not end a session")
         let adapted = error.adapted(to: version)
         update(handle) { $0.fail(adapted) }
     }
@@ -195,6 +205,11 @@ public struct ServerConnection: ~Copyable, Sendable {
     public mutating func failConnection(_ error: ErrorMessage) {
         precondition(error.code.isConnectionLevel, "\(error.code) does not end a connection")
         end(error)
+    }
+
+    /// Puts a line into the client's log. Clients below version 10 are not told.
+    public mutating func log(_ message: LogMessage) {
+        if version.hasLogMessages, !hasFailed { logMessages.append(message) }
     }
 
     private mutating func end(_ error: ErrorMessage) {
@@ -207,6 +222,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         speakers = []
         scanners = []
         downloadsUnderWay = 0
+        logMessages = []
         pong = nil
     }
 
@@ -230,6 +246,9 @@ public struct ServerConnection: ~Copyable, Sendable {
         if let timestamp = pong {
             pong = nil
             return .message(ServerMessage.pong(timestamp: timestamp).encoded)
+        }
+        if !logMessages.isEmpty {
+            return .message(ServerMessage.log(session: 0, logMessages.removeFirst()).encoded)
         }
         if !speakers.isEmpty { return giveTurn(to: speakers.removeFirst()) }
         guard !scanners.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }

@@ -166,6 +166,10 @@ struct ServerSession: Sendable {
         updateFeed { $0.downloadReady(header, message.encoded) }
     }
 
+    mutating func warn(_ warning: ErrorMessage) {
+        updateFeed { $0.warnings.append(warning) }
+    }
+
     /// The first error counts.
     mutating func fail(_ error: ErrorMessage) {
         if isLive { state = .errorPending(error) }
@@ -228,6 +232,8 @@ private struct Feed: Sendable {
     var cursor = DownloadCursor()
     var exposedVersion: UInt64 = 0
     var mark: UInt64?
+    /// They go before the DOWNLOAD that they speak of.
+    var warnings: [ErrorMessage] = []
     private var hasSentDownload = false
     private var download = Download.none
 
@@ -241,6 +247,7 @@ private struct Feed: Sendable {
     }
 
     var turn: ServerSession.Turn {
+        if !warnings.isEmpty { return .message }
         switch download {
         case .ready: return .message
         case .underWay: return .nothing
@@ -259,6 +266,9 @@ private struct Feed: Sendable {
     }
 
     mutating func next(_ handle: SessionHandle) -> Output? {
+        if !warnings.isEmpty {
+            return .message(ServerMessage.error(session: handle.ident, warnings.removeFirst()).encoded)
+        }
         if case .ready(let message) = download {
             download = .none
             hasSentDownload = true

@@ -63,14 +63,23 @@ import Testing
     }
 
     @Test func theBytesOfAnErrorAreTheseOnes() {
-        var error = ErrorMessage(.otherSessionError)
+        var error = ErrorMessage(.compensatingWrite)
         error.logURL = "https://logs.example/7"
         error.backOff = BackOff(firstSeconds: 1, maxSeconds: 300, multiplier: 2)
+        error.rejection = ErrorMessage.Rejection(
+            clientVersion: 12, serverVersion: 9,
+            updates: [
+                .init(reason: "no", table: "Dog", primaryKey: "AAE="),
+                .init(reason: "never", table: "Cat", primaryKey: "AAI="),
+            ])
         #expect(
             text(error.json) == """
-                {"tryAgain":true,"message":"session error","logURL":"https://logs.example/7",\
-                "shouldClientReset":false,"isRecoveryModeDisabled":false,"action":"Transient",\
-                "backoffIntervalSec":1,"backoffMaxDelaySec":300,"backoffMultiplier":2}
+                {"tryAgain":true,"message":"compensating write","logURL":"https://logs.example/7",\
+                "shouldClientReset":false,"isRecoveryModeDisabled":false,"action":"Warning",\
+                "backoffIntervalSec":1,"backoffMaxDelaySec":300,"backoffMultiplier":2,\
+                "rejectedUpdates":[{"reason":"no","table":"Dog","pk":"AAE="},\
+                {"reason":"never","table":"Cat","pk":"AAI="}],\
+                "rejectedClientVersion":12,"compensatingWriteServerVersion":9}
                 """)
     }
 
@@ -82,6 +91,11 @@ import Testing
             let decoded = try #require(try decode(error.json)["message"] as? String)
             #expect(Array(decoded.utf8) == Array(message.utf8))
         }
+    }
+
+    @Test func aLogMessageHasOnlyTheKeysItNeeds() {
+        #expect(text(LogMessage(connectionIdent: "7f").json) == #"{"level":"info","co_id":"7f"}"#)
+        #expect(text(LogMessage(level: .warn, message: "slow").json) == #"{"msg":"slow","level":"warn"}"#)
     }
 
     private func decode(_ json: [UInt8]) throws -> [String: Any] {

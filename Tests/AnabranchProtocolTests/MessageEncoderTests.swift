@@ -23,6 +23,9 @@ import Testing
                 {"tryAgain":false,"message":"bad server version","logURL":"","shouldClientReset":true,\
                 "isRecoveryModeDisabled":false,"action":"ClientReset"}
                 """)
+        #expect(
+            encoded(.log(session: 0, LogMessage(message: "ä")))
+                == "log_message 0 27\n{\"msg\":\"ä\",\"level\":\"info\"}")
     }
 
     @Test func theDownloadsOfSection14() {

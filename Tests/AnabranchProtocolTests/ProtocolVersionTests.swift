@@ -72,7 +72,9 @@ import Testing
             let version = ProtocolVersion(number)
             #expect(version.isSupported)
             #expect(version.hasErrorMessages == (number >= 4))
+            #expect(version.hasCompensatingWrites == (number >= 5))
             #expect(version.hasErrorActions == (number >= 7))
+            #expect(version.hasLogMessages == (number >= 10))
         }
     }
 }

@@ -63,10 +63,12 @@ import Testing
         try conversation.run(2)
         conversation.receive("unbind 1\n")
         conversation.receive("ping 4 0\n")
+        conversation.log(LogMessage(message: "soon void"))
         #expect(conversation.receive("mark 3 1\n")?.violation == .badSessionIdent)
         try conversation.expose(7, to: 2)
         try conversation.fail(2, ErrorMessage(.badClientFile))
         conversation.failConnection(ErrorMessage(.connectionClosed))
+        conversation.log(LogMessage(message: "void"))
         #expect(conversation.receive("mark 2 1\n") == nil)
         #expect(conversation.sessionCount == 0)
         let said = conversation.said()
@@ -118,6 +120,25 @@ import Testing
         let said = conversation.said()
         #expect(said.map(errorCode) == [code])
         #expect(said.first?.contains("\"action\":\"ApplicationBug\"") == true)
+    }
+
+    @Test(arguments: [(9, 0), (10, 1), (14, 1)])
+    func logMessagesGoToThoseWhoKnowThem(version: Int, count: Int) throws {
+        let conversation = try Conversation("com.mongodb.realm-sync#\(version)")
+        conversation.log(LogMessage(connectionIdent: "c1"))
+        #expect(
+            conversation.said()
+                == [String](repeating: "log_message 0 29\n{\"level\":\"info\",\"co_id\":\"c1\"}", count: count))
+    }
+
+    @Test(arguments: [(4, 0), (5, 1)])
+    func compensatingWritesAreToldToThoseWhoKnowThem(version: Int, count: Int) throws {
+        let conversation = try Conversation("com.mongodb.realm-sync/\(version)")
+        try conversation.run()
+        var error = ErrorMessage(.compensatingWrite)
+        error.rejection = ErrorMessage.Rejection(clientVersion: 3, serverVersion: 9, updates: [])
+        try conversation.warn(1, error)
+        #expect(conversation.said().map(errorCode) == [Int?](repeating: 231, count: count))
     }
 
     // MARK: - Turns

@@ -285,6 +285,20 @@ import Testing
         #expect(conversation.said() == ["mark 1 5\n"], "asked again after a lost connection")
     }
 
+    @Test func aCompensatingWriteIsToldBeforeItsDownload() throws {
+        let conversation = try conversation(in: .running)
+        var error = ErrorMessage(.compensatingWrite)
+        for version in [5, 6] as [UInt64] {
+            error.rejection = ErrorMessage.Rejection(clientVersion: 3, serverVersion: version, updates: [])
+            try conversation.warn(1, error)
+        }
+        try conversation.expose(6)
+        let said = conversation.said()
+        #expect(said.map(errorCode) == [231, 231, nil])
+        #expect(said.first?.contains("\"compensatingWriteServerVersion\":5") == true)
+        #expect(said.last == "scan 1 0 0", "the session goes on")
+    }
+
     /// Whoever keeps a failed session makes no work by what it uploads.
     @Test func whatAFailedSessionUploadsIsNotLookedAt() throws {
         let garbage = "upload 1 1 1000 7 0 0 0\nno zlib"

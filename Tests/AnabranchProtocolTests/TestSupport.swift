@@ -117,7 +117,11 @@ final class Conversation {
 
     func fail(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
 
+    func warn(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }
+
     func failConnection(_ error: ErrorMessage) { connection.failConnection(error) }
+
+    func log(_ message: LogMessage) { connection.log(message) }
 
     /// Brings a session to where it has got its first DOWNLOAD.
     func run(_ session: UInt64 = 1) throws {
