@@ -202,13 +202,14 @@ extension ChangesetPool {
     /// Makes numbers of the changesets' origin tags, in the same order.
     fileprivate mutating func rankTags() {
         guard tagRanks.count < headers.count else { return }
-        tagRanks = Array(repeating: 0, count: headers.count)
+        let changesets = headers.enumerated().map { (number: $0, tag: $1.tag) }.sorted { $0.tag < $1.tag }
+        tagRanks = Array(repeating: 0, count: changesets.count)
         var rank: UInt32 = 0
-        var previous: OriginTag?
-        for changeset in headers.indices.sorted(by: { headers[$0].tag < headers[$1].tag }) {
-            if let previous, previous != headers[changeset].tag { rank += 1 }
-            previous = headers[changeset].tag
-            tagRanks[changeset] = rank
+        var previous = changesets.first?.tag
+        for changeset in changesets {
+            if changeset.tag != previous { rank += 1 }
+            previous = changeset.tag
+            tagRanks[changeset.number] = rank
         }
     }
 
