@@ -2,7 +2,7 @@ import Testing
 
 @testable import AnabranchServer
 
-@Suite struct RightsFileTests {
+@Suite struct RuleFileAuthorizerTests {
     private static let text = """
         rules:
           - {path: '"private*"', users: [u1], right: write}
@@ -13,19 +13,19 @@ import Testing
         """
 
     @Test(arguments: [
-        ("private 1", "u1", "anon-user", "{}", Right.write), ("private 1", "u2", "anon-user", "{}", .none),
+        ("private 1", "u1", "anon-user", "{}", Permission.write), ("private 1", "u2", "anon-user", "{}", .none),
         ("team 1", "u2", "anon-user", #"{"role":"editor","level":3}"#, .write),
         ("team 1", "u2", "anon-user", #"{"role":"editor","level":"3"}"#, .none),
         ("team 1", "u2", "custom-token", "{}", .read), ("public", "u2", "anon-user", "{}", .read),
         ("other", "u1", "anon-user", "{}", .none),
     ])
-    func theFirstRuleThatFitsDecides(
-        path: String, user: String, provider: String, customData: String, right: Right
+    func theFirstRuleThatMatchesDecides(
+        path: String, user: String, provider: String, customData: String, permission: Permission
     ) throws {
-        let rules = try RightsRule.rules(inYAML: Self.text)
-        let member = Member(app: "demo", user: user, provider: provider, customData: customData)
-        let found = rules.first { $0.fits(member, Array("\"\(path)\"".utf8)) }
-        #expect((found?.right ?? .none) == right)
+        let rules = try PermissionRule.rules(inYAML: Self.text)
+        let principal = Principal(app: "demo", user: user, provider: provider, customData: customData)
+        let found = rules.first { $0.matches(principal, Array("\"\(path)\"".utf8)) }
+        #expect((found?.permission ?? .none) == permission)
     }
 
     @Test(arguments: [
@@ -39,7 +39,7 @@ import Testing
     ])
     func aMistakeIsNamed(text: String, word: String) {
         do {
-            _ = try RightsRule.rules(inYAML: text)
+            _ = try PermissionRule.rules(inYAML: text)
             Issue.record("accepted: \(text)")
         } catch {
             #expect("\(error)".contains(word), "\(error)")

@@ -2,31 +2,31 @@ import NIOCore
 import Synchronization
 
 /// The WebSockets that are open, so that store threads reach the connections behind them.
-final class ConnectionTable: Sendable {
+final class ConnectionRegistry: Sendable {
     private struct Entry {
         let handler: NIOLoopBound<SyncHandler>
-        let mailbox: Mailbox
+        let replyQueue: ReplyQueue
     }
 
     private struct State {
-        var entries: [ConnectionIdent: Entry] = [:]
+        var entries: [ConnectionID: Entry] = [:]
         var lastNumber: UInt64 = 0
     }
 
     private let state = Mutex(State())
 
-    func newIdent() -> ConnectionIdent {
+    func newID() -> ConnectionID {
         state.withLock { state in
             state.lastNumber += 1
-            return ConnectionIdent(number: state.lastNumber)
+            return ConnectionID(number: state.lastNumber)
         }
     }
 
-    func connect(_ ident: ConnectionIdent, _ handler: NIOLoopBound<SyncHandler>, _ mailbox: Mailbox) {
-        state.withLock { $0.entries[ident] = Entry(handler: handler, mailbox: mailbox) }
+    func connect(_ ident: ConnectionID, _ handler: NIOLoopBound<SyncHandler>, _ replyQueue: ReplyQueue) {
+        state.withLock { $0.entries[ident] = Entry(handler: handler, replyQueue: replyQueue) }
     }
 
-    func disconnect(_ ident: ConnectionIdent) {
+    func disconnect(_ ident: ConnectionID) {
         state.withLock { $0.entries[ident] = nil }
     }
 
@@ -37,14 +37,14 @@ final class ConnectionTable: Sendable {
     ///   - first: connections with lower idents are passed over.
     ///   - countMax: how many connections are asked at most.
     func ask<Answer: Sendable>(
-        from first: ConnectionIdent = ConnectionIdent(number: 0), countMax: Int = .max,
+        from first: ConnectionID = ConnectionID(number: 0), countMax: Int = .max,
         _ question: @escaping @Sendable (SyncHandler) -> Answer
-    ) async -> [(ident: ConnectionIdent, answer: Answer)] {
+    ) async -> [(ident: ConnectionID, answer: Answer)] {
         let asked = state.withLock { state in
             state.entries.filter { $0.key >= first }.sorted { $0.key < $1.key }.prefix(countMax)
         }
         let ofLoops = Dictionary(grouping: asked) { ObjectIdentifier($0.value.handler.eventLoop) }
-        var answers: [(ident: ConnectionIdent, answer: Answer)] = []
+        var answers: [(ident: ConnectionID, answer: Answer)] = []
         for ofLoop in ofLoops.values {
             let handlers = ofLoop.map { ($0.key, $0.value.handler) }
             let answered = handlers[0].1.eventLoop.submit {
@@ -57,7 +57,7 @@ final class ConnectionTable: Sendable {
 
     /// Has something done for one connection, on its event loop.
     /// - Returns: false if there is no such connection.
-    func withConnection(_ ident: ConnectionIdent, _ body: @escaping @Sendable (SyncHandler) -> Bool) async -> Bool {
+    func withConnection(_ ident: ConnectionID, _ body: @escaping @Sendable (SyncHandler) -> Bool) async -> Bool {
         guard let handler = state.withLock({ $0.entries[ident]?.handler }) else { return false }
         return (try? await handler.eventLoop.submit { body(handler.value) }.get()) ?? false
     }
@@ -70,19 +70,19 @@ final class ConnectionTable: Sendable {
     }
 
     /// Takes news to the connections' event loops: one trip a loop, however many connections it serves.
-    func deliver(_ deliveries: [Delivery]) {
-        guard !deliveries.isEmpty else { return }
+    func deliver(_ replies: [ConnectionReplies]) {
+        guard !replies.isEmpty else { return }
         var trips: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
         state.withLock { state in
-            for delivery in deliveries {
-                guard let entry = state.entries[delivery.connection] else { continue }
-                entry.mailbox.put(delivery)
+            for batch in replies {
+                guard let entry = state.entries[batch.connection] else { continue }
+                entry.replyQueue.append(batch)
                 trips[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
             }
         }
         for trip in trips.values {
             trip[0].eventLoop.execute {
-                for handler in trip { handler.value.takeMail() }
+                for handler in trip { handler.value.drainReplies() }
             }
         }
     }
@@ -93,15 +93,15 @@ final class ConnectionTable: Sendable {
 /// An event loop reads sockets before it does what others ask of it. So the connection looks here before it takes in a
 /// message: whoever knows of a commit, and asks by MARK whether it has everything, is not told yes from before the
 /// commit.
-final class Mailbox: Sendable {
-    private let deliveries = Mutex<[Delivery]>([])
+final class ReplyQueue: Sendable {
+    private let replies = Mutex<[ConnectionReplies]>([])
 
-    func put(_ delivery: Delivery) { deliveries.withLock { $0.append(delivery) } }
+    func append(_ batch: ConnectionReplies) { replies.withLock { $0.append(batch) } }
 
-    func takeAll() -> [Delivery] {
-        deliveries.withLock { deliveries in
-            defer { deliveries = [] }
-            return deliveries
+    func drain() -> [ConnectionReplies] {
+        replies.withLock { replies in
+            defer { replies = [] }
+            return replies
         }
     }
 }

@@ -1,7 +1,7 @@
 import NIOCore
 
 /// Counts the bytes that come in, so that a long message under way on a slow line is not mistaken for silence.
-final class Pulse: ChannelInboundHandler {
+final class InboundByteCounter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
@@ -12,7 +12,7 @@ final class Pulse: ChannelInboundHandler {
 
     /// What has come in since the last look.
     @discardableResult
-    func takeBytes() -> Int {
+    func takeCount() -> Int {
         defer { bytes = 0 }
         return bytes
     }

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 
 /// Tokens of somebody else with which users log in (`custom-token`).
-struct CustomTokens: Sendable {
+struct CustomTokenVerifier: Sendable {
     private let keys: WatchedFile<[TokenKey]>
     private let issuer: String?
     private let audience: String
@@ -28,15 +28,15 @@ struct CustomTokens: Sendable {
     }
 
     /// - Returns: the name by which the issuer knows the user.
-    func subject(of text: String, now: Int64) async throws(TokenRefusal) -> String {
-        let claims = try CompactToken(text).verify(with: await keys.value())
+    func subject(of text: String, now: Int64) async throws(TokenError) -> String {
+        let claims = try JSONWebToken(text).verify(with: await keys.value())
         if let issuer {
-            guard try claims.text("iss") == issuer else { throw TokenRefusal("another issuer") }
+            guard try claims.text("iss") == issuer else { throw TokenError("another issuer") }
         }
-        guard claims.isFor(audience) else { throw TokenRefusal("for somebody else") }
+        guard claims.isFor(audience) else { throw TokenError("for somebody else") }
         try claims.checkTimes(now: now)
         let subject = try claims.text("sub")
-        guard subject.utf8.count <= 255 else { throw TokenRefusal("the subject is too long") }
+        guard subject.utf8.count <= 255 else { throw TokenError("the subject is too long") }
         return subject
     }
 }

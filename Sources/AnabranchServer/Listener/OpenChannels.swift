@@ -1,26 +1,25 @@
 import NIOCore
 import Synchronization
 
-/// The sockets that were accepted: at most so many at a time, and so many of one address, and none left when the server
-/// ends.
-final class Sockets: Sendable {
-    /// Why a socket is closed as soon as it is accepted.
-    enum Refusal: String, Error {
+/// The accepted sockets of one listener, with a limit for all of them and one for each address.
+final class OpenChannels: Sendable {
+    /// Which limit a new socket exceeds. The raw value is a label of a metric.
+    enum LimitError: String, Error {
         case connections, address
     }
 
     private let countMax: Int
-    private let addresses: Crowd
+    private let addresses: ConnectionLimit
     private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
 
     init(countMax: Int, countPerAddressMax: Int = .max) {
         self.countMax = countMax
-        addresses = Crowd(countMax: countPerAddressMax)
+        addresses = ConnectionLimit(countMax: countPerAddressMax)
     }
 
     var count: Int { channels.withLock { $0.count } }
 
-    func admit(_ channel: any Channel) throws(Refusal) {
+    func admit(_ channel: any Channel) throws(LimitError) {
         let key = ObjectIdentifier(channel)
         let isAdmitted = channels.withLock { channels in
             guard channels.count < countMax else { return false }
@@ -34,11 +33,11 @@ final class Sockets: Sendable {
         }
     }
 
-    /// Asks every socket to finish what it is doing and to end, and after a while no longer asks.
-    func end(within patience: TimeAmount, on eventLoop: any EventLoop) async {
+    /// Asks every socket to finish what it is doing and to close. Closes those that are still open after `timeout`.
+    func end(within timeout: TimeAmount, on eventLoop: any EventLoop) async {
         let remaining = channels.withLock { Array($0.values) }
         for channel in remaining { channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent()) }
-        let timer = eventLoop.scheduleTask(in: patience) {
+        let timer = eventLoop.scheduleTask(in: timeout) {
             for channel in remaining { channel.close(promise: nil) }
         }
         try? await EventLoopFuture.andAllComplete(remaining.map(\.closeFuture), on: eventLoop).get()

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Counts what somebody does within a minute. Who is counted is a text: an address, a user's ident.
-final class AttemptCounter: Sendable {
+final class RateCounter: Sendable {
     fileprivate struct State {
         var minute: Int64 = 0
         var counts: [String: Int] = [:]
@@ -32,7 +32,7 @@ final class AttemptCounter: Sendable {
     }
 }
 
-extension AttemptCounter.State {
+extension RateCounter.State {
     mutating func turn(to now: Int64) {
         guard minute != now / 60 else { return }
         minute = now / 60
@@ -40,6 +40,6 @@ extension AttemptCounter.State {
     }
 
     func key(_ name: String) -> String {
-        counts[name] != nil || counts.count < AttemptCounter.namesMax ? name : ""
+        counts[name] != nil || counts.count < RateCounter.namesMax ? name : ""
     }
 }

@@ -3,7 +3,7 @@ import AnabranchProtocol
 import Metrics
 
 /// The counters of the sync protocol; labels begin with `anabranch_`.
-struct WireMetrics: Sendable {
+struct SyncMetrics: Sendable {
     private let factory: any MetricsFactory
     let sessionsOpened: Counter
     let messagesReceived: Counter

@@ -3,22 +3,22 @@ import AnabranchHistory
 import AnabranchProtocol
 
 /// A number for one connection, never used again while the process runs.
-struct ConnectionIdent: Hashable, Comparable, Sendable, CustomStringConvertible {
+struct ConnectionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     let number: UInt64
 
-    static func < (left: ConnectionIdent, right: ConnectionIdent) -> Bool { left.number < right.number }
+    static func < (left: ConnectionID, right: ConnectionID) -> Bool { left.number < right.number }
 
     var description: String { "\(number)" }
 }
 
 /// One session of one connection, as a synced file knows it.
 struct SessionKey: Hashable, Sendable {
-    let connection: ConnectionIdent
+    let connection: ConnectionID
     let session: SessionHandle
 }
 
 /// What a session asks of its synced file. The calls of one session arrive in the order in which they were made.
-struct FileCall: Sendable {
+struct FileRequest: Sendable {
     enum Request: Sendable {
         /// BIND; with `needsFileIdent` an ident is allocated for the user.
         case open(user: String?, needsFileIdent: Bool)
@@ -46,7 +46,7 @@ struct FileCall: Sendable {
 
 /// What a synced file tells a session. Everything said is durable (`Spec/History.md`, section 10).
 struct FileReply: Sendable {
-    enum News: Sendable {
+    enum Event: Sendable {
         case allocated(FileIdent)
         case accepted(DownloadCursor, exposedVersion: UInt64)
         /// A commit made new versions.
@@ -61,5 +61,5 @@ struct FileReply: Sendable {
     }
 
     let session: SessionKey
-    let news: News
+    let event: Event
 }

@@ -7,26 +7,26 @@ import Logging
 /// commits what their clients uploaded, all files together.
 ///
 /// To be used in turns: `handle` what has come in, tell the replies, `commit`, tell the replies.
-final class FileHubs {
+final class FileRegistry {
     private let store: any HistoryStore
     private let keepsState: Bool
     private let limits: Limits
     private let backlogBytesMax: Int
     private let unixSeconds: @Sendable () -> UInt64
-    private let metrics: WireMetrics
+    private let metrics: SyncMetrics
     private let logger: Logger
-    private var hubs: [VirtualPath: FileHub] = [:]
+    private var openFiles: [VirtualPath: FileSessions] = [:]
     private var bodies: SharedBodies
     /// The files that were integrated last, the last one at the end: they keep what makes the next integration cheaper.
-    private var warmFiles: [VirtualPath] = []
+    private var recentFiles: [VirtualPath] = []
     /// More files keep nothing: those that have been quiet for longest let go of it.
-    static let warmFilesMax = 32
+    static let recentFilesMax = 32
     /// The files that calls of this turn were about.
-    private var touched: Set<VirtualPath> = []
+    private var activePaths: Set<VirtualPath> = []
     /// What files that were abandoned still have to say.
-    private var farewells: [FileReply] = []
+    private var closingReplies: [FileReply] = []
     /// Who has made new files, over all store threads.
-    private let newFiles: AttemptCounter
+    private let newFiles: RateCounter
     private let newFilesPerMinuteMax: Int
 
     /// - Parameters:
@@ -36,8 +36,8 @@ final class FileHubs {
     ///   - unixSeconds: the clock, for when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
-        sharedBodiesBytesMax: Int, newFiles: AttemptCounter = AttemptCounter(), newFilesPerMinuteMax: Int = .max,
-        metrics: WireMetrics, logger: Logger,
+        sharedBodiesBytesMax: Int, newFiles: RateCounter = RateCounter(), newFilesPerMinuteMax: Int = .max,
+        metrics: SyncMetrics, logger: Logger,
         unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
@@ -53,37 +53,37 @@ final class FileHubs {
     }
 
     /// Everything but the integration of uploads, which waits for `commit`.
-    func handle(_ calls: [FileCall]) -> [FileReply] {
+    func handle(_ calls: [FileRequest]) -> [FileReply] {
         var replies: [FileReply] = []
         for call in calls {
-            guard !isTooNew(call) else {
-                replies.append(FileReply(session: call.session, news: .failed(Self.tooManyNewFiles)))
+            guard !exceedsNewFileRate(call) else {
+                replies.append(FileReply(session: call.session, event: .failed(Self.tooManyNewFiles)))
                 continue
             }
             do {
-                guard let hub = try hub(for: call) else { continue }
-                touched.insert(call.path)
-                handle(call, by: hub)
+                guard let sessions = try sessions(for: call) else { continue }
+                activePaths.insert(call.path)
+                handle(call, by: sessions)
             } catch {
                 log(error, path: call.path)
-                replies.append(FileReply(session: call.session, news: .failed(ErrorMessage(error))))
+                replies.append(FileReply(session: call.session, event: .failed(ErrorMessage(error))))
             }
         }
-        for hub in touchedHubs {
+        for sessions in activeFiles {
             do {
-                try hub.allocateIdents(at: unixSeconds())
+                try sessions.allocateIdents(at: unixSeconds())
             } catch {
-                abandon(hub, error)
+                drop(sessions, error)
             }
-            replies += hub.takeReplies()
+            replies += sessions.takeReplies()
         }
-        return replies + takeFarewells()
+        return replies + takeClosingReplies()
     }
 
-    private func handle(_ call: FileCall, by hub: FileHub) {
+    private func handle(_ call: FileRequest, by sessions: FileSessions) {
         let start = ContinuousClock.now
         do {
-            try hub.handle(call, bodies: &bodies, limits: limits)
+            try sessions.handle(call, bodies: &bodies, limits: limits)
         } catch {
             log(error, path: call.path)
         }
@@ -92,22 +92,22 @@ final class FileHubs {
 
     /// Integrates all queued uploads in one transaction.
     func commit() -> [FileReply] {
-        defer { touched.removeAll(keepingCapacity: true) }
-        let hubs = touchedHubs
-        integrate(hubs.filter(\.file.hasQueuedUploads))
-        for hub in hubs where hub.isIdle { self.hubs[hub.file.path] = nil }
-        return hubs.flatMap { $0.takeReplies() } + takeFarewells()
+        defer { activePaths.removeAll(keepingCapacity: true) }
+        let files = activeFiles
+        integrate(files.filter(\.file.hasQueuedUploads))
+        for sessions in files where sessions.isIdle { openFiles[sessions.file.path] = nil }
+        return files.flatMap { $0.takeReplies() } + takeClosingReplies()
     }
 
     /// Lets a client file expire; the session that uses it ends. The replies are among those of the next turn.
     /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
     func expire(_ ident: UInt64, of path: VirtualPath) throws(HistoryError) {
-        let hub = try hub(at: path)
-        touched.insert(path)
+        let sessions = try sessions(at: path)
+        activePaths.insert(path)
         do {
-            try hub.expire(ident)
+            try sessions.expire(ident)
         } catch {
-            if error.isTransient { abandon(hub, error) }
+            if error.isTransient { drop(sessions, error) }
             throw error
         }
     }
@@ -119,10 +119,10 @@ final class FileHubs {
         _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
         do {
-            let hub = try hub(at: path)
-            touched.insert(path)
-            let made = try hub.file.write(idempotencyKey: idempotencyKey, at: timestamp, body)
-            hub.announce()
+            let sessions = try sessions(at: path)
+            activePaths.insert(path)
+            let made = try sessions.file.write(idempotencyKey: idempotencyKey, at: timestamp, body)
+            sessions.notifyExposed()
             return made
         } catch let error as HistoryError {
             log(error, path: path)
@@ -130,72 +130,72 @@ final class FileHubs {
         }
     }
 
-    private var touchedHubs: [FileHub] { touched.compactMap { hubs[$0] } }
+    private var activeFiles: [FileSessions] { activePaths.compactMap { openFiles[$0] } }
 
-    private func takeFarewells() -> [FileReply] {
-        defer { farewells = [] }
-        return farewells
+    private func takeClosingReplies() -> [FileReply] {
+        defer { closingReplies = [] }
+        return closingReplies
     }
 
     // MARK: Files
 
     /// Only BIND opens a file; a call for a session that a closed file had is late.
-    private func hub(for call: FileCall) throws(HistoryError) -> FileHub? {
-        if let hub = hubs[call.path] { return hub }
+    private func sessions(for call: FileRequest) throws(HistoryError) -> FileSessions? {
+        if let sessions = openFiles[call.path] { return sessions }
         guard case .open(let user, _) = call.request else { return nil }
-        let hub = try hub(at: call.path)
-        if let user, hub.file.head == FileHead() { newFiles.count(user, now: Int64(clamping: unixSeconds())) }
-        return hub
+        let sessions = try sessions(at: call.path)
+        if let user, sessions.file.head == FileHead() { newFiles.count(user, now: Int64(clamping: unixSeconds())) }
+        return sessions
     }
 
     /// A file that nobody has written to yet costs the user who opens it nothing, and the server a row for ever.
     /// Whether there is a file can only be found out by making it, so a user who has made too many has to do with those
     /// that are open.
-    private func isTooNew(_ call: FileCall) -> Bool {
-        guard case .open(let user?, _) = call.request, hubs[call.path] == nil else { return false }
+    private func exceedsNewFileRate(_ call: FileRequest) -> Bool {
+        guard case .open(let user?, _) = call.request, openFiles[call.path] == nil else { return false }
         return newFiles.current(user, now: Int64(clamping: unixSeconds())) >= newFilesPerMinuteMax
     }
 
     private static let tooManyNewFiles = ErrorMessage(.otherSessionError, "too many new files; wait")
 
-    private func hub(at path: VirtualPath) throws(HistoryError) -> FileHub {
-        if let hub = hubs[path] { return hub }
-        let hub = FileHub(
+    private func sessions(at path: VirtualPath) throws(HistoryError) -> FileSessions {
+        if let sessions = openFiles[path] { return sessions }
+        let sessions = FileSessions(
             try SyncedFile(path: path, store: store, keepsState: keepsState, backlogBytesMax: backlogBytesMax))
-        hubs[path] = hub
-        return hub
+        openFiles[path] = sessions
+        return sessions
     }
 
     /// One transaction for all; if it fails, one for each, so that a file in trouble does not stop the others.
-    private func integrate(_ hubs: [FileHub]) {
-        guard !hubs.isEmpty else { return }
+    private func integrate(_ files: [FileSessions]) {
+        guard !files.isEmpty else { return }
         do {
             let start = ContinuousClock.now
-            let reports = try SyncedFile.integrate(hubs.map(\.file), at: unixSeconds())
+            let reports = try SyncedFile.integrate(files.map(\.file), at: unixSeconds())
             metrics.committed(reports, in: start.duration(to: .now))
-            for (hub, report) in zip(hubs, reports) {
-                hub.settle(report)
-                for outcome in report.outcomes { log(outcome, path: hub.file.path) }
+            for (sessions, report) in zip(files, reports) {
+                sessions.didCommit(report)
+                for outcome in report.outcomes { log(outcome, path: sessions.file.path) }
             }
-            keepWarm(hubs.map(\.file.path))
+            retainRecent(files.map(\.file.path))
         } catch {
-            if let only = hubs.first, hubs.count == 1 { return abandon(only, error) }
-            for hub in hubs { integrate([hub]) }
+            if let only = files.first, files.count == 1 { return drop(only, error) }
+            for file in files { integrate([file]) }
         }
     }
 
-    private func keepWarm(_ paths: [VirtualPath]) {
-        warmFiles.removeAll { paths.contains($0) }
-        warmFiles += paths
-        for path in warmFiles.dropLast(Self.warmFilesMax) { hubs[path]?.file.letGo() }
-        warmFiles.removeFirst(max(0, warmFiles.count - Self.warmFilesMax))
+    private func retainRecent(_ paths: [VirtualPath]) {
+        recentFiles.removeAll { paths.contains($0) }
+        recentFiles += paths
+        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.letGo() }
+        recentFiles.removeFirst(max(0, recentFiles.count - Self.recentFilesMax))
     }
 
-    private func abandon(_ hub: FileHub, _ error: HistoryError) {
-        log(error, path: hub.file.path)
-        hub.abandon(error)
-        farewells += hub.takeReplies()
-        hubs[hub.file.path] = nil
+    private func drop(_ sessions: FileSessions, _ error: HistoryError) {
+        log(error, path: sessions.file.path)
+        sessions.failAll(error)
+        closingReplies += sessions.takeReplies()
+        openFiles[sessions.file.path] = nil
     }
 
     /// Tells of instructions that did not enter the log; a refusal is told by its session.

@@ -1,12 +1,11 @@
 import Metrics
 import NIOHTTP1
 
-/// The counters of sockets, HTTP and handshakes; labels begin with `anabranch_`.
-struct DoorMetrics: Sendable {
+/// The counters of sockets, HTTP and handshakes. Their labels begin with `anabranch_` (`Spec/Admin.md`, section 4).
+struct ConnectionMetrics: Sendable {
     private let factory: any MetricsFactory
     let connectionsAccepted: Counter
 
-    /// - Parameter factory: what the process counts with.
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
@@ -16,14 +15,8 @@ struct DoorMetrics: Sendable {
         count("anabranch_http_answers_total", [("status", "\(status.code)")])
     }
 
-    func decided(_ admission: Admission) {
-        let outcome =
-            switch admission {
-            case .admitted: "admitted"
-            case .tokenRefused: "token_refused"
-            case .userRefused: "user_refused"
-            case .unavailable: "unavailable"
-            }
+    /// A handshake was decided.
+    func decided(outcome: String) {
         count("anabranch_handshakes_total", [("outcome", outcome)])
     }
 
@@ -32,7 +25,7 @@ struct DoorMetrics: Sendable {
         count("anabranch_connections_refused_total", [("limit", limit)])
     }
 
-    /// A login by which connections had come in is over.
+    /// Connections were closed because their logins had ended.
     func ended(_ connections: Int) {
         Counter(label: "anabranch_logins_ended_connections_total", factory: factory).increment(by: connections)
     }

@@ -8,11 +8,11 @@ import Testing
 
 @testable import AnabranchServer
 
-/// A server with its front door on a port of the system's choice, a clock to be turned, and a log to be read.
-struct DoorRig {
+/// A server with App Services on a port that the system chooses, with a clock that tests turn and a log that they read.
+struct AppServicesRig {
     let port: Int
     let adminPort: Int
-    let door: AppServices
+    let services: AppServices
     let accounts: any AccountStore
     let clock: Clock
     let log: LogLines
@@ -61,16 +61,16 @@ struct DoorRig {
     static func run<Result>(
         _ settings: AppServicesSettings = development, emails: (any EmailHook)? = nil, passwordCost: Int = 1,
         store: any HistoryStore = InMemoryStore(), change: (inout ServerSettings) -> Void = { _ in },
-        _ body: (DoorRig) async throws -> Result
+        _ body: (AppServicesRig) async throws -> Result
     ) async throws -> Result {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("door-\(UUID().uuidString)")
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("server-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let log = LogLines(), clock = Clock(), accounts = InMemoryAccountStore()
         let keyPath = folder.appendingPathComponent("keys.json").path
         let keys = try await KeyFile(path: keyPath, now: clock.now, logger: log.logger)
         let metrics = PrometheusMetrics()
-        let door = try await AppServices(
+        let services = try await AppServices(
             settings: settings, accounts: accounts, keys: keys, emails: emails, passwordCost: passwordCost,
             logger: log.logger,
             metrics: metrics, unixSeconds: { clock.now })
@@ -83,14 +83,14 @@ struct DoorRig {
         serverSettings.shutdownSecondsMax = 1
         change(&serverSettings)
         let server = SyncServer(
-            settings: serverSettings, store: store, authenticator: door, endpoints: door, logger: log.logger,
+            settings: serverSettings, store: store, authenticator: services, endpoints: services, logger: log.logger,
             metrics: metrics, admin: admin, unixSeconds: { clock.now }, onListening: { listening.yield($0.port ?? 0) })
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run() }
             var listeners = ports.makeAsyncIterator()
             let adminPort = try #require(await listeners.next()), port = try #require(await listeners.next())
-            let rig = DoorRig(
-                port: port, adminPort: adminPort, door: door, accounts: accounts, clock: clock, log: log,
+            let rig = AppServicesRig(
+                port: port, adminPort: adminPort, services: services, accounts: accounts, clock: clock, log: log,
                 keyPath: keyPath)
             let result = try await body(rig)
             group.cancelAll()
@@ -181,7 +181,7 @@ struct DoorRig {
         }
     }
 
-    // MARK: Sockets
+    // MARK: OpenChannels
 
     /// Sends bytes and returns what the server says until it closes.
     func exchange(_ text: String) async throws -> [UInt8] { try await exchange(Array(text.utf8)) }

@@ -8,7 +8,7 @@ import AnabranchProtocol
 ///
 /// Belongs to one store thread. What it says goes into `replies`, which nobody sees before everything that they speak
 /// of is durable.
-final class FileHub {
+final class FileSessions {
     /// The client file and the progress of a running session.
     private struct Running {
         let ident: UInt64
@@ -26,7 +26,7 @@ final class FileHub {
     /// At most one running session a client file (`Spec/History.md`, invariant I-35).
     private var runningSessions: [UInt64: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
-    private var newcomers: [(session: SessionKey, user: String?)] = []
+    private var pendingIdents: [(session: SessionKey, user: String?)] = []
 
     init(_ file: SyncedFile) {
         self.file = file
@@ -44,7 +44,7 @@ final class FileHub {
 
     /// Does what the call asks for; uploads are only queued, idents are only noted.
     /// - Throws: trouble of the store, which the session has been told of.
-    func handle(_ call: FileCall, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
+    func handle(_ call: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
         let key = call.session
         do throws(HistoryError) {
             switch call.request {
@@ -62,7 +62,7 @@ final class FileHub {
 
     private func open(_ key: SessionKey, user: String?, needsFileIdent: Bool) {
         sessions[key] = .open(user: user)
-        if needsFileIdent { newcomers.append((key, user)) }
+        if needsFileIdent { pendingIdents.append((key, user)) }
     }
 
     /// IDENT: the checks of `Spec/History.md`, section 4; the history knows rows 1 to 10, here are 11 and 12.
@@ -120,37 +120,37 @@ final class FileHub {
 
     /// Allocates the idents that were asked for, all in one transaction, for the sessions that still want them.
     func allocateIdents(at unixSeconds: UInt64) throws(HistoryError) {
-        let waiting = newcomers.filter { sessions[$0.session] != nil }
-        newcomers = []
+        let waiting = pendingIdents.filter { sessions[$0.session] != nil }
+        pendingIdents = []
         guard !waiting.isEmpty else { return }
         let idents = try file.allocateIdents(for: waiting.map(\.user), at: unixSeconds)
-        for (newcomer, file) in zip(waiting, idents) {
-            reply(newcomer.session, .allocated(FileIdent(ident: file.ident, salt: file.salt)))
+        for (pending, file) in zip(waiting, idents) {
+            reply(pending.session, .allocated(FileIdent(ident: file.ident, salt: file.salt)))
         }
     }
 
     /// The commit of the queued uploads is durable.
-    func settle(_ report: IntegrationReport) {
+    func didCommit(_ report: IntegrationReport) {
         for outcome in report.outcomes {
             if let refusal = outcome.refusal, let key = runningSessions[outcome.ident] {
                 fail(key, ErrorMessage(refusal))
             }
         }
-        if report.madeVersions { announce() }
+        if report.madeVersions { notifyExposed() }
     }
 
     /// The log may have grown: every running session looks for something to download.
-    func announce() {
+    func notifyExposed() {
         for key in runningSessions.values { reply(key, .exposed(file.version)) }
     }
 
     /// The store could not do its work. All sessions resume later on a file that was opened anew, as after a crash:
     /// whatever was not committed comes again.
-    func abandon(_ error: HistoryError) {
+    func failAll(_ error: HistoryError) {
         for key in sessions.keys { reply(key, .failed(ErrorMessage(error))) }
         sessions = [:]
         runningSessions = [:]
-        newcomers = []
+        pendingIdents = []
     }
 
     // MARK: Ends
@@ -166,8 +166,8 @@ final class FileHub {
         reply(key, message.code.isConnectionLevel ? .connectionFailed(message) : .failed(message))
     }
 
-    private func reply(_ key: SessionKey, _ news: FileReply.News) {
-        replies.append(FileReply(session: key, news: news))
+    private func reply(_ key: SessionKey, _ event: FileReply.Event) {
+        replies.append(FileReply(session: key, event: event))
     }
 }
 

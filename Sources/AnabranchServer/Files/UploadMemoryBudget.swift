@@ -1,7 +1,7 @@
 import Synchronization
 
 /// What the calls of all connections that wait to be done occupy together, and who wants to bring more.
-final class WaitingRoom: Sendable {
+final class UploadMemoryBudget: Sendable {
     private struct State {
         var bytes = 0
         var waiting: [@Sendable () -> Void] = []
@@ -24,9 +24,9 @@ final class WaitingRoom: Sendable {
         }
     }
 
-    func enter(_ bytes: Int) { state.withLock { $0.bytes += bytes } }
+    func reserve(_ bytes: Int) { state.withLock { $0.bytes += bytes } }
 
-    func leave(_ bytes: Int) {
+    func release(_ bytes: Int) {
         let waiting = state.withLock { state in
             state.bytes -= bytes
             guard state.bytes <= bytesMax else { return [] as [@Sendable () -> Void] }

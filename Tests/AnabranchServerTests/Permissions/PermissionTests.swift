@@ -5,20 +5,23 @@ import Testing
 
 @testable import AnabranchServer
 
-/// Who may not read is told 206, who may only read is told 230 when he writes (`Spec/Protocol.md`, section 7.1).
-@Suite struct RightsTests {
-    /// Rights by the partition, to be changed.
+/// A user who may not read is told 206, one who may only read is told 230 upon a write (`Spec/Protocol.md`, section
+/// 7.1).
+@Suite struct PermissionTests {
+    /// Permissions by partition, which tests change.
     private final class Table: Sendable {
-        private let rights: Mutex<[String: Right]>
+        private let permissions: Mutex<[String: Permission]>
 
-        init(_ rights: [String: Right]) { self.rights = Mutex(rights) }
+        init(_ permissions: [String: Permission]) { self.permissions = Mutex(permissions) }
 
-        subscript(path: String) -> Right {
-            get { rights.withLock { $0[path] ?? .none } }
-            set { rights.withLock { $0[path] = newValue } }
+        subscript(path: String) -> Permission {
+            get { permissions.withLock { $0[path] ?? .none } }
+            set { permissions.withLock { $0[path] = newValue } }
         }
 
-        func right(_ member: Member, _ partition: [UInt8]) -> Right { self[String(decoding: partition, as: UTF8.self)] }
+        func permission(_ principal: Principal, _ partition: [UInt8]) -> Permission {
+            self[String(decoding: partition, as: UTF8.self)]
+        }
     }
 
     private static let emptyUpload = "upload 1 0 0 0 0 0 0\n"
@@ -31,8 +34,8 @@ import Testing
         try await WebSocketClient.open(port: server.port, offer: offer)
     }
 
-    @Test func withoutARightASessionIsRefusedAndTheConnectionLives() async throws {
-        try await withServer(rights: EmbeddedRights(Table(["x": .none]).right)) { server async throws in
+    @Test func withoutPermissionASessionIsRefusedAndTheConnectionLives() async throws {
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .none]).permission)) { server async throws in
             let client = try await Self.client(server)
             try await client.send("bind 1 1 0 1 0\nx")
             let refusal = try await client.message()
@@ -44,7 +47,7 @@ import Testing
 
     /// Clients of before 12.6 would delete their file upon 206 (section 7.1).
     @Test func anOldClientIsToldLess() async throws {
-        try await withServer(rights: EmbeddedRights(Table(["x": .none]).right)) { server async throws in
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .none]).permission)) { server async throws in
             let client = try await Self.client(server, offer: "com.mongodb.realm-sync/4")
             try await client.send("bind 1 1 0 1 0\nx")
             #expect(try await client.message().words.prefix(2) == ["json_error", "201"])
@@ -52,7 +55,7 @@ import Testing
     }
 
     @Test func aReaderReadsAndMayNotWrite() async throws {
-        try await withServer(rights: EmbeddedRights(Table(["x": .read]).right)) { server async throws in
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .read]).permission)) { server async throws in
             let client = try await Self.client(server)
             try await Self.run(client)
             try await client.send(Self.emptyUpload)
@@ -63,14 +66,14 @@ import Testing
         }
     }
 
-    @Test func aWithdrawnRightEndsTheSession() async throws {
+    @Test func aWithdrawnPermissionEndsTheSession() async throws {
         let table = Table(["x": .write])
-        let rights = EmbeddedRights(table.right)
-        try await withServer(rights: rights) { server async throws in
+        let authorizer = CallbackAuthorizer(table.permission)
+        try await withServer(authorizer: authorizer) { server async throws in
             let client = try await Self.client(server)
             try await Self.run(client)
             table["x"] = .none
-            rights.changed()
+            authorizer.changed()
             #expect(try await client.message().words.prefix(2) == ["json_error", "206"])
             table["x"] = .write
             try await client.send("unbind 1\n")
@@ -85,13 +88,13 @@ import Testing
             try "rules: [{path: x, right: \(right)}]".write(toFile: path, atomically: true, encoding: .utf8)
         }
         try write("read")
-        let rights = try await RightsFile(path: path, logger: .quiet)
-        try await withServer(rights: rights) { server async throws in
+        let authorizer = try await RuleFileAuthorizer(path: path, logger: .quiet)
+        try await withServer(authorizer: authorizer) { server async throws in
             let client = try await Self.client(server)
             try await Self.run(client)
             try write("nonsense")
-            #expect(await !rights.refresh())
-            #expect(rights.right(of: Member(app: ""), to: Array("x".utf8)) == .read)
+            #expect(await !authorizer.refresh())
+            #expect(authorizer.permission(for: Principal(app: ""), on: Array("x".utf8)) == .read)
             try write("none")
             #expect(try await client.message().words.prefix(2) == ["json_error", "206"])
         }

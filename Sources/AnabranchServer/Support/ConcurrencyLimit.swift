@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets so many in at a time.
-final class AttemptGate: Sendable {
+final class ConcurrencyLimit: Sendable {
     private let inside = Mutex(0)
 
     func enter(countMax: Int) -> Bool {

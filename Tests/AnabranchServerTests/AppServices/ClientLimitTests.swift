@@ -6,13 +6,13 @@ import Testing
 @testable import AnabranchServer
 
 /// What one address, one user and one connection may ask for: up to the limit, and no further (`Spec/Limits.md`).
-@Suite struct DoorLimitTests {
-    private static func path(_ login: DoorRig.Login) -> String {
+@Suite struct ClientLimitTests {
+    private static func path(_ login: AppServicesRig.Login) -> String {
         "/api/client/v2.0/app/demo/realm-sync?baas_at=\(login.access)"
     }
 
     /// Tries again until a place is free: a server learns of the end of a connection a little later than its client.
-    private static func open(_ rig: DoorRig, _ login: DoorRig.Login) async throws -> WebSocketClient {
+    private static func open(_ rig: AppServicesRig, _ login: AppServicesRig.Login) async throws -> WebSocketClient {
         for _ in 0..<10_000 {
             if let client = try? await WebSocketClient.open(port: rig.port, path: path(login)) { return client }
         }
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test func anAddressHasSoManyConnections() async throws {
-        try await DoorRig.run(change: { $0.connectionsPerAddressMax = 3 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.connectionsPerAddressMax = 3 }) { rig async throws in
             var clients: [WebSocketClient] = []
             for _ in 0..<3 {
                 let client = try await WebSocketClient(port: rig.port)
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func aUserHasSoManyConnections() async throws {
-        try await DoorRig.run(change: { $0.connectionsPerUserMax = 2 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.connectionsPerUserMax = 2 }) { rig async throws in
             let ann = try await rig.newUser("ann@example.com"), bob = try await rig.newUser("bob@example.com")
             let first = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
             let second = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func aConnectionHasSoManySessions() async throws {
-        try await DoorRig.run(change: { $0.limits.sessionsPerConnectionMax = 3 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.limits.sessionsPerConnectionMax = 3 }) { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await WebSocketClient.open(port: rig.port, path: Self.path(login))
             for session in 1...3 {
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func aUserMakesSoManyFilesInAMinute() async throws {
-        try await DoorRig.run(change: { $0.newFilesPerMinuteMax = 2 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.newFilesPerMinuteMax = 2 }) { rig async throws in
             var session = 0
             func bind(_ client: WebSocketClient, _ partition: Int) async throws -> String {
                 session += 1
@@ -112,20 +112,20 @@ import Testing
     }
 
     /// A request as the HTTP side hands it on, from an address of the test's choice.
-    private static func login(from address: String) -> HTTPExchangeRequest {
-        HTTPExchangeRequest(
+    private static func login(from address: String) -> EndpointRequest {
+        EndpointRequest(
             method: .POST, path: "/api/client/v2.0/app/demo/auth/providers/anon-user/login", query: "",
             headers: HTTPHeaders(), body: Array("{}".utf8), address: address, isSecure: false)
     }
 
     @Test func attemptsAreCountedByAddress() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.loginsPerMinuteMax = 2
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             for (address, status) in [
                 ("192.0.2.1", HTTPResponseStatus.ok), ("192.0.2.1", .ok), ("192.0.2.2", .ok),
                 ("192.0.2.1", .tooManyRequests), ("192.0.2.2", .ok), ("192.0.2.2", .tooManyRequests),
-            ] { #expect(await rig.door.answer(Self.login(from: address)).status == status, "\(address)") }
+            ] { #expect(await rig.services.respond(to: Self.login(from: address)).status == status, "\(address)") }
         }
     }
 
@@ -140,9 +140,9 @@ import Testing
 
     /// None at all, so that the test need not be quicker than a hash.
     @Test func passwordsAreNotHashedBeyondTheLimit() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.passwordsUnderWayMax = 0
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let provider = "/api/client/v2.0/app/demo/auth/providers/local-userpass"
             for (path, name) in [("register", "email"), ("login", "username")] {
                 let answer = try await rig.post(
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test func soManyPasswordsAreHashedAtATime() {
-        let gate = AttemptGate()
+        let gate = ConcurrencyLimit()
         #expect(gate.enter(countMax: 2) && gate.enter(countMax: 2))
         #expect(!gate.enter(countMax: 2))
         gate.leave()
@@ -163,7 +163,7 @@ import Testing
     /// A hash takes many times as long as everything else together, so the shortest times tell whether there was one.
     /// They are taken until they agree, which they never do if only one of the two is hashed.
     @Test func anUnknownUserTakesAsLongAsAWrongPassword() async throws {
-        try await DoorRig.run(passwordCost: 14) { rig async throws in
+        try await AppServicesRig.run(passwordCost: 14) { rig async throws in
             _ = try await rig.newUser("ann@example.com")
             func duration(_ name: String) async throws -> Duration {
                 let start = ContinuousClock.now
@@ -185,7 +185,7 @@ import Testing
 
     /// The new password is set while the old one, which was still right, is being checked.
     @Test func aLoginDoesNotOutliveItsPassword() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             _ = try await rig.newUser("ann@example.com")
             let ann = try #require(
                 try rig.accounts.user(of: "demo", provider: "local-userpass", name: "ann@example.com"))
@@ -194,7 +194,7 @@ import Testing
             rig.clock.whenAsked(again: 1) {
                 try? rig.accounts.setSecret(secret, of: ann.identities[0].ident, user: ann.ident)
             }
-            func logIn(_ password: JSONValue) async throws -> DoorRig.Response {
+            func logIn(_ password: JSONValue) async throws -> AppServicesRig.Response {
                 try await rig.post(
                     "/api/client/v2.0/app/demo/auth/providers/local-userpass/login",
                     ["username": "ann@example.com", "password": password])
@@ -213,7 +213,7 @@ import Testing
     }
 
     @Test(arguments: End.allCases) func aConnectionEndsWithItsLogin(end: End) async throws {
-        try await DoorRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
             let ann = try await rig.newUser("ann@example.com")
             let new = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
             let old = try await WebSocketClient.open(
@@ -236,7 +236,7 @@ import Testing
 
     /// There is no way to renew a token in a connection, so a connection lives as long as its login, not as its token.
     @Test func aConnectionOutlivesItsAccessToken() async throws {
-        try await DoorRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.loginCheckSecondsMax = 1 }) { rig async throws in
             let ann = try await rig.newUser("ann@example.com"), bob = try await rig.newUser("bob@example.com")
             let staying = try await WebSocketClient.open(port: rig.port, path: Self.path(ann))
             let leaving = try await WebSocketClient.open(port: rig.port, path: Self.path(bob))
@@ -250,7 +250,7 @@ import Testing
     }
 }
 
-extension DoorRig {
+extension AppServicesRig {
     /// As `newUser`, while the server may still believe that all places are taken.
     fileprivate func newUserOnceThereIsAPlace(_ email: String) async throws -> Login {
         for _ in 0..<10_000 {
