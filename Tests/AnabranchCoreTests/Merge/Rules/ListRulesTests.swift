@@ -3,7 +3,7 @@ import Testing
 @testable import AnabranchCore
 
 /// `Spec/Transform.md`, section 7.5: R13–R21, and the examples of section 8.
-@Suite struct ArrayRulesTests {
+@Suite struct ListRulesTests {
     private func insert(_ index: UInt32, size: UInt32 = 5) -> Step { .insert(.item(index), size: size) }
     private func move(_ index: UInt32, to destination: UInt32, size: UInt32 = 5) -> Step {
         .move(.item(index), to: destination, size: size)
