@@ -101,10 +101,8 @@ import Testing
     private static func model(_ script: [String]) throws -> [[(connection: Int, message: [UInt8]?)]] {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = [
-            "python3", "-B",
-            URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Models/server_bridge.py").path(),
-        ]
+        let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        process.arguments = ["python3", "-B", tests.appending(path: "Models/server_bridge.py").path()]
         let input = Pipe(), output = Pipe()
         process.standardInput = input
         process.standardOutput = output

@@ -243,8 +243,3 @@ struct SyncConnection: ~Copyable {
         logger.log(level: level, text, metadata: metadata.merging(details) { $1 })
     }
 }
-
-extension VirtualPath {
-    /// For logs: a path may be as long as its limit allows, a line should not.
-    var abbreviated: String { String(description.prefix(200)) }
-}
