@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// Where a text is no JSON.
 struct JSONError: Error, Equatable, Sendable {
     let offset: Int
@@ -163,9 +165,7 @@ private struct JSONParser {
     private mutating func fourDigits() throws(JSONError) -> UInt32 {
         var value: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = peek, let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else {
-                throw error("no hexadecimal digit")
-            }
+            guard let digit = peek.flatMap(Hex.value) else { throw error("no hexadecimal digit") }
             offset += 1
             value = value << 4 | UInt32(digit)
         }

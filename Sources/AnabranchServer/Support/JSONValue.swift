@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A JSON value, as requests, tokens and answers hold it.
 enum JSONValue: Equatable, Sendable {
     case null
@@ -30,7 +32,7 @@ enum JSONValue: Equatable, Sendable {
         case .bool(let flag): text += flag ? "true" : "false"
         case .integer(let number): text += String(number)
         case .real(let number): text += number.isFinite ? "\(number)" : "null"
-        case .string(let string): Self.write(string, to: &text)
+        case .string(let string): text += JSONText.quoted(string)
         case .array(let values):
             text += "["
             for (index, value) in values.enumerated() {
@@ -42,26 +44,11 @@ enum JSONValue: Equatable, Sendable {
             text += "{"
             for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
                 if index > 0 { text += "," }
-                Self.write(member.key, to: &text)
-                text += ":"
+                text += JSONText.quoted(member.key) + ":"
                 member.value.write(to: &text)
             }
             text += "}"
         }
-    }
-
-    private static func write(_ string: String, to text: inout String) {
-        text += "\""
-        for scalar in string.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": text += "\\\(scalar)"
-            case "\u{0}"..."\u{1F}":
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: text.unicodeScalars.append(scalar)
-            }
-        }
-        text += "\""
     }
 }
 

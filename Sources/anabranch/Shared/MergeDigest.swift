@@ -1,3 +1,4 @@
+import AnabranchCore
 import Crypto
 
 /// By which the outcomes of merges are compared.
