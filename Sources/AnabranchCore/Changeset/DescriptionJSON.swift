@@ -13,7 +13,7 @@
 // {"link":["Class",key]}, null, true, false and text; besides {"type":"ObjectValue"}, and so with Dictionary, List, Set
 // and Erased.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset as a JSON object; the strings as they are, the live instructions an object each.
     public func json(of changeset: Int) -> String {
         var text: [UInt8] = []

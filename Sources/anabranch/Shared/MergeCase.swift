@@ -37,9 +37,9 @@ struct MergeResult: Encodable {
     var reason: String?
 }
 
-/// Both sides of a case, decoded into one pool.
+/// Both sides of a case, decoded into one arena.
 struct MergeInput {
-    var pool = ChangesetPool()
+    var arena = ChangesetArena()
     var local: [Int] = []
     var incoming: [Int] = []
 
@@ -49,13 +49,13 @@ struct MergeInput {
     }
 
     private mutating func decode(_ input: MergeCase.Input) throws -> Int {
-        try pool.decode(
+        try arena.decode(
             try Hex.bytes(input.hex), version: input.version,
             tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 
     /// The sides as they are now.
     func outputs(of changesets: [Int]) -> [MergeResult.Output] {
-        changesets.map { MergeResult.Output(dirty: pool.isDirty($0), hex: Hex.encode(pool.encoded($0))) }
+        changesets.map { MergeResult.Output(dirty: arena.isDirty($0), hex: Hex.encode(arena.encoded($0))) }
     }
 }

@@ -3,7 +3,7 @@
 extension ObjectGraph {
     /// The state as one line of JSON in UTF-8: classes, objects and fields sorted, dangling links as users see them.
     ///
-    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read.
     public func canonicalJSON() throws(ApplyError) -> [UInt8] {
         let classes = schema.present.filter { schema[$0].kind != .embedded }
             .sorted { schema[$0].name.compare(schema[$1].name) < 0 }
@@ -19,7 +19,7 @@ extension ObjectGraph {
         return output
     }
 
-    private func appendObjects(of number: ClassNumber, to output: inout [UInt8]) throws(ApplyError) {
+    private func appendObjects(of number: ClassID, to output: inout [UInt8]) throws(ApplyError) {
         var objects: [(key: [UInt8], text: [UInt8])] = []
         try forEachObject(of: number) { key, fields throws(ApplyError) in
             var text: [UInt8] = []
@@ -33,7 +33,7 @@ extension ObjectGraph {
         }
     }
 
-    private func appendObject(_ fields: Fields, of number: ClassNumber, to output: inout [UInt8]) throws(ApplyError) {
+    private func appendObject(_ fields: Fields, of number: ClassID, to output: inout [UInt8]) throws(ApplyError) {
         let state = schema[number]
         let columns = state.columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
         output.append(UInt8(ascii: "{"))
@@ -75,7 +75,7 @@ extension ObjectGraph {
         case .link(let object):
             guard try contains(object) else { return output += Array("null".utf8) }
             output += Array(#"{"link":["#.utf8)
-            output.appendJSON(string: schema[object.classNumber].name)
+            output.appendJSON(string: schema[object.classID].name)
             output += [UInt8(ascii: ",")] + object.key.json + Array("]}".utf8)
         default: output += content.json
         }
