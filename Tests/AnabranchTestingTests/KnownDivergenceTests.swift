@@ -108,14 +108,14 @@ import Testing
         }
         var increment = Self.changeset(.addInteger, "ints", index: 0)
         increment.write(5)
-        var pool = ChangesetPool()
-        try pool.decode(insertion.changeset, version: 1, tag: insertion.tag)
-        try pool.decode(increment.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
-        try pool.merge(local: [0], incoming: [1])
-        #expect(pool.path(of: pool.instructions(of: 1)[0]).last?.index == 0)
-        #expect(!pool.isDirty(1))
+        var arena = ChangesetArena()
+        try arena.decode(insertion.changeset, version: 1, tag: insertion.tag)
+        try arena.decode(increment.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
+        try arena.merge(local: [0], incoming: [1])
+        #expect(arena.path(of: arena.instructions(of: 1)[0]).last?.index == 0)
+        #expect(!arena.isDirty(1))
         var state = base
-        #expect(throws: ApplyError.self) { try state.apply(1, of: pool) }
+        #expect(throws: ApplyError.self) { try state.apply(1, of: arena) }
     }
 
     @Test func listBesideDictionaryCannotBeMerged() throws {
@@ -125,10 +125,10 @@ import Testing
         var update = Self.changeset(.update, "mixed", key: "k")
         update.payload(1)
         update.write(false)
-        var pool = ChangesetPool()
-        try pool.decode(insertion.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
-        try pool.decode(update.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
-        #expect(throws: TransformError.self) { try pool.merge(local: [0], incoming: [1]) }
+        var arena = ChangesetArena()
+        try arena.decode(insertion.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        try arena.decode(update.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
+        #expect(throws: TransformError.self) { try arena.merge(local: [0], incoming: [1]) }
     }
 
     // MARK: Support

@@ -1,6 +1,6 @@
 /// What the ways to merge are assumed to cost. The defaults are right for merging; tests use others so that every path
 /// is taken.
-package struct MergeTuning: Sendable {
+package struct MergeThresholds: Sendable {
     /// For how many pairs each instruction stands that has to be grouped.
     var groupingPairs = 4
     /// For how many pairs a block between wide instructions stands, beside its instructions.
@@ -19,12 +19,12 @@ package struct MergeTuning: Sendable {
 
     /// Everything is split as far as it can be; nothing is left to the grid but single pairs.
     package static let finest = {
-        var tuning = MergeTuning(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
+        var tuning = MergeThresholds(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
         (tuning.groupingPairs, tuning.blockPairs, tuning.frontPairs) = (0, 0, 0)
         return tuning
     }()
     /// Lists are left to the grid as a whole.
-    package static let oneGrid = MergeTuning(gridFactor: 1 << 20, attemptsPerThousandPairs: 0)
+    package static let oneGrid = MergeThresholds(gridFactor: 1 << 20, attemptsPerThousandPairs: 0)
 
     /// - Parameter gridFactor: for all operations.
     init(gridFactor: Int, attemptsPerThousandPairs: Int) {

@@ -9,7 +9,7 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
         case indexOutOfRange
         /// A list and a dictionary are addressed at the same place.
         case inconsistentPaths
-        /// More pairs would have to be visited than `ChangesetPool.mergedPairsMax`.
+        /// More pairs would have to be visited than `ChangesetArena.mergedPairsMax`.
         case tooManyPairs
     }
 

@@ -10,8 +10,8 @@ public enum MergeStrategy: Sendable {
     case everyPair
 }
 
-extension ChangesetPool {
-    /// How many pairs of instructions the merges of one pool may visit, if they use the index: about half a minute.
+extension ChangesetArena {
+    /// How many pairs of instructions the merges of one arena may visit, if they use the index: about half a minute.
     ///
     /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list cost few pairs,
     /// so honest clients stay far below.
@@ -25,7 +25,7 @@ extension ChangesetPool {
     ///   - local: The major side in order. Its changesets are the outer loop of the merge.
     ///   - incoming: The minor side. It is taken in the order of the changesets' versions, and in the order of the list
     ///     where versions are equal.
-    /// - Throws: `TransformError`; both sides may then be partly changed, and the pool must be dropped.
+    /// - Throws: `TransformError`; both sides may then be partly changed, and the arena must be dropped.
     public mutating func merge(
         local: [Int], incoming: [Int], strategy: MergeStrategy = .indexed
     ) throws(TransformError) {
@@ -34,7 +34,7 @@ extension ChangesetPool {
         let columns = liveInstructions(of: inVersionOrder(incoming))
         try countLooks(rows.count + columns.count)
         guard !rows.isEmpty, !columns.isEmpty else { return }
-        let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, pool: self) : nil
+        let nan = holdsNaN ? NaNMeetings(rows: rows, columns: columns, arena: self) : nil
         if strategy == .everyPair {
             try mergeGrid(rows, columns, nan)
         } else if let nan {
@@ -112,43 +112,43 @@ struct Grid {
     }
 
     /// Merges one major instruction with the live minor ones from a position on, until it is discarded.
-    mutating func mergeRow(_ row: Int, from start: Int = 0, of pool: inout ChangesetPool) throws(TransformError) {
-        var major = pool.instructions[row]
+    mutating func mergeRow(_ row: Int, from start: Int = 0, of arena: inout ChangesetArena) throws(TransformError) {
+        var major = arena.instructions[row]
         guard !major.isDiscarded else { return }
         let original = major
         var position = start
         while position < columns.count, !major.isDiscarded {
             let column = columns[position]
             position += 1
-            if pool.instructions[column].isDiscarded {
-                try pool.countPairs()
+            if arena.instructions[column].isDiscarded {
+                try arena.countPairs()
                 continue
             }
-            try position += mergeErasedTarget(&major, column, row: row, position: position, of: &pool)
-            if !major.isDiscarded, !pool.instructions[column].isDiscarded { try pool.mergeCell(&major, column) }
-            if let nan { nan.markDirty(major, pool.instructions[column], of: &pool) }
+            try position += mergeErasedTarget(&major, column, row: row, position: position, of: &arena)
+            if !major.isDiscarded, !arena.instructions[column].isDiscarded { try arena.mergeCell(&major, column) }
+            if let nan { nan.markDirty(major, arena.instructions[column], of: &arena) }
         }
-        if major.isDiscarded || !major.isUnchanged(from: original) { pool.store(major, at: row) }
+        if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row) }
     }
 
     /// R8. A column that links to an erased class cannot stay: the side that erases the class erases the column before.
     ///
     /// - Returns: How far the columns behind the pair have moved.
     private mutating func mergeErasedTarget(
-        _ major: inout Instruction, _ column: Int, row: Int, position: Int, of pool: inout ChangesetPool
+        _ major: inout Instruction, _ column: Int, row: Int, position: Int, of arena: inout ChangesetArena
     ) throws(TransformError) -> Int {
-        var minor = pool.instructions[column]
+        var minor = arena.instructions[column]
         if major.addsLink(toErased: minor) {
-            try pool.countPairs(columns.count - position)
-            columns.insert(pool.prependEraseColumn(of: major, before: column), at: position - 1)
+            try arena.countPairs(columns.count - position)
+            columns.insert(arena.prependEraseColumn(of: major, before: column), at: position - 1)
             major.discard()
             return 1
         }
         if minor.addsLink(toErased: major) {
             // The new row meets what is behind the current column, and only that.
-            try mergeRow(pool.prependEraseColumn(of: minor, before: row), from: position, of: &pool)
+            try mergeRow(arena.prependEraseColumn(of: minor, before: row), from: position, of: &arena)
             minor.discard()
-            pool.store(minor, at: column)
+            arena.store(minor, at: column)
         }
         return 0
     }
@@ -164,7 +164,7 @@ extension Instruction {
     }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Adds to the changeset of an EraseTable the erasure of a column, directly before it.
     fileprivate mutating func prependEraseColumn(of column: Instruction, before index: Int) -> Int {
         let owner = Int(instructions[index].owner)

@@ -80,8 +80,8 @@ package struct MemoryClient {
             try integrate(run, base: base, &merge)
             rest = rest[run.endIndex...]
         }
-        for (position, place) in merge.places where merge.pool.isDirty(place) {
-            log[position].reciprocal = merge.pool.encoded(place)
+        for (position, place) in merge.places where merge.arena.isDirty(place) {
+            log[position].reciprocal = merge.arena.encoded(place)
         }
         cursor = batch.cursor
         log.removeFirst(log.prefix { $0.version <= cursor.clientVersion }.count)
@@ -90,8 +90,8 @@ package struct MemoryClient {
 
     /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
     private struct DownloadMerge {
-        var pool = ChangesetPool()
-        /// Where the entries of the log, by their position, are in the pool.
+        var arena = ChangesetArena()
+        /// Where the entries of the log, by their position, are in the arena.
         var places: [Int: Int] = [:]
     }
 
@@ -102,21 +102,21 @@ package struct MemoryClient {
         var incoming: [Int] = []
         for entry in run {
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            incoming.append(try merge.pool.decode(entry.changeset, version: entry.serverVersion, tag: tag))
+            incoming.append(try merge.arena.decode(entry.changeset, version: entry.serverVersion, tag: tag))
         }
         var local: [Int] = []
         for position in log.indices where log[position].version > base {
             local.append(try place(of: position, &merge))
         }
-        try merge.pool.merge(local: local, incoming: incoming, strategy: strategy)
-        for changeset in incoming { try state.apply(changeset, of: merge.pool) }
+        try merge.arena.merge(local: local, incoming: incoming, strategy: strategy)
+        for changeset in incoming { try state.apply(changeset, of: merge.arena) }
         _ = try state.eraseAsymmetricObjects()
     }
 
     private func place(of position: Int, _ merge: inout DownloadMerge) throws -> Int {
         if let place = merge.places[position] { return place }
         let entry = log[position]
-        let place = try merge.pool.decode(
+        let place = try merge.arena.decode(
             entry.reciprocal ?? entry.changeset, version: entry.version,
             tag: OriginTag(timestamp: entry.timestamp, ident: ident))
         merge.places[position] = place

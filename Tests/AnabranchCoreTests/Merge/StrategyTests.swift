@@ -10,7 +10,7 @@ import Testing
         let seeds = Seeds.upTo(3000)
         for seed in seeds {
             let grid = try Self.outcome(seed: seed, isCareful: isCareful, .everyPair)
-            for tuning in [MergeTuning(), .finest] {
+            for tuning in [MergeThresholds(), .finest] {
                 let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, tuning)
                 #expect(grid == indexed, "\(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))")
             }
@@ -22,7 +22,7 @@ import Testing
 
     /// Merges several changesets on each side, in one to three runs.
     private static func outcome(
-        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy, _ tuning: MergeTuning = MergeTuning()
+        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
     ) throws -> Outcome {
         var random = RandomSteps(seed: seed)
         random.isCareful = isCareful
@@ -34,14 +34,14 @@ import Testing
         }
         let (local, incoming) = (side(), side())
         let cut = Int.random(in: 0...incoming.count, using: &random.random)
-        var pool = ChangesetPool()
-        pool.tuning = tuning
+        var arena = ChangesetArena()
+        arena.tuning = tuning
         do {
-            try pool.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], strategy: strategy)
+            try arena.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], strategy: strategy)
         } catch is TransformError {
             return .refused
         }
-        return Outcome(of: pool)
+        return Outcome(of: arena)
     }
 
     /// Many instructions on one object, so that groups are split by field and below.
@@ -63,7 +63,7 @@ import Testing
             }
             let grid = Outcome.ofMerging([sides[0]], [sides[1]], .everyPair)
             #expect(grid != .refused)
-            for tuning in [MergeTuning(), .finest] {
+            for tuning in [MergeThresholds(), .finest] {
                 let indexed = Outcome.ofMerging([sides[0]], [sides[1]], .indexed, tuning)
                 #expect(
                     grid == indexed, "\(Seeds.repeatCommand("largeGroupsAreMergedAsTheGridMergesThem", seed: seed))")
@@ -71,16 +71,16 @@ import Testing
         }
     }
 
-    /// An earlier run of the message has left an erasure in the pool; in this run neither side has one.
+    /// An earlier run of the message has left an erasure in the arena; in this run neither side has one.
     @Test func anErasureElsewhereInThePoolLeavesNothingUnmerged() throws {
         let insertions = changeset((0..<40).map { .insert(.item(0), size: UInt32($0)) })
         let outcomes = try [MergeStrategy.everyPair, .indexed].map { strategy in
-            var pool = ChangesetPool()
-            try pool.decode(changeset([.eraseTable("Z")]), version: 1, tag: Age.majorOlder.tags.major)
-            try pool.decode(insertions, version: 2, tag: Age.majorOlder.tags.major)
-            try pool.decode(insertions, version: 1, tag: Age.majorOlder.tags.minor)
-            try pool.merge(local: [1], incoming: [2], strategy: strategy)
-            return Outcome(of: pool)
+            var arena = ChangesetArena()
+            try arena.decode(changeset([.eraseTable("Z")]), version: 1, tag: Age.majorOlder.tags.major)
+            try arena.decode(insertions, version: 2, tag: Age.majorOlder.tags.major)
+            try arena.decode(insertions, version: 1, tag: Age.majorOlder.tags.minor)
+            try arena.merge(local: [1], incoming: [2], strategy: strategy)
+            return Outcome(of: arena)
         }
         #expect(outcomes[0] == outcomes[1])
     }

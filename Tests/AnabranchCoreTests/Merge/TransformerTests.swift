@@ -31,9 +31,9 @@ import Testing
     @Test func nothingHappensWithoutACounterpart() throws {
         for strategy in strategies {
             var meeting = try Meeting([.update(.at("f"), .double(.nan))], [.update(.at("f"), .double(.nan))])
-            try meeting.pool.merge(local: [], incoming: [meeting.minor], strategy: strategy)
-            try meeting.pool.merge(local: [meeting.major], incoming: [], strategy: strategy)
-            #expect(!meeting.pool.isDirty(meeting.major) && !meeting.pool.isDirty(meeting.minor))
+            try meeting.arena.merge(local: [], incoming: [meeting.minor], strategy: strategy)
+            try meeting.arena.merge(local: [meeting.major], incoming: [], strategy: strategy)
+            #expect(!meeting.arena.isDirty(meeting.major) && !meeting.arena.isDirty(meeting.minor))
         }
     }
 
@@ -42,14 +42,14 @@ import Testing
         for strategy in strategies {
             for (versions, isMerged) in [((1, 2), true), ((2, 1), false), ((1, 1), true)] as [((UInt64, UInt64), Bool)]
             {
-                var pool = ChangesetPool()
-                let major = try pool.decode(
+                var arena = ChangesetArena()
+                let major = try arena.decode(
                     changeset(.erase(.item(0)), .erase(.item(0), size: 4)), version: 1, tag: Age.majorOlder.tags.major)
-                let first = try pool.decode(
+                let first = try arena.decode(
                     changeset(.insert(.item(0))), version: versions.0, tag: Age.majorOlder.tags.minor)
-                let second = try pool.decode(
+                let second = try arena.decode(
                     changeset(.insert(.item(0), size: 6)), version: versions.1, tag: Age.majorOlder.tags.minor)
-                let result = Result { try pool.merge(local: [major], incoming: [first, second], strategy: strategy) }
+                let result = Result { try arena.merge(local: [major], incoming: [first, second], strategy: strategy) }
                 #expect(((try? result.get()) != nil) == isMerged)
             }
         }
@@ -57,13 +57,13 @@ import Testing
 
     @Test func majorSideIsTakenInTheOrderOfTheList() throws {
         for strategy in strategies {
-            var pool = ChangesetPool()
+            var arena = ChangesetArena()
             let tag = Age.majorOlder.tags.major
-            let first = try pool.decode(changeset(.insert(.item(0))), version: 9, tag: tag)
-            let second = try pool.decode(changeset(.insert(.item(0), size: 6)), version: 1, tag: tag)
-            let minor = try pool.decode(changeset(.insert(.item(5))), version: 1, tag: Age.majorOlder.tags.minor)
-            try pool.merge(local: [first, second], incoming: [minor], strategy: strategy)
-            #expect(try pool.lines(of: minor) == lines([.insert(.item(7), size: 7)]))
+            let first = try arena.decode(changeset(.insert(.item(0))), version: 9, tag: tag)
+            let second = try arena.decode(changeset(.insert(.item(0), size: 6)), version: 1, tag: tag)
+            let minor = try arena.decode(changeset(.insert(.item(5))), version: 1, tag: Age.majorOlder.tags.minor)
+            try arena.merge(local: [first, second], incoming: [minor], strategy: strategy)
+            #expect(try arena.lines(of: minor) == lines([.insert(.item(7), size: 7)]))
         }
     }
 
@@ -74,10 +74,10 @@ import Testing
             let local = (0..<3).map { _ in changeset(random.steps(6)) }
             let incoming = (0..<3).map { _ in changeset(random.steps(6)) }
             let outcomes: [[[UInt8]]?] = [true, false].map { isTogether in
-                var pool = ChangesetPool()
+                var arena = ChangesetArena()
                 let runs = isTogether ? [0..<3] : [0..<1, 1..<2, 2..<3]
-                let isMerged = (try? pool.mergeRuns(local, incoming, runs: runs)) != nil
-                return isMerged ? pool.bytesOfAll : nil
+                let isMerged = (try? arena.mergeRuns(local, incoming, runs: runs)) != nil
+                return isMerged ? arena.bytesOfAll : nil
             }
             #expect(
                 outcomes[0] == outcomes[1],
@@ -104,7 +104,7 @@ import Testing
 
     private func refusal(of major: [Step], _ minor: [Step], pairs: Int) throws -> TransformError.Code? {
         var meeting = try Meeting(major, minor)
-        meeting.pool.pairsLeft = pairs
+        meeting.arena.pairsLeft = pairs
         do {
             try meeting.merge(.indexed)
             return nil
@@ -132,11 +132,11 @@ import Testing
                 var meeting = try Meeting(sides.0, sides.1)
                 try meeting.merge(strategy)
                 let erasing = isMajor ? meeting.minor : meeting.major
-                #expect(meeting.pool.strings(of: erasing) == ["B", "A", "f", "C", "g"])
+                #expect(meeting.arena.strings(of: erasing) == ["B", "A", "f", "C", "g"])
                 #expect(
-                    Hex.text(meeting.pool.encoded(erasing)) == "3f0001423f0101413f0201663f0301433f04016707010207030401"
+                    Hex.text(meeting.arena.encoded(erasing)) == "3f0001423f0101413f0201663f0301433f04016707010207030401"
                         + "00")
-                #expect(meeting.pool.encoded(isMajor ? meeting.major : meeting.minor).isEmpty)
+                #expect(meeting.arena.encoded(isMajor ? meeting.major : meeting.minor).isEmpty)
             }
         }
     }
@@ -145,7 +145,7 @@ import Testing
         var meeting = try Meeting(
             [.addColumn("A", "f", .link, target: "B")], [.createObject(ObjectName(className: "f")), .eraseTable("B")])
         try meeting.merge(.indexed)
-        #expect(meeting.pool.strings(of: meeting.minor) == ["f", "B", "A"])
+        #expect(meeting.arena.strings(of: meeting.minor) == ["f", "B", "A"])
     }
 
     @Test func erasurePrependedOnTheMinorSideMeetsLaterMajorInstructions() throws {
@@ -169,11 +169,11 @@ import Testing
             var meeting = try Meeting(
                 [.eraseTable("B")], [.addColumn("A", "f", .link, target: "B"), .eraseColumn("A", "f")])
             try meeting.merge(strategy)
-            #expect(try meeting.pool.lines(of: meeting.major) == lines([.eraseTable("B")]))
-            #expect(meeting.pool.isEmpty(meeting.minor))
+            #expect(try meeting.arena.lines(of: meeting.major) == lines([.eraseTable("B")]))
+            #expect(meeting.arena.isEmpty(meeting.minor))
             // Its names stay in the table, and the side is dirty although its instructions are as they were.
-            #expect(meeting.pool.strings(of: meeting.major) == ["B", "A", "f"])
-            #expect(meeting.pool.isDirty(meeting.major))
+            #expect(meeting.arena.strings(of: meeting.major) == ["B", "A", "f"])
+            #expect(meeting.arena.isDirty(meeting.major))
         }
     }
 
@@ -181,11 +181,11 @@ import Testing
         for strategy in strategies {
             var meeting = try Meeting([.eraseTable("B")], [.addColumn("A", "f", .link, target: "B")])
             try meeting.merge(strategy)
-            let later = try meeting.pool.decode(
+            let later = try meeting.arena.decode(
                 changeset(.update(.at("f"), .null), .update(.at("g"), .null)), version: 2, tag: Age.equal.tags.minor)
-            try meeting.pool.merge(local: [meeting.major], incoming: [later], strategy: strategy)
-            #expect(try meeting.pool.lines(of: later) == lines([.update(.at("g"), .null)]))
-            #expect(try meeting.pool.lines(of: meeting.major) == lines([.eraseColumn("A", "f"), .eraseTable("B")]))
+            try meeting.arena.merge(local: [meeting.major], incoming: [later], strategy: strategy)
+            #expect(try meeting.arena.lines(of: later) == lines([.update(.at("g"), .null)]))
+            #expect(try meeting.arena.lines(of: meeting.major) == lines([.eraseColumn("A", "f"), .eraseTable("B")]))
         }
     }
 
@@ -196,9 +196,9 @@ import Testing
             var meeting = try Meeting(
                 [.update(.item(2), .int(1))], [.insert(.item(0)), .erase(.item(0), size: 6)])
             try meeting.merge(strategy)
-            #expect(try meeting.pool.lines(of: meeting.major) == lines([.update(.item(2), .int(1))]))
-            #expect(meeting.pool.isDirty(meeting.major))
-            #expect(!meeting.pool.isDirty(meeting.minor))
+            #expect(try meeting.arena.lines(of: meeting.major) == lines([.update(.item(2), .int(1))]))
+            #expect(meeting.arena.isDirty(meeting.major))
+            #expect(!meeting.arena.isDirty(meeting.minor))
         }
     }
 
@@ -206,10 +206,10 @@ import Testing
         for strategy in strategies {
             var meeting = try Meeting([.update(.at("f"), .int(1)), .createObject()], [.update(.at("f"), .int(2))])
             try meeting.merge(strategy)
-            let later = try meeting.pool.decode(
+            let later = try meeting.arena.decode(
                 changeset(.update(.at("g"), .int(1))), version: 2, tag: Age.equal.tags.minor)
-            try meeting.pool.merge(local: [meeting.major], incoming: [later], strategy: strategy)
-            #expect(meeting.pool.isDirty(meeting.major) && !meeting.pool.isDirty(later))
+            try meeting.arena.merge(local: [meeting.major], incoming: [later], strategy: strategy)
+            #expect(meeting.arena.isDirty(meeting.major) && !meeting.arena.isDirty(later))
         }
     }
 
@@ -225,14 +225,14 @@ import Testing
             ] {
                 var meeting = try Meeting([nan], [other])
                 try meeting.merge(strategy)
-                #expect(meeting.pool.isDirty(meeting.major) == isDirty, "\(other)")
-                #expect(!meeting.pool.isDirty(meeting.minor), "\(other)")
-                #expect(try meeting.pool.lines(of: meeting.major) == lines([nan]))
+                #expect(meeting.arena.isDirty(meeting.major) == isDirty, "\(other)")
+                #expect(!meeting.arena.isDirty(meeting.minor), "\(other)")
+                #expect(try meeting.arena.lines(of: meeting.major) == lines([nan]))
             }
             // On the minor side a declaration meets everything.
             var meeting = try Meeting([.addColumn("A", "g")], [nan])
             try meeting.merge(strategy)
-            #expect(meeting.pool.isDirty(meeting.minor))
+            #expect(meeting.arena.isDirty(meeting.minor))
         }
     }
 
@@ -244,13 +244,13 @@ import Testing
                 (Step.update(.at("g"), .link("A", 3)), true), (.insert(.at("g", 0), .link("A", 3)), true),
                 (.setInsert(.at("g"), .link("A", 3)), false),
             ] {
-                var pool = ChangesetPool()
-                let major = try pool.decode(changeset(nan), version: 1, tag: Age.equal.tags.major)
-                let linking = try pool.decode(changeset(link), version: 2, tag: Age.equal.tags.major)
-                let minor = try pool.decode(changeset(.createObject(third)), version: 1, tag: Age.equal.tags.minor)
-                try pool.merge(local: [major, linking], incoming: [minor], strategy: strategy)
-                #expect(pool.isDirty(major) == isDirty, "\(link)")
-                #expect(!pool.isDirty(minor) && !pool.isDirty(linking))
+                var arena = ChangesetArena()
+                let major = try arena.decode(changeset(nan), version: 1, tag: Age.equal.tags.major)
+                let linking = try arena.decode(changeset(link), version: 2, tag: Age.equal.tags.major)
+                let minor = try arena.decode(changeset(.createObject(third)), version: 1, tag: Age.equal.tags.minor)
+                try arena.merge(local: [major, linking], incoming: [minor], strategy: strategy)
+                #expect(arena.isDirty(major) == isDirty, "\(link)")
+                #expect(!arena.isDirty(minor) && !arena.isDirty(linking))
             }
         }
     }
@@ -264,7 +264,7 @@ import Testing
                 var meeting = try Meeting(
                     [.update(.at("f"), .double(.nan))] + chain, [.createObject(ObjectName(key: .int(last)))])
                 try meeting.merge(strategy)
-                #expect(meeting.pool.isDirty(meeting.major) == (last == 3001))
+                #expect(meeting.arena.isDirty(meeting.major) == (last == 3001))
             }
         }
     }
@@ -273,8 +273,8 @@ import Testing
         for strategy in strategies {
             var meeting = try Meeting([.update(.at("f"), .double(.nan))], [.update(.at("f", "x"), .int(1))])
             try meeting.merge(strategy)
-            #expect(!meeting.pool.isDirty(meeting.major))
-            #expect(meeting.pool.isDirty(meeting.minor) && meeting.pool.isEmpty(meeting.minor))
+            #expect(!meeting.arena.isDirty(meeting.major))
+            #expect(meeting.arena.isDirty(meeting.minor) && meeting.arena.isEmpty(meeting.minor))
         }
     }
 
@@ -284,8 +284,8 @@ import Testing
     }
 }
 
-extension ChangesetPool {
-    /// Merges changesets in runs of the incoming ones, as an integration does, and leaves all in the pool.
+extension ChangesetArena {
+    /// Merges changesets in runs of the incoming ones, as an integration does, and leaves all in the arena.
     mutating func mergeRuns(
         _ local: [[UInt8]], _ incoming: [[UInt8]], runs: [Range<Int>], strategy: MergeStrategy = .indexed
     ) throws {

@@ -22,10 +22,10 @@ import Testing
     @Test func recordedChangesetsAreEncodedAsTheReferenceEncodesThem() throws {
         for scenario in VectorFiles.scenarios {
             let encoded = try scenario.uploads.map { upload in
-                var pool = ChangesetPool()
-                let changeset = try pool.decode(
+                var arena = ChangesetArena()
+                let changeset = try arena.decode(
                     Hex.bytes(upload.hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-                return pool.hexOutput(of: changeset)
+                return arena.hexOutput(of: changeset)
             }
             for upload in scenario.merges.filter({ $0.at == 1 }).flatMap(\.incoming) {
                 let isFound = encoded.contains(upload.hex)
@@ -35,25 +35,25 @@ import Testing
     }
 
     private func check(_ vector: MergeVector, _ strategy: MergeStrategy, _ name: String) throws {
-        var pool = ChangesetPool()
-        let local = try vector.local.map { try pool.decode($0) }
-        let incoming = try vector.incoming.map { try pool.decode($0) }
+        var arena = ChangesetArena()
+        let local = try vector.local.map { try arena.decode($0) }
+        let incoming = try vector.incoming.map { try arena.decode($0) }
         do throws(TransformError) {
-            try pool.merge(local: local, incoming: incoming, strategy: strategy)
+            try arena.merge(local: local, incoming: incoming, strategy: strategy)
             #expect(vector.error == nil, "\(name) is refused by the reference")
-            #expect(local.map { pool.hexOutput(of: $0) } == vector.local_after?.map(\.hex), "\(name)")
-            #expect(incoming.map { pool.hexOutput(of: $0) } == vector.incoming_after?.map(\.hex), "\(name)")
+            #expect(local.map { arena.hexOutput(of: $0) } == vector.local_after?.map(\.hex), "\(name)")
+            #expect(incoming.map { arena.hexOutput(of: $0) } == vector.incoming_after?.map(\.hex), "\(name)")
             // A scenario does not say which merges belong to one message, within which flags stay set.
             guard vector.seed != nil else { return }
-            #expect(local.map { pool.isDirty($0) } == vector.local_after?.map(\.dirty), "\(name)")
-            #expect(incoming.map { pool.isDirty($0) } == vector.incoming_after?.map(\.dirty), "\(name)")
+            #expect(local.map { arena.isDirty($0) } == vector.local_after?.map(\.dirty), "\(name)")
+            #expect(incoming.map { arena.isDirty($0) } == vector.incoming_after?.map(\.dirty), "\(name)")
         } catch {
             #expect(vector.error == "merge", "\(name): \(error)")
         }
     }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     mutating func decode(_ input: MergeVector.Input) throws(ChangesetError) -> Int {
         let tag = OriginTag(timestamp: input.timestamp, ident: input.origin)
         return try decode(Hex.bytes(input.hex), version: input.version, tag: tag)

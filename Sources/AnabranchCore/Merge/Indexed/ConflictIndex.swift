@@ -5,12 +5,12 @@
 // all instructions, the erasure of an object among those on the object). A wide instruction is a row or a column of its
 // own; the stretches between wide ones split into groups that cannot meet: by object, then by field.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Merges rows with columns, visiting only pairs that can have an effect.
     mutating func mergeIndexed(rows: [Int], columns: [Int]) throws(TransformError) {
         guard holdsErasure else {
             let left = try mergeFront(rows, columns)
-            return try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(left.rows, left.columns) }
+            return try mergeAtOnce { (arena) throws(TransformError) in try arena.mergeObjects(left.rows, left.columns) }
         }
         guard !linksToErasedClass(rows, columns), !linksToErasedClass(columns, rows) else {
             return try mergeGrid(rows, columns)
@@ -19,10 +19,10 @@ extension ChangesetPool {
         let isWide = { (instruction: Instruction) in
             instruction.kind == .eraseTable || instruction.kind == .eraseColumn
         }
-        // The pool can hold erasures while neither side has one: then the sides are one block.
-        try mergeAtOnce { (pool) throws(TransformError) in
-            try pool.mergeBlocks(left.rows, left.columns, isWide: isWide) {
-                (pool, rows, columns) throws(TransformError) in try pool.mergeObjects(rows, columns)
+        // The arena can hold erasures while neither side has one: then the sides are one block.
+        try mergeAtOnce { (arena) throws(TransformError) in
+            try arena.mergeBlocks(left.rows, left.columns, isWide: isWide) {
+                (arena, rows, columns) throws(TransformError) in try arena.mergeObjects(rows, columns)
             }
         }
     }
@@ -64,7 +64,7 @@ extension ChangesetPool {
     /// `mergeNarrow` merges a block in which nothing is wide. Where the blocks are too small, all pairs are visited.
     mutating func mergeBlocks(
         _ rows: [Int], _ columns: [Int], isWide: (Instruction) -> Bool,
-        mergeNarrow: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
+        mergeNarrow: (inout ChangesetArena, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
         if !rows.contains(where: { isWide(instructions[$0]) }), !columns.contains(where: { isWide(instructions[$0]) }) {
             return try mergeNarrow(&self, rows, columns)
@@ -85,8 +85,8 @@ extension ChangesetPool {
                 if rows.isWide || columns.isWide || isSmall(rows.indices, columns.indices) {
                     try mergePairs(rows.indices, columns.indices)
                 } else {
-                    try mergeAtOnce { (pool) throws(TransformError) in
-                        try mergeNarrow(&pool, rows.indices, columns.indices)
+                    try mergeAtOnce { (arena) throws(TransformError) in
+                        try mergeNarrow(&arena, rows.indices, columns.indices)
                     }
                 }
                 rows.indices.removeAll { instructions[$0].isDiscarded }
@@ -141,21 +141,21 @@ extension ChangesetPool {
             if object == .none { schema.rows.append(row) } else { chains.add(row: row, to: object.rawValue, &links) }
         }
         try mergeSchema(schema.rows, schema.columns)
-        try mergeMeetings(of: chains) { (pool, rows, columns) throws(TransformError) in
-            try pool.mergeObject(rows, columns)
+        try mergeMeetings(of: chains) { (arena, rows, columns) throws(TransformError) in
+            try arena.mergeObject(rows, columns)
         }
         chains.removeAll()
         swap(&chains, &objectChains)
     }
 
-    /// Each instruction of the pool has a place to name the next one of its chain.
+    /// Each instruction of the arena has a place to name the next one of its chain.
     private mutating func makeRoomForLinks() {
         links += repeatElement(0, count: max(0, instructions.count - links.count))
     }
 
     /// Merges the groups in which both sides have instructions.
     private mutating func mergeMeetings(
-        of chains: InstructionChains, merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
+        of chains: InstructionChains, merge: (inout ChangesetArena, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
         var group: (rows: [Int], columns: [Int]) = ([], [])
         for meeting in chains.meetings {
@@ -171,7 +171,7 @@ extension ChangesetPool {
     /// AddTable meets AddTable of the same class, AddColumn meets AddColumn of the same column.
     private mutating func mergeSchema(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         try mergeGroups(rows, columns, by: .declaration) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergePairs(rows, columns)
+            (arena, rows, columns) throws(TransformError) in try arena.mergePairs(rows, columns)
         }
     }
 
@@ -181,13 +181,13 @@ extension ChangesetPool {
     private mutating func mergeObject(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         if isSmall(rows, columns) { return try mergePairs(rows, columns) }
         try mergeBlocks(rows, columns, isWide: { $0.kind == .eraseObject }) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergeFields(rows, columns)
+            (arena, rows, columns) throws(TransformError) in try arena.mergeFields(rows, columns)
         }
     }
 
     /// Whether it costs no more to visit all pairs than to find out which of them matter.
     func isSmall(_ rows: [Int], _ columns: [Int]) -> Bool {
-        // Both fit: an instruction has two bytes or more, and a pool less than 2^32.
+        // Both fit: an instruction has two bytes or more, and an arena less than 2^32.
         rows.count &* columns.count <= tuning.groupingPairs &* (rows.count &+ columns.count)
     }
 
@@ -197,7 +197,7 @@ extension ChangesetPool {
         rows.removeAll { !instructions[$0].kind.hasPath }
         columns.removeAll { !instructions[$0].kind.hasPath }
         try mergeGroups(rows, columns, by: .field) {
-            (pool, rows, columns) throws(TransformError) in try pool.mergePlace(rows, columns, depth: 0)
+            (arena, rows, columns) throws(TransformError) in try arena.mergePlace(rows, columns, depth: 0)
         }
     }
 
@@ -225,7 +225,7 @@ extension ChangesetPool {
     /// Merges rows and columns with equal keys, group by group.
     mutating func mergeGroups(
         _ rows: [Int], _ columns: [Int], by grouping: Grouping,
-        merge: (inout ChangesetPool, [Int], [Int]) throws(TransformError) -> Void
+        merge: (inout ChangesetArena, [Int], [Int]) throws(TransformError) -> Void
     ) throws(TransformError) {
         guard let first = rows.first, !columns.isEmpty else { return }
         let only = key(first, grouping)
@@ -253,7 +253,7 @@ extension ChangesetPool {
 
     /// Does something and then what it has postponed.
     mutating func mergeAtOnce(
-        _ body: (inout ChangesetPool) throws(TransformError) -> Void
+        _ body: (inout ChangesetArena) throws(TransformError) -> Void
     ) throws(TransformError) {
         var outer = Postponed()
         swap(&outer, &postponed)
@@ -272,7 +272,7 @@ extension ChangesetPool {
 
     /// Merges several groups, each in its order, and altogether about in the order of their rows.
     ///
-    /// That order is the one of the instructions in the pool, but for what was decoded or prepended later: then only
+    /// That order is the one of the instructions in the arena, but for what was decoded or prepended later: then only
     /// what is behind it in its own group has to wait for it.
     private mutating func mergePairs(of groups: [(rows: [Int], columns: [Int])]) throws(TransformError) {
         if groups.count < 2 {
@@ -359,18 +359,18 @@ struct LiveColumns {
     init(_ columns: [Int]) { indices = columns }
 
     @inline(__always)
-    fileprivate mutating func note(passed count: Int, discarded: Int, in pool: ChangesetPool) {
+    fileprivate mutating func note(passed count: Int, discarded: Int, in arena: ChangesetArena) {
         if discarded > 0 { hasDiscarded = true }
         passed += count
         if passed > indices.count / 2 {
-            indices.removeAll { pool.instructions[$0].isDiscarded }
+            indices.removeAll { arena.instructions[$0].isDiscarded }
             (passed, hasDiscarded) = (0, false)
         }
     }
 
     /// Those that are not discarded, if no rows but those merged with this value have discarded any.
-    fileprivate func live(in pool: ChangesetPool) -> [Int] {
-        hasDiscarded ? indices.filter { !pool.instructions[$0].isDiscarded } : indices
+    fileprivate func live(in arena: ChangesetArena) -> [Int] {
+        hasDiscarded ? indices.filter { !arena.instructions[$0].isDiscarded } : indices
     }
 }
 

@@ -3,8 +3,8 @@
 /// Finds the groups in which both sides have instructions, and these instructions in order, in time linear in the two
 /// sides. Groups have numbers; columns come first.
 ///
-/// The pool keeps those of its objects between merges, so that a merge costs its own instructions and not the objects
-/// of the pool.
+/// The arena keeps those of its objects between merges, so that a merge costs its own instructions and not the objects
+/// of the arena.
 struct InstructionChains: Sendable {
     private static let none = UInt32.max
 

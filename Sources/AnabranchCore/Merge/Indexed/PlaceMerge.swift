@@ -7,7 +7,7 @@
 // only while the list keeps its elements where they are; otherwise all of the list's instructions are one unit, see
 // `ListUnit`.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Deeper places are not told apart, so that no path can exhaust the stack.
     private static let indexedDepthMax: UInt32 = 16
 
@@ -20,8 +20,8 @@ extension ChangesetPool {
             instruction.pathCount == depth && !instruction.kind.isSetChange
         }
         if allSatisfy(rows, columns, setsPlace) { return try mergeValues(rows, columns) }
-        try mergeBlocks(rows, columns, isWide: setsPlace) { (pool, rows, columns) throws(TransformError) in
-            try pool.mergeContents(rows, columns, depth: depth)
+        try mergeBlocks(rows, columns, isWide: setsPlace) { (arena, rows, columns) throws(TransformError) in
+            try arena.mergeContents(rows, columns, depth: depth)
         }
     }
 
@@ -86,8 +86,8 @@ extension ChangesetPool {
     /// Merges what goes on to the same name, or to the same index of a list that stays as it is.
     private mutating func mergeElements(_ rows: [Int], _ columns: [Int], depth: UInt32) throws(TransformError) {
         try mergeGroups(rows, columns, by: .element(depth)) {
-            (pool, rows, columns) throws(TransformError) in
-            try pool.mergePlace(rows, columns, depth: depth + 1)
+            (arena, rows, columns) throws(TransformError) in
+            try arena.mergePlace(rows, columns, depth: depth + 1)
         }
     }
 
@@ -97,8 +97,8 @@ extension ChangesetPool {
     private mutating func mergeSet(_ rows: [Int], _ columns: [Int]) throws(TransformError) {
         if isSmall(rows, columns) { return try mergePairs(rows, columns) }
         guard contains(rows, columns, { $0.type.isComparedRaw }) else {
-            return try mergeGroups(rows, columns, by: .setValue) { (pool, rows, columns) throws(TransformError) in
-                try pool.mergePairs(rows, columns)
+            return try mergeGroups(rows, columns, by: .setValue) { (arena, rows, columns) throws(TransformError) in
+                try arena.mergePairs(rows, columns)
             }
         }
         var insertions: [UInt64: [Int]] = [:]

@@ -233,7 +233,7 @@ struct ListBlock: BitwiseCopyable {
         }
         let pairs = majors.updates * (range.upperBound - middle) + majors.touches * minorUpdates
         guard visits(pairs) else { return }
-        // Touches meet updates only.
+        // ConflictKeys meet updates only.
         let updates =
             majors.touches * minorUpdates == 0
             ? [] : (middle..<range.upperBound).filter { right[reference($0).operation].kind == .update }

@@ -4,7 +4,7 @@
 struct ListMerger: ~Copyable {
     typealias Operations = UnsafeMutableBufferPointer<ListOperation>
 
-    private let tuning: MergeTuning
+    private let tuning: MergeThresholds
     private var scratch = ListScratch()
     private var attempts = 0
     private var gridFactor = 0
@@ -13,7 +13,7 @@ struct ListMerger: ~Copyable {
     /// A merge that has to visit more pairs leaves off; what it has made is of no use then.
     private var visitedPairsMax = Int.max
 
-    init(tuning: MergeTuning = MergeTuning()) { self.tuning = tuning }
+    init(tuning: MergeThresholds = MergeThresholds()) { self.tuning = tuning }
 
     /// Rewrites both sides' operations, all of them live, so that each side can come after the other.
     ///
@@ -41,7 +41,7 @@ struct ListMerger: ~Copyable {
     /// For each operation of a side, the index at which its element stood at the start, `UInt32.max` if the side
     /// inserted it; nil if the two sides do not fit each other.
     ///
-    /// Touches of both sides concern one element if these are equal, and may then conflict below it.
+    /// ConflictKeys of both sides concern one element if these are equal, and may then conflict below it.
     mutating func startIndices(of operations: Operations, with other: Operations) -> [UInt32]? {
         guard let size = Self.startSize(operations, other), Summary(operations, size) != nil else { return nil }
         let mark = scratch.mark

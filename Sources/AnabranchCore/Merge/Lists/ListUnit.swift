@@ -12,35 +12,35 @@ struct ListUnit {
     /// them, where both sides go on and elements are moved, and where the sides do not fit each other: then the pairs
     /// have to be visited. What both sides do inside one element is merged at once.
     init?(
-        _ rows: [Int], _ columns: [Int], depth: UInt32, of pool: inout ChangesetPool
+        _ rows: [Int], _ columns: [Int], depth: UInt32, of arena: inout ChangesetArena
     ) throws(TransformError) {
         self.rows = rows
         self.columns = columns
         self.depth = depth
         major = []
         minor = []
-        guard let major = Self.operations(rows, depth, of: pool),
-            let minor = Self.operations(columns, depth, of: pool)
+        guard let major = Self.operations(rows, depth, of: arena),
+            let minor = Self.operations(columns, depth, of: arena)
         else { return nil }
         self.major = major
         self.minor = minor
         guard fits() else { return nil }
-        pool.rankTags()
-        for number in rows.indices { self.major[number].tag = pool.tagRank(of: rows[number]) }
-        for number in columns.indices { self.minor[number].tag = pool.tagRank(of: columns[number]) }
+        arena.rankTags()
+        for number in rows.indices { self.major[number].tag = arena.tagRank(of: rows[number]) }
+        for number in columns.indices { self.minor[number].tag = arena.tagRank(of: columns[number]) }
         let contains = { (side: [ListOperation], kind: ListOperation.Kind) in side.contains { $0.kind == kind } }
         guard contains(major, .touch), contains(minor, .touch) else { return }
         if contains(major, .move) || contains(minor, .move) { return nil }
-        try mergeInside(&pool)
+        try mergeInside(&arena)
     }
 
     private static func operations(
-        _ indices: [Int], _ depth: UInt32, of pool: ChangesetPool
+        _ indices: [Int], _ depth: UInt32, of arena: ChangesetArena
     ) -> [ListOperation]? {
         var result: [ListOperation] = []
         result.reserveCapacity(indices.count)
         for index in indices {
-            guard let operation = operation(pool.instructions[index], depth, of: pool) else { return nil }
+            guard let operation = operation(arena.instructions[index], depth, of: arena) else { return nil }
             result.append(operation)
         }
         return result
@@ -49,12 +49,12 @@ struct ListUnit {
     /// Without its tag.
     @inline(__always)
     private static func operation(
-        _ instruction: Instruction, _ depth: UInt32, of pool: ChangesetPool
+        _ instruction: Instruction, _ depth: UInt32, of arena: ChangesetArena
     ) -> ListOperation? {
-        let element = pool.element(depth, of: instruction)
+        let element = arena.element(depth, of: instruction)
         guard element.isIndex else { return nil }
         if instruction.pathCount > depth + 1 {
-            let next = pool.element(depth + 1, of: instruction)
+            let next = arena.element(depth + 1, of: instruction)
             return ListOperation(
                 index: element.index, priorSize: 0, tag: 0, kind: .touch, value: next.isIndex ? .list : .dictionary)
         }
@@ -85,17 +85,17 @@ struct ListUnit {
     }
 
     /// Merges the two sides and stores what has changed.
-    mutating func merge(in pool: inout ChangesetPool, with merger: inout ListMerger) throws(TransformError) {
-        let pairsMax = pool.pairsLeft
+    mutating func merge(in arena: inout ChangesetArena, with merger: inout ListMerger) throws(TransformError) {
+        let pairsMax = arena.pairsLeft
         major.withUnsafeMutableBufferPointer { major in
             minor.withUnsafeMutableBufferPointer { minor in
                 _ = merger.merge(major: major, minor: minor, pairsMax: pairsMax)
             }
         }
-        pool.listPairs.visited += merger.visitedPairs
-        try pool.countPairs(merger.visitedPairs)
-        store(major, rows, in: &pool)
-        store(minor, columns, in: &pool)
+        arena.listPairs.visited += merger.visitedPairs
+        try arena.countPairs(merger.visitedPairs)
+        store(major, rows, in: &arena)
+        store(minor, columns, in: &arena)
     }
 
     // MARK: Inside elements
@@ -103,7 +103,7 @@ struct ListUnit {
     /// Merges what both sides do inside the same element, and their updates of it, as if the element stood where it was
     /// at the start. All of it happens before either side erases the element, and nothing else in the list depends on
     /// it.
-    private mutating func mergeInside(_ pool: inout ChangesetPool) throws(TransformError) {
+    private mutating func mergeInside(_ arena: inout ChangesetArena) throws(TransformError) {
         let (majorTouches, minorTouches) = (elementTouches(major, with: minor), elementTouches(minor, with: major))
         var (row, column) = (0, 0)
         while row < majorTouches.count, column < minorTouches.count {
@@ -113,13 +113,13 @@ struct ListUnit {
             if start == other {
                 try mergeInside(
                     start, majorTouches[row..<rowEnd].map(\.operation),
-                    minorTouches[column..<columnEnd].map(\.operation), &pool)
+                    minorTouches[column..<columnEnd].map(\.operation), &arena)
             }
             if start <= other { row = rowEnd }
             if other <= start { column = columnEnd }
         }
-        (rows, major) = Self.live(rows, major, in: pool)
-        (columns, minor) = Self.live(columns, minor, in: pool)
+        (rows, major) = Self.live(rows, major, in: arena)
+        (columns, minor) = Self.live(columns, minor, in: arena)
     }
 
     /// A touch or update of an element that stood at an index at the start.
@@ -145,60 +145,60 @@ struct ListUnit {
     }
 
     private func mergeInside(
-        _ start: UInt32, _ majorTouches: [Int], _ minorTouches: [Int], _ pool: inout ChangesetPool
+        _ start: UInt32, _ majorTouches: [Int], _ minorTouches: [Int], _ arena: inout ChangesetArena
     ) throws(TransformError) {
         guard majorTouches.contains(where: { major[$0].kind == .touch }),
             minorTouches.contains(where: { minor[$0].kind == .touch })
         else { return }
         let (metRows, metColumns) = (majorTouches.map { rows[$0] }, minorTouches.map { columns[$0] })
-        for index in metRows + metColumns { place(index, at: start, priorSize: 0, in: &pool) }
-        try pool.mergeAtOnce { (pool) throws(TransformError) in
-            try pool.mergePlace(metRows, metColumns, depth: depth + 1)
+        for index in metRows + metColumns { place(index, at: start, priorSize: 0, in: &arena) }
+        try arena.mergeAtOnce { (arena) throws(TransformError) in
+            try arena.mergePlace(metRows, metColumns, depth: depth + 1)
         }
         for number in majorTouches {
-            place(rows[number], at: major[number].index, priorSize: major[number].priorSize, in: &pool)
+            place(rows[number], at: major[number].index, priorSize: major[number].priorSize, in: &arena)
         }
         for number in minorTouches {
-            place(columns[number], at: minor[number].index, priorSize: minor[number].priorSize, in: &pool)
+            place(columns[number], at: minor[number].index, priorSize: minor[number].priorSize, in: &arena)
         }
     }
 
-    private func place(_ index: Int, at element: UInt32, priorSize: UInt32, in pool: inout ChangesetPool) {
-        let instruction = pool.instructions[index]
+    private func place(_ index: Int, at element: UInt32, priorSize: UInt32, in arena: inout ChangesetArena) {
+        let instruction = arena.instructions[index]
         if instruction.pathCount > depth + 1 {
-            pool.elements[Int(instruction.pathStart) + Int(depth)].index = element
+            arena.elements[Int(instruction.pathStart) + Int(depth)].index = element
         } else {
-            pool.instructions[index].index = element
-            pool.instructions[index].priorSize = priorSize
+            arena.instructions[index].index = element
+            arena.instructions[index].priorSize = priorSize
         }
     }
 
     /// Leaves out what was discarded inside its element.
     private static func live(
-        _ indices: [Int], _ operations: [ListOperation], in pool: ChangesetPool
+        _ indices: [Int], _ operations: [ListOperation], in arena: ChangesetArena
     ) -> ([Int], [ListOperation]) {
-        let live = indices.indices.filter { !pool.instructions[indices[$0]].isDiscarded }
+        let live = indices.indices.filter { !arena.instructions[indices[$0]].isDiscarded }
         return (live.map { indices[$0] }, live.map { operations[$0] })
     }
 
-    private func store(_ operations: [ListOperation], _ indices: [Int], in pool: inout ChangesetPool) {
+    private func store(_ operations: [ListOperation], _ indices: [Int], in arena: inout ChangesetArena) {
         for (operation, index) in zip(operations, indices) where operation.dirty || operation.discarded {
-            var instruction = pool.instructions[index]
+            var instruction = arena.instructions[index]
             if operation.discarded {
                 instruction.discard()
             } else if operation.kind == .touch {
-                pool.elements[Int(instruction.pathStart) + Int(depth)].index = operation.index
+                arena.elements[Int(instruction.pathStart) + Int(depth)].index = operation.index
             } else {
                 instruction.index = operation.index
                 instruction.destination = operation.to
                 instruction.priorSize = operation.priorSize
             }
-            pool.store(instruction, at: index)
+            arena.store(instruction, at: index)
         }
     }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Makes numbers of the changesets' origin tags, in the same order.
     fileprivate mutating func rankTags() {
         guard tagRanks.count < headers.count else { return }

@@ -13,11 +13,11 @@ struct NaNMeetings {
     private var affected: Set<Int> = []
 
     /// Nil if no instruction carries such a payload.
-    init?(rows: [Int], columns: [Int], pool: ChangesetPool) {
-        parents = Array(0..<pool.objects.count)
-        var carriers: [ObjectNumber] = []
+    init?(rows: [Int], columns: [Int], arena: ChangesetArena) {
+        parents = Array(0..<arena.objects.count)
+        var carriers: [ObjectKeyID] = []
         for index in [rows, columns].joined() {
-            let instruction = pool.instructions[index]
+            let instruction = arena.instructions[index]
             if instruction.holdsNaN { carriers.append(instruction.object) }
             if instruction.kind == .eraseTable || instruction.kind == .eraseColumn { everythingMeets = true }
             if instruction.type == .link, instruction.kind == .update || instruction.kind == .arrayInsert {
@@ -27,11 +27,11 @@ struct NaNMeetings {
         }
         guard !carriers.isEmpty else { return nil }
         // From here on each object is one step from its root, however long a chain the links make.
-        for object in parents.indices { parents[object] = shortenedRoot(of: ObjectNumber(UInt32(object))) }
+        for object in parents.indices { parents[object] = shortenedRoot(of: ObjectKeyID(UInt32(object))) }
         affected = Set(carriers.map { parents[Int($0.rawValue)] })
     }
 
-    private mutating func shortenedRoot(of object: ObjectNumber) -> Int {
+    private mutating func shortenedRoot(of object: ObjectKeyID) -> Int {
         var member = Int(object.rawValue)
         while parents[member] != member {
             parents[member] = parents[parents[member]]
@@ -40,7 +40,7 @@ struct NaNMeetings {
         return member
     }
 
-    private func root(of object: ObjectNumber) -> Int { parents[Int(object.rawValue)] }
+    private func root(of object: ObjectKeyID) -> Int { parents[Int(object.rawValue)] }
 
     /// Whether the object is in a group with such a payload.
     func affects(_ instruction: Instruction) -> Bool {
@@ -48,14 +48,14 @@ struct NaNMeetings {
     }
 
     /// Marks the changesets of a pair that has just been merged.
-    func markDirty(_ major: Instruction, _ minor: Instruction, of pool: inout ChangesetPool) {
+    func markDirty(_ major: Instruction, _ minor: Instruction, of arena: inout ChangesetArena) {
         guard major.holdsNaN || minor.holdsNaN, meet(major, minor) else { return }
         // After a nested rule that discarded the inner instruction, the reference does not compare.
         let nestedDiscard =
             major.length < minor.length ? minor.isDiscarded : minor.length < major.length && major.isDiscarded
         guard !nestedDiscard else { return }
-        if major.holdsNaN, !major.isDiscarded { pool.headers[Int(major.owner)].isDirty = true }
-        if minor.holdsNaN, !minor.isDiscarded { pool.headers[Int(minor.owner)].isDirty = true }
+        if major.holdsNaN, !major.isDiscarded { arena.headers[Int(major.owner)].isDirty = true }
+        if minor.holdsNaN, !minor.isDiscarded { arena.headers[Int(minor.owner)].isDirty = true }
     }
 
     private func meet(_ major: Instruction, _ minor: Instruction) -> Bool {
@@ -65,7 +65,7 @@ struct NaNMeetings {
     }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Merges as the index does, but visits every pair where it matters that a payload is not a number: inside the
     /// affected groups, and between a major schema instruction and the payloads themselves.
     mutating func mergeIndexed(rows: [Int], columns: [Int], nan: NaNMeetings) throws(TransformError) {
@@ -74,7 +74,7 @@ extension ChangesetPool {
             rows.filter { nan.affects(instructions[$0]) }, columns.filter { nan.affects(instructions[$0]) }, nan)
         try mergeSchema(rows, columns, nan)
         let (rows, columns) = (unaffected(rows, nan), unaffected(columns, nan))
-        try mergeAtOnce { (pool) throws(TransformError) in try pool.mergeObjects(rows, columns) }
+        try mergeAtOnce { (arena) throws(TransformError) in try arena.mergeObjects(rows, columns) }
     }
 
     private func unaffected(_ indices: [Int], _ nan: NaNMeetings) -> [Int] {

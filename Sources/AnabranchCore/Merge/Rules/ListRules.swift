@@ -2,7 +2,7 @@
 // come first; the adjustments follow from top to bottom, each with what the one before has left. Numbers are unsigned
 // and wrap at 32 bits, as malformed input makes the reference's do.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// R13. An insertion moves the elements from its place on, and the update with its element.
     func arrayInsertVersusUpdate(_ insert: inout Instruction, _ update: inout Instruction) throws(TransformError) {
         guard sameContainer(insert, update) else { return }

@@ -1,7 +1,7 @@
 // Nested rules: what an outer (shorter) instruction does to an inner one (`Spec/Transform.md`, section 6). Tags play no
 // part in any of them.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// N1. Whatever happens in an erased class is lost.
     func eraseTable(_ outer: Instruction, outside inner: inout Instruction) {
         if outer.className == inner.className { inner.discard() }
@@ -63,7 +63,7 @@ extension ChangesetPool {
         return element.index
     }
 
-    /// It stands before the last element of the inner path, hence among the pool's elements.
+    /// It stands before the last element of the inner path, hence among the arena's elements.
     private mutating func setCorrespondingIndex(_ outer: Instruction, _ inner: inout Instruction, _ index: UInt32) {
         elements[Int(inner.pathStart) + Int(outer.pathCount) - 1].index = index
         headers[Int(inner.owner)].isDirty = true

@@ -1,6 +1,6 @@
 // Merge rules between object instructions (`Spec/Transform.md`, section 7.2).
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// R4. An object that one side erases is not created by the other.
     func eraseObjectVersusCreateObject(_ erase: inout Instruction, _ create: inout Instruction) {
         if erase.object == create.object { create.discard() }

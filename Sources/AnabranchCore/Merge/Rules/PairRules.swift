@@ -6,7 +6,7 @@ extension Instruction {
     mutating func discard() { flags.insert(.discarded) }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// Merges one pair: both are live, the first belongs to the major side. A rule discards by setting the flag.
     @inline(__always)
     mutating func mergePair(_ major: inout Instruction, _ minor: inout Instruction) throws(TransformError) {

@@ -20,7 +20,7 @@ extension Instruction {
     func sameColumn(as other: Instruction) -> Bool { className == other.className && field == other.field }
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// An element of an instruction's path.
     @inline(__always)
     func element(_ position: UInt32, of instruction: Instruction) -> PathElement {

@@ -1,7 +1,7 @@
 // Merge rules between schema instructions (`Spec/Transform.md`, section 7.1). In each rule for two instructions of one
 // kind the first is the major one. Rule R8 is in `Transformer.swift`, because it adds an instruction.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// R1. Both sides declare the class: neither needs to hear of it, unless they disagree on what it is.
     func addTableVersusAddTable(_ major: inout Instruction, _ minor: inout Instruction) throws(TransformError) {
         guard major.className == minor.className else { return }

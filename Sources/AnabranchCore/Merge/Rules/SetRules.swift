@@ -1,6 +1,6 @@
 // Merge rules between set instructions (`Spec/Transform.md`, section 7.4).
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// R25. What one side puts into or takes out of a set is lost when the other side empties it.
     func setChangeVersusClear(_ change: inout Instruction, _ clear: inout Instruction) {
         if samePath(change, clear) { change.discard() }

@@ -1,6 +1,6 @@
 // Merge rules between writes of one value (`Spec/Transform.md`, section 7.3).
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// R6. Two values for one place: the newer one stays; at equal tags the major one.
     ///
     /// An embedded object gives way to any other value, two collections of one kind are filled together, and a default

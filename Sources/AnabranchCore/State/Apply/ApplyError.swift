@@ -1,17 +1,20 @@
 /// Why a changeset cannot be applied to a state, and where (`Spec/State.md`, part B). On the wire: error 212.
 public struct ApplyError: Error, Equatable, Sendable {
-    public enum Outcome: String, Sendable {
-        /// The reference reports a bad changeset.
-        case bad = "BAD"
+    /// What is wrong, with the codes of the chapter as raw values.
+    public enum Code: String, Sendable {
+        /// The instruction does not fit the state: the reference reports a bad changeset.
+        case invalid = "BAD"
         /// The reference raises another exception.
-        case error = "ERR"
+        case rejected = "ERR"
         /// The reference would stop or behave unpredictably.
-        case abort = "ABORT"
+        case undefined = "ABORT"
         /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
         case unavailable = "UNAVAILABLE"
     }
 
-    public let outcome: Outcome
+    /// What is wrong.
+    public let code: Code
+    /// What is wrong, in words.
     public let reason: String
     /// The class, the object and the field that the instruction names, as far as it names them.
     public internal(set) var className: [UInt8]?
@@ -20,22 +23,22 @@ public struct ApplyError: Error, Equatable, Sendable {
     /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
     /// far as they are known.
     public internal(set) var columns: [ColumnName] = []
-    /// The changeset's number in its pool.
+    /// The changeset's number in its arena.
     public internal(set) var changeset: Int?
     /// The number of the instruction among the changeset's live ones, from 0.
     public internal(set) var instruction: Int?
 
-    init(_ outcome: Outcome, _ reason: String) {
-        self.outcome = outcome
+    init(_ code: Code, _ reason: String) {
+        self.code = code
         self.reason = reason
     }
 
     /// The source of the objects failed.
     public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
 
-    static func bad(_ reason: String) -> ApplyError { ApplyError(.bad, reason) }
-    static func error(_ reason: String) -> ApplyError { ApplyError(.error, reason) }
-    static func abort(_ reason: String) -> ApplyError { ApplyError(.abort, reason) }
+    static func invalid(_ reason: String) -> ApplyError { ApplyError(.invalid, reason) }
+    static func rejected(_ reason: String) -> ApplyError { ApplyError(.rejected, reason) }
+    static func undefined(_ reason: String) -> ApplyError { ApplyError(.undefined, reason) }
 }
 
 /// A column, named as instructions name it.

@@ -8,7 +8,9 @@ extension GraphEditor {
     ) throws(ApplyError) -> Effect {
         switch edit {
         case .clear(let kind):
-            guard kind == place.collection || kind == .single else { throw .bad("Clear of another kind of collection") }
+            guard kind == place.collection || kind == .single else {
+                throw .invalid("Clear of another kind of collection")
+            }
             return clearAll(&content)
         case .setInsert(let payload):
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
@@ -25,7 +27,7 @@ extension GraphEditor {
                 elements.remove(at: found.index)
                 return .applied
             }
-        default: throw .bad("the path does not fit the instruction")
+        default: throw .invalid("the path does not fit the instruction")
         }
     }
 
@@ -43,9 +45,9 @@ extension GraphEditor {
         _ content: inout Content, at place: Place, _ payload: Payload,
         _ body: (inout GraphEditor, inout ContentSet, Content) throws(ApplyError) -> Effect
     ) throws(ApplyError) -> Effect {
-        guard place.collection == .set else { throw .bad("the field is not a set") }
+        guard place.collection == .set else { throw .invalid("the field is not a set") }
         guard let value = try value(payload), fits(value, place) else {
-            throw .bad("\(payload.type) does not fit the set")
+            throw .invalid("\(payload.type) does not fit the set")
         }
         var elements = content.takeSet() ?? ContentSet()
         defer { content = .set(elements) }
@@ -61,7 +63,7 @@ extension GraphEditor {
         case .update(let payload): return try update(&list, index: index, at: place, payload)
         case .insert(let payload, let priorSize):
             guard index <= priorSize, index <= list.count else {
-                throw .bad("index \(index) of a list of \(list.count)")
+                throw .invalid("index \(index) of a list of \(list.count)")
             }
             try check(priorSize, of: list)
             let content = try element(payload, at: place)
@@ -69,45 +71,47 @@ extension GraphEditor {
             list.insert(ListElement(content: content), at: index)
         case .move(let destination, let priorSize):
             guard index < list.count, destination < list.count else {
-                throw .bad("move from \(index) to \(destination) in a list of \(list.count)")
+                throw .invalid("move from \(index) to \(destination) in a list of \(list.count)")
             }
-            guard index != destination else { throw .bad("move to the same index") }
+            guard index != destination else { throw .invalid("move to the same index") }
             try check(priorSize, of: list)
             let element = list.remove(at: index)
             list.insert(element, at: destination)
         case .erase(let priorSize):
-            guard index < priorSize, index < list.count else { throw .bad("index \(index) of a list of \(list.count)") }
+            guard index < priorSize, index < list.count else {
+                throw .invalid("index \(index) of a list of \(list.count)")
+            }
             try check(priorSize, of: list)
             list.remove(at: index)
         case .clear(let kind):
-            guard index < list.count else { throw .bad("index \(index) of a list of \(list.count)") }
-            guard place.isMixed else { throw .abort("the list does not hold collections") }
+            guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
+            guard place.isMixed else { throw .undefined("the list does not hold collections") }
             return try list.modify(at: index) { element throws(ApplyError) in
                 try self.clear(&element.content, kind)
             }
-        case .addInteger, .setInsert, .setErase: throw .bad("the path ends in a list index")
+        case .addInteger, .setInsert, .setErase: throw .invalid("the path ends in a list index")
         }
         return .applied
     }
 
     private func check(_ priorSize: Int, of list: ContentList) throws(ApplyError) {
-        guard priorSize == list.count else { throw .bad("prior size \(priorSize) of a list of \(list.count)") }
+        guard priorSize == list.count else { throw .invalid("prior size \(priorSize) of a list of \(list.count)") }
     }
 
     /// What an ArrayInsert inserts.
     private func element(_ payload: Payload, at place: Place) throws(ApplyError) -> Content {
         if let value = try value(payload) {
-            guard fits(value, place) else { throw .bad("\(payload.type) does not fit the list") }
+            guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the list") }
             return value
         }
         switch payload {
         case .objectValue:
-            guard place.isEmbedded else { throw .bad("the list holds no embedded objects") }
+            guard place.isEmbedded else { throw .invalid("the list holds no embedded objects") }
             return .object(Fields())
-        case .erased: throw .bad("only a dictionary entry can be erased")
+        case .erased: throw .invalid("only a dictionary entry can be erased")
         default:
-            guard place.isMixed else { throw .abort("the list does not hold collections") }
-            guard payload != .set else { throw .error("a set cannot be nested") }
+            guard place.isMixed else { throw .undefined("the list does not hold collections") }
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
             return payload == .list ? .list(ContentList()) : .dictionary(ContentDictionary())
         }
     }
@@ -117,13 +121,13 @@ extension GraphEditor {
         _ list: inout ContentList, index: Int, at place: Place, _ payload: Payload
     ) throws(ApplyError) -> Effect {
         let value = try value(payload)
-        if let value, !fits(value, place) { throw .bad("\(payload.type) does not fit the list") }
+        if let value, !fits(value, place) { throw .invalid("\(payload.type) does not fit the list") }
         if payload == .objectValue { return .ignored }
-        if payload == .erased { throw .bad("only a dictionary entry can be erased") }
-        guard index < list.count else { throw .error("index \(index) of a list of \(list.count)") }
+        if payload == .erased { throw .invalid("only a dictionary entry can be erased") }
+        guard index < list.count else { throw .rejected("index \(index) of a list of \(list.count)") }
         guard let value else {
-            guard payload != .set else { throw .error("a set cannot be nested") }
-            guard place.isMixed else { throw .error("the list does not hold collections") }
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
+            guard place.isMixed else { throw .rejected("the list does not hold collections") }
             return list.modify(at: index) { makeCollection(payload, in: &$0.content) }
         }
         try list.modify(at: index) { element throws(ApplyError) in
@@ -141,12 +145,12 @@ extension GraphEditor {
         case .update(let payload): return try update(&entries, key: key, at: place, payload)
         case .clear(let kind):
             let found = entries.find(key)
-            guard found.element != nil else { throw .bad("no such dictionary key") }
-            guard place.isMixed else { throw .error("the dictionary does not hold collections") }
+            guard found.element != nil else { throw .invalid("no such dictionary key") }
+            guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
             return try entries.modify(at: found.index) { entry throws(ApplyError) in
                 try self.clear(&entry.content, kind)
             }
-        default: throw .bad("the path ends in a dictionary key")
+        default: throw .invalid("the path ends in a dictionary key")
         }
     }
 
@@ -155,7 +159,7 @@ extension GraphEditor {
     ) throws(ApplyError) -> Effect {
         let value = try value(payload)
         guard key.first != UInt8(ascii: "$"), !key.contains(UInt8(ascii: ".")) else {
-            throw .error("a dictionary key begins with $ or contains a point")
+            throw .rejected("a dictionary key begins with $ or contains a point")
         }
         let found = entries.find(key)
         if payload == .erased {
@@ -165,14 +169,14 @@ extension GraphEditor {
         }
         var content = found.element?.content ?? .null
         if let value {
-            guard fits(value, place) else { throw .error("\(payload.type) does not fit the dictionary") }
+            guard fits(value, place) else { throw .rejected("\(payload.type) does not fit the dictionary") }
             try store(value, over: &content, at: place)
         } else if payload == .objectValue {
-            guard place.isEmbedded else { throw .error("the dictionary holds no embedded objects") }
+            guard place.isEmbedded else { throw .rejected("the dictionary holds no embedded objects") }
             content = .object(Fields())
         } else {
-            guard payload != .set else { throw .error("a set cannot be nested") }
-            guard place.isMixed else { throw .error("the dictionary does not hold collections") }
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
+            guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
             if makeCollection(payload, in: &content) == .ignored { return .ignored }
         }
         if found.element != nil {
@@ -190,8 +194,8 @@ extension GraphEditor {
         switch kind {
         case .list: content = .list(ContentList())
         case .dictionary: content = .dictionary(ContentDictionary())
-        case .set: throw .error("a set cannot be nested")
-        case .single: throw .abort("Clear without a kind of collection")
+        case .set: throw .rejected("a set cannot be nested")
+        case .single: throw .undefined("Clear without a kind of collection")
         }
         return .applied
     }

@@ -13,8 +13,8 @@ extension GraphEditor {
     }
 
     /// Writes out the initial values of all columns that were added since the object was written last.
-    private func fill(_ fields: inout Fields, of classNumber: ClassNumber) {
-        let columns = schema[classNumber].columns
+    private func fill(_ fields: inout Fields, of classID: ClassID) {
+        let columns = schema[classID].columns
         fields.contents.reserveCapacity(columns.count)
         for column in columns[fields.contents.count...] { fields.contents.append(column?.initial ?? .null) }
     }
@@ -30,7 +30,7 @@ extension GraphEditor {
             guard var list = content.takeList() else { break }
             defer { content = .list(list) }
             if rest.isEmpty { return try act(on: &list, index: index, at: place.element, edit) }
-            guard index < list.count else { throw .bad("index \(index) of a list of \(list.count)") }
+            guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
             return try list.modify(at: index) { element throws(ApplyError) in
                 try self.edit(&element.content, at: place.element, rest, edit)
             }
@@ -38,7 +38,7 @@ extension GraphEditor {
             if var fields = content.takeObject() {
                 defer { content = .object(fields) }
                 guard let inner = schema[place.target].place(of: name) else {
-                    throw .bad("no such field in an embedded object")
+                    throw .invalid("no such field in an embedded object")
                 }
                 return try self.edit(&fields, at: inner, rest, edit)
             }
@@ -46,12 +46,12 @@ extension GraphEditor {
             defer { content = .dictionary(entries) }
             if rest.isEmpty { return try act(on: &entries, key: name, at: place.element, edit) }
             let found = entries.find(name)
-            guard found.element != nil else { throw .bad("no such dictionary key") }
+            guard found.element != nil else { throw .invalid("no such dictionary key") }
             return try entries.modify(at: found.index) { entry throws(ApplyError) in
                 try self.edit(&entry.content, at: place.element, rest, edit)
             }
         }
-        throw .bad("the path does not fit what is there")
+        throw .invalid("the path does not fit what is there")
     }
 
     // MARK: Values (B2)
@@ -63,10 +63,10 @@ extension GraphEditor {
         case .int(let value): return .int(value)
         case .bool(let value): return .bool(value)
         case .string(let text):
-            guard text.count <= 16_777_199 else { throw .error("a string of \(text.count) bytes") }
+            guard text.count <= 16_777_199 else { throw .rejected("a string of \(text.count) bytes") }
             return .string(text)
         case .binary(let bytes):
-            guard bytes.count <= 16_777_200 else { throw .error("a binary of \(bytes.count) bytes") }
+            guard bytes.count <= 16_777_200 else { throw .rejected("a binary of \(bytes.count) bytes") }
             return .binary(bytes)
         case .timestamp(let value): return .timestamp(value)
         case .float(let value): return .float(value)
@@ -81,20 +81,20 @@ extension GraphEditor {
 
     /// The object that a link names; it need not exist.
     private func target(_ className: [UInt8], _ key: PrimaryKey) throws(ApplyError) -> ObjectReference {
-        guard let number = schema.number(of: className) else { throw .bad("the class linked to does not exist") }
+        guard let number = schema.number(of: className) else { throw .invalid("the class linked to does not exist") }
         let traits = graph.schema.traits(of: number), kind = traits.kind
-        guard kind != .embedded else { throw .bad("a link to an embedded class") }
+        guard kind != .embedded else { throw .invalid("a link to an embedded class") }
         let key = key.normalised
-        guard traits.accepts(key) else { throw .bad("the key of a link does not fit its class") }
-        guard kind != .topLevelAsymmetric else { throw .error("a link to an asymmetric class") }
-        return ObjectReference(classNumber: number, key: key)
+        guard traits.accepts(key) else { throw .invalid("the key of a link does not fit its class") }
+        guard kind != .topLevelAsymmetric else { throw .rejected("a link to an asymmetric class") }
+        return ObjectReference(classID: number, key: key)
     }
 
     /// Whether a place takes a value.
     func fits(_ value: Content, _ place: Place) -> Bool {
         switch value {
         case .null: return place.isNullable
-        case .link(let object): return place.isMixed || place.type == .link && object.classNumber == place.target
+        case .link(let object): return place.isMixed || place.type == .link && object.classID == place.target
         default: return place.isMixed || place.type == value.scalarType
         }
     }
@@ -106,9 +106,9 @@ extension GraphEditor {
         try noteLink(to: object)
         guard place.isMixed else { return }
         let origin = Schema.Origin(owner: place.owner, slot: place.slot)
-        guard !schema[object.classNumber].hasOrigin(origin) else { return }
-        graph.schema[object.classNumber].add(origin)
-        if place.owner != object.classNumber { graph.schema[object.classNumber].protectors.insert(place.owner) }
+        guard !schema[object.classID].hasOrigin(origin) else { return }
+        graph.schema[object.classID].add(origin)
+        if place.owner != object.classID { graph.schema[object.classID].protectors.insert(place.owner) }
         changes.isSchemaChanged = true
     }
 
@@ -128,11 +128,11 @@ extension GraphEditor {
         case .update(let payload): return try update(&content, at: place, payload)
         case .addInteger(let amount): return try add(amount, to: &content, at: place)
         case .clear(let kind):
-            guard place.isMixed else { throw .bad("Clear of a field that holds no collection") }
+            guard place.isMixed else { throw .invalid("Clear of a field that holds no collection") }
             return try clear(&content, kind)
         case .setInsert, .setErase:
-            throw place.isMixed ? .error("a Mixed holds no set") : .abort("the field is not a set")
-        case .insert, .move, .erase: throw .bad("the path does not end in a list index")
+            throw place.isMixed ? .rejected("a Mixed holds no set") : .undefined("the field is not a set")
+        case .insert, .move, .erase: throw .invalid("the path does not end in a list index")
         }
     }
 
@@ -140,22 +140,22 @@ extension GraphEditor {
         _ content: inout Content, at place: Place, _ payload: Payload
     ) throws(ApplyError) -> Effect {
         if let value = try value(payload) {
-            guard fits(value, place) else { throw .bad("\(payload.type) does not fit the field") }
+            guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the field") }
             // Only a single Decimal takes a new representation of its number.
             if place.type == .decimal { content = value } else { try store(value, over: &content, at: place) }
             return .applied
         }
         switch payload {
         case .dictionary, .list:
-            guard place.isMixed else { throw .error("the field cannot hold a collection") }
+            guard place.isMixed else { throw .rejected("the field cannot hold a collection") }
             return makeCollection(payload, in: &content)
         case .objectValue:
             guard try readsAsNull(content, at: place) else { return .ignored }
-            guard place.isEmbedded else { throw .error("the field holds no embedded object") }
+            guard place.isEmbedded else { throw .rejected("the field holds no embedded object") }
             content = .object(Fields())
             return .applied
-        case .set: throw .error("a set cannot be nested")
-        default: throw .bad("only a dictionary entry can be erased")
+        case .set: throw .rejected("a set cannot be nested")
+        default: throw .invalid("only a dictionary entry can be erased")
         }
     }
 
@@ -180,7 +180,7 @@ extension GraphEditor {
 
     private func add(_ amount: Int64, to content: inout Content, at place: Place) throws(ApplyError) -> Effect {
         if try readsAsNull(content, at: place) { return .ignored }
-        guard case .int(let value) = content else { throw .bad("AddInteger where there is no Int") }
+        guard case .int(let value) = content else { throw .invalid("AddInteger where there is no Int") }
         content = .int(value &+ amount)
         return .applied
     }

@@ -32,7 +32,7 @@ struct GraphEditor {
         var isChanged = false
 
         static let none = CurrentObject(
-            reference: ObjectReference(classNumber: ClassNumber(0), key: .null), index: 0, isInMemory: false,
+            reference: ObjectReference(classID: ClassID(0), key: .null), index: 0, isInMemory: false,
             exists: false, isTombstone: false, fields: Fields())
     }
 
@@ -50,15 +50,15 @@ struct GraphEditor {
 
     // MARK: Finding (B1)
 
-    func classNumber(_ name: [UInt8]) throws(ApplyError) -> ClassNumber {
-        guard let number = graph.schema.number(of: name) else { throw .bad("no such class") }
+    func classID(_ name: [UInt8]) throws(ApplyError) -> ClassID {
+        guard let number = graph.schema.number(of: name) else { throw .invalid("no such class") }
         return number
     }
 
     /// B1, step 2.
-    func checkKey(_ key: PrimaryKey, of classNumber: ClassNumber) throws(ApplyError) {
-        guard graph.schema.traits(of: classNumber).accepts(key) else {
-            throw .bad("a key of type \(key.type) does not fit the class")
+    func checkKey(_ key: PrimaryKey, of classID: ClassID) throws(ApplyError) {
+        guard graph.schema.traits(of: classID).accepts(key) else {
+            throw .invalid("a key of type \(key.type) does not fit the class")
         }
     }
 
@@ -70,9 +70,9 @@ struct GraphEditor {
 
     /// The place of a field that a path instruction names; nil for the primary key.
     func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
-        guard try exists(object) else { throw .bad("no such object") }
-        if let place = schema[object.classNumber].place(of: field) { return place }
-        guard schema[object.classNumber].isKey(field) else { throw .bad("no such field") }
+        guard try exists(object) else { throw .invalid("no such object") }
+        if let place = schema[object.classID].place(of: field) { return place }
+        guard schema[object.classID].isKey(field) else { throw .invalid("no such field") }
         return nil
     }
 
@@ -91,8 +91,8 @@ struct GraphEditor {
 
     /// The key is one that `checkKey` has accepted.
     mutating func createObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
-        let kind = graph.schema.traits(of: object.classNumber).kind
-        guard kind != .embedded else { throw .error("the class is embedded") }
+        let kind = graph.schema.traits(of: object.classID).kind
+        guard kind != .embedded else { throw .rejected("the class is embedded") }
         try take(object)
         guard !current.exists else { return .ignored }
         if kind == .topLevelAsymmetric { asymmetricObjects.append(object) }
@@ -119,7 +119,7 @@ struct GraphEditor {
 
     /// The end of a transaction on a replica that does not keep them (A1).
     mutating func eraseNewAsymmetricObjects() throws(ApplyError) {
-        for object in asymmetricObjects where schema.contains(object.classNumber) { _ = try eraseObject(object) }
+        for object in asymmetricObjects where schema.contains(object.classID) { _ = try eraseObject(object) }
         asymmetricObjects.removeAll()
     }
 
@@ -132,7 +132,7 @@ struct GraphEditor {
         try take(object)
         // The fields are moved out and back, so that they are changed in place.
         var fields = Fields()
-        guard current.exists else { throw .bad("no such object") }
+        guard current.exists else { throw .invalid("no such object") }
         swap(&fields, &current.fields)
         defer { current.fields = fields }
         let effect = try self.edit(&fields, at: place, path, edit)
@@ -146,7 +146,7 @@ struct GraphEditor {
     private mutating func take(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         putBack()
-        let position = Int(object.classNumber.rawValue) - 1
+        let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
             let stored = try graph.rows?.entry(of: object, in: schema)
@@ -165,13 +165,13 @@ struct GraphEditor {
 
     /// Puts the object at hand back into the graph; everything that looks at more than one object does this first.
     mutating func putBack() {
-        guard current.reference.classNumber.rawValue > 0 else { return }
+        guard current.reference.classID.rawValue > 0 else { return }
         let object = current
         current = .none
         if object.isChanged { changes.objects.append(object.reference) }
-        let position = Int(object.reference.classNumber.rawValue) - 1
+        let position = Int(object.reference.classID.rawValue) - 1
         // A tombstone stays where links may dangle, and where a stored row must be hidden.
-        let isKept = object.exists || graph.rows != nil || !schema[object.reference.classNumber].origins.isEmpty
+        let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].origins.isEmpty
         let fields = object.exists ? object.fields : nil
         if object.isInMemory {
             if isKept {
@@ -188,7 +188,7 @@ struct GraphEditor {
     }
 
     private mutating func leaveTombstone(_ object: ObjectReference) {
-        let position = Int(object.classNumber.rawValue) - 1
+        let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard found.element == nil else { return }
         graph.objects[position].insert(ObjectEntry(key: object.key, fields: nil), at: found.index)
@@ -203,7 +203,7 @@ public struct StateChanges: Sendable {
     /// A column, or a class, was erased: values that no row of an object tells of are gone.
     var erasesValues = false
     /// Their objects are gone.
-    public internal(set) var erasedClasses: [ClassNumber] = []
+    public internal(set) var erasedClasses: [ClassID] = []
     /// Objects that were created, changed or erased, in this order and possibly several times.
     public internal(set) var objects: [ObjectReference] = []
 
@@ -214,7 +214,7 @@ public struct StateChanges: Sendable {
     public var distinctObjects: [ObjectReference] {
         let erased = Set(erasedClasses)
         var distinct: [ObjectReference] = []
-        for object in objects.sorted() where distinct.last != object && !erased.contains(object.classNumber) {
+        for object in objects.sorted() where distinct.last != object && !erased.contains(object.classID) {
             distinct.append(object)
         }
         return distinct

@@ -7,7 +7,7 @@ struct Location {
     var place: Place
     var path: [PathStep] = []
     /// The class of the innermost embedded object on the way.
-    var embeddedClass: ClassNumber?
+    var embeddedClass: ClassID?
 
     init(_ object: ObjectReference, _ field: Place) {
         self.object = object
@@ -70,7 +70,7 @@ extension WriteTransaction {
     /// What a reader sees at a place: null for a dangling link, the kind of a collection, `objectValue` for an embedded
     /// object.
     func value(at location: Location) throws(ApplyError) -> Payload {
-        guard let content = try content(at: location) else { throw place(.bad("there is nothing"), location) }
+        guard let content = try content(at: location) else { throw place(.invalid("there is nothing"), location) }
         return try payload(of: content)
     }
 
@@ -80,7 +80,7 @@ extension WriteTransaction {
     }
 
     func payload(of object: ObjectReference) -> Payload {
-        .link(className: editor.schema[object.classNumber].name, key: object.key)
+        .link(className: editor.schema[object.classID].name, key: object.key)
     }
 
     /// The size of the collection at a place, dangling links included.
@@ -89,14 +89,16 @@ extension WriteTransaction {
         case .list(let list): return list.count
         case .dictionary(let entries): return entries.count
         case .set(let elements): return elements.count
-        default: throw place(.bad("there is no collection"), location)
+        default: throw place(.invalid("there is no collection"), location)
         }
     }
 
     // MARK: Errors
 
-    func number(of className: [UInt8]) throws(ApplyError) -> ClassNumber {
-        guard let number = editor.schema.number(of: className) else { throw place(.bad("no such class"), className) }
+    func number(of className: [UInt8]) throws(ApplyError) -> ClassID {
+        guard let number = editor.schema.number(of: className) else {
+            throw place(.invalid("no such class"), className)
+        }
         return number
     }
 
@@ -112,11 +114,11 @@ extension WriteTransaction {
     func place(_ error: ApplyError, _ className: String) -> ApplyError { place(error, Array(className.utf8)) }
 
     func place(_ error: ApplyError, _ object: ObjectReference, field: [UInt8]? = nil) -> ApplyError {
-        place(error, editor.schema[object.classNumber].name, key: object.key, field: field)
+        place(error, editor.schema[object.classID].name, key: object.key, field: field)
     }
 
     func place(_ error: ApplyError, _ location: Location) -> ApplyError {
-        let column = editor.schema[location.object.classNumber].columns[location.field.slot]
+        let column = editor.schema[location.object.classID].columns[location.field.slot]
         return place(error, location.object, field: column?.name)
     }
 }

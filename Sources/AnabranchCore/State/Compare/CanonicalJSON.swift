@@ -19,7 +19,7 @@ extension ObjectGraph {
         return output
     }
 
-    private func appendObjects(of number: ClassNumber, to output: inout [UInt8]) throws(ApplyError) {
+    private func appendObjects(of number: ClassID, to output: inout [UInt8]) throws(ApplyError) {
         var objects: [(key: [UInt8], text: [UInt8])] = []
         try forEachObject(of: number) { key, fields throws(ApplyError) in
             var text: [UInt8] = []
@@ -35,7 +35,7 @@ extension ObjectGraph {
         }
     }
 
-    private func appendObject(_ fields: Fields, of number: ClassNumber, to output: inout [UInt8]) throws(ApplyError) {
+    private func appendObject(_ fields: Fields, of number: ClassID, to output: inout [UInt8]) throws(ApplyError) {
         let state = schema[number]
         let columns = state.columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
         output.append(UInt8(ascii: "{"))
@@ -77,7 +77,7 @@ extension ObjectGraph {
         case .link(let object):
             guard try contains(object) else { return output += Array("null".utf8) }
             output += Array(#"{"link":["#.utf8)
-            JSONText.append(string: schema[object.classNumber].name, to: &output)
+            JSONText.append(string: schema[object.classID].name, to: &output)
             output.append(UInt8(ascii: ","))
             JSONText.append(object.key, .canonical, to: &output)
             output += Array("]}".utf8)

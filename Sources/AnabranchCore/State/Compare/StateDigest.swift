@@ -12,14 +12,14 @@ public struct StateDigest: Hashable, Sendable {
     /// The digest of a state without classes.
     public init() {}
 
-    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read.
     public init(of graph: ObjectGraph) throws(ApplyError) {
         for number in graph.schema.present {
             sum &+= Self.fingerprint(of: graph.schema[number], in: graph.schema)
             guard graph.schema[number].kind != .embedded else { continue }
             var objects: UInt128 = 0
             try graph.forEachObject(of: number) { key, fields in
-                objects &+= Self.fingerprint(of: ObjectReference(classNumber: number, key: key), fields, in: graph)
+                objects &+= Self.fingerprint(of: ObjectReference(classID: number, key: key), fields, in: graph)
             }
             sum &+= objects
         }
@@ -43,7 +43,7 @@ public struct StateDigest: Hashable, Sendable {
             for number in after.schema.present { sum &+= Self.fingerprint(of: after.schema[number], in: after.schema) }
         }
         for object in changes.distinctObjects {
-            if before.schema.contains(object.classNumber), let fields = try before.fields(of: object) {
+            if before.schema.contains(object.classID), let fields = try before.fields(of: object) {
                 sum &-= Self.fingerprint(of: object, fields, in: before)
             }
             if let fields = try after.fields(of: object) { sum &+= Self.fingerprint(of: object, fields, in: after) }
@@ -80,15 +80,15 @@ public struct StateDigest: Hashable, Sendable {
     ) -> UInt128 {
         var identity = DigestMixer(.object)
         identity.add(object, in: graph.schema)
-        return identity.finish() &+ fingerprint(of: fields, of: object.classNumber, identity, in: graph.schema)
+        return identity.finish() &+ fingerprint(of: fields, of: object.classID, identity, in: graph.schema)
     }
 
     /// As deep as paths are long.
     fileprivate static func fingerprint(
-        of fields: Fields, of classNumber: ClassNumber, _ identity: DigestMixer, in schema: Schema
+        of fields: Fields, of classID: ClassID, _ identity: DigestMixer, in schema: Schema
     ) -> UInt128 {
         var sum: UInt128 = 0
-        for case let column? in schema[classNumber].columns where column.place.slot < fields.contents.count {
+        for case let column? in schema[classID].columns where column.place.slot < fields.contents.count {
             let content = fields.contents[column.place.slot]
             guard !content.isInitial(in: column) else { continue }
             var mixer = identity
@@ -167,7 +167,7 @@ private struct DigestMixer {
     }
 
     mutating func add(_ object: ObjectReference, in schema: Schema) {
-        add(schema[object.classNumber].name)
+        add(schema[object.classID].name)
         add(object.key.rowKey)
     }
 

@@ -1,25 +1,25 @@
 /// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
 /// was erased and added anew stays distinct.
-public struct ClassNumber: Hashable, Comparable, Sendable {
+public struct ClassID: Hashable, Comparable, Sendable {
     public let rawValue: UInt32
 
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-    public static func < (left: ClassNumber, right: ClassNumber) -> Bool { left.rawValue < right.rawValue }
+    public static func < (left: ClassID, right: ClassID) -> Bool { left.rawValue < right.rawValue }
 }
 
 /// A top-level object of an `ObjectGraph`, whether it exists or not.
 public struct ObjectReference: Hashable, Comparable, Sendable {
-    public let classNumber: ClassNumber
+    public let classID: ClassID
     public let key: PrimaryKey
 
-    public init(classNumber: ClassNumber, key: PrimaryKey) {
-        self.classNumber = classNumber
+    public init(classID: ClassID, key: PrimaryKey) {
+        self.classID = classID
         self.key = key
     }
 
     public static func < (left: ObjectReference, right: ObjectReference) -> Bool {
-        left.classNumber != right.classNumber ? left.classNumber < right.classNumber : left.key < right.key
+        left.classID != right.classID ? left.classID < right.classID : left.key < right.key
     }
 }
 

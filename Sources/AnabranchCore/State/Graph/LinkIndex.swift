@@ -2,11 +2,11 @@
 /// that a transaction asks, and kept up to date with what the transaction links afterwards.
 struct LinkIndex {
     /// By class linked to, then by object linked to. Owners that no longer link are found out when they are searched.
-    private var owners: [ClassNumber: [ObjectReference: Set<ObjectReference>]] = [:]
+    private var owners: [ClassID: [ObjectReference: Set<ObjectReference>]] = [:]
 
     /// Notes a link that is about to be written.
     mutating func note(_ target: ObjectReference, from owner: ObjectReference) {
-        owners[target.classNumber]?[target, default: []].insert(owner)
+        owners[target.classID]?[target, default: []].insert(owner)
     }
 
     /// The searches that find all links to an object, one for each linking column in the order in which the columns
@@ -15,27 +15,27 @@ struct LinkIndex {
         for target: ObjectReference, in editor: inout GraphEditor
     ) throws(ApplyError) -> [LinkSearch] {
         let schema = editor.schema
-        let origins = schema[target.classNumber].origins.filter { schema.column(of: $0) != nil }
+        let origins = schema[target.classID].origins.filter { schema.column(of: $0) != nil }
         guard !origins.isEmpty else { return [] }
-        if owners[target.classNumber] == nil {
+        if owners[target.classID] == nil {
             editor.putBack()
-            owners[target.classNumber] = try Self.owners(of: target.classNumber, origins, in: editor.graph)
+            owners[target.classID] = try Self.owners(of: target.classID, origins, in: editor.graph)
         }
-        let linking = (owners[target.classNumber]?[target] ?? []).sorted()
+        let linking = (owners[target.classID]?[target] ?? []).sorted()
         return linking.isEmpty ? [] : origins.map { LinkSearch(target: target, origin: $0, owners: linking) }
     }
 
     private static func owners(
-        of target: ClassNumber, _ origins: [Schema.Origin], in graph: ObjectGraph
+        of target: ClassID, _ origins: [Schema.Origin], in graph: ObjectGraph
     ) throws(ApplyError) -> [ObjectReference: Set<ObjectReference>] {
         var owners: [ObjectReference: Set<ObjectReference>] = [:]
         let linking = Set(origins.map(\.owner))
         for number in graph.schema.present where graph.schema[number].kind != .embedded {
             guard !graph.schema.embedded(in: number).union([number]).isDisjoint(with: linking) else { continue }
             try graph.forEachObject(of: number) { key, fields throws(ApplyError) in
-                let owner = ObjectReference(classNumber: number, key: key)
+                let owner = ObjectReference(classID: number, key: key)
                 for content in fields.contents {
-                    content.forEachLink { if $0.classNumber == target { owners[$0, default: []].insert(owner) } }
+                    content.forEachLink { if $0.classID == target { owners[$0, default: []].insert(owner) } }
                 }
             }
         }
@@ -74,18 +74,18 @@ struct LinkSearch {
     func places(of owner: ObjectReference, limit: Int = .max, in editor: GraphEditor) throws(ApplyError) -> [Found] {
         guard let fields = try editor.fields(of: owner) else { return [] }
         var found: [Found] = []
-        collect(in: fields, of: owner.classNumber, owner, nil, limit, editor, &found)
+        collect(in: fields, of: owner.classID, owner, nil, limit, editor, &found)
         return found
     }
 
     /// Looks through an object for the column; an embedded object stands at `location`.
     private func collect(
-        in fields: Fields, of classNumber: ClassNumber, _ owner: ObjectReference, _ location: Location?, _ limit: Int,
+        in fields: Fields, of classID: ClassID, _ owner: ObjectReference, _ location: Location?, _ limit: Int,
         _ editor: GraphEditor, _ found: inout [Found]
     ) {
-        for case let column? in editor.schema[classNumber].columns where found.count < limit {
+        for case let column? in editor.schema[classID].columns where found.count < limit {
             let place = column.place
-            let isOrigin = classNumber == origin.owner && place.slot == origin.slot
+            let isOrigin = classID == origin.owner && place.slot == origin.slot
             guard isOrigin || place.isEmbedded, place.slot < fields.contents.count else { continue }
             let inner = location?.appending(place, named: column.name) ?? Location(owner, place)
             collect(at: inner, fields.contents[place.slot], limit, editor, &found)
@@ -131,9 +131,9 @@ extension Schema {
     }
 
     /// The embedded classes whose objects can stand in objects of a class, at any depth.
-    func embedded(in classNumber: ClassNumber) -> Set<ClassNumber> {
-        var found: Set<ClassNumber> = []
-        var waiting = [classNumber]
+    func embedded(in classID: ClassID) -> Set<ClassID> {
+        var found: Set<ClassID> = []
+        var waiting = [classID]
         while let next = waiting.popLast() {
             for case let place? in self[next].columns.map({ $0?.place }) where place.isEmbedded {
                 if found.insert(place.target).inserted { waiting.append(place.target) }

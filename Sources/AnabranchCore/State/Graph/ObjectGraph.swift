@@ -26,15 +26,15 @@ public struct ObjectGraph: Sendable {
 
     /// Whether an object exists; a key that is only linked to does not.
     public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
-        guard schema.contains(object.classNumber) else { return false }
-        let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
+        guard schema.contains(object.classID) else { return false }
+        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields != nil }
         return try rows?.holds(object) ?? false
     }
 
     /// What an object's fields hold; nil if it does not exist.
     func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
-        let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
+        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields }
         guard let rows else { return nil }
         return try rows.entry(of: object, in: schema)?.fields
@@ -42,16 +42,16 @@ public struct ObjectGraph: Sendable {
 
     /// Calls `body` with each object of a class in the order of their keys.
     func forEachObject(
-        of classNumber: ClassNumber, _ body: (PrimaryKey, Fields) throws(ApplyError) -> Void
+        of classID: ClassID, _ body: (PrimaryKey, Fields) throws(ApplyError) -> Void
     ) throws(ApplyError) {
-        let inMemory = objects[Int(classNumber.rawValue) - 1]
+        let inMemory = objects[Int(classID.rawValue) - 1]
         guard let rows else {
             for entry in inMemory { if let fields = entry.fields { try body(entry.key, fields) } }
             return
         }
         var waiting = inMemory.makeIterator()
         var next = waiting.next()
-        var stored = StoredObjects(of: classNumber, in: rows, schema: schema)
+        var stored = StoredObjects(of: classID, in: rows, schema: schema)
         while let (key, fields) = try stored.next() {
             while let entry = next, entry.key < key {
                 if let fields = entry.fields { try body(entry.key, fields) }

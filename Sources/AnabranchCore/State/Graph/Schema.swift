@@ -9,28 +9,28 @@ struct Schema: Sendable {
     private(set) var classes: [ClassState] = []
     /// By class number minus one.
     private var traits: [ClassTraits] = []
-    private var numbers: [[UInt8]: ClassNumber] = [:]
+    private var numbers: [[UInt8]: ClassID] = [:]
     /// Of all present classes together.
     private(set) var slotCount = 0
 
-    func number(of name: [UInt8]) -> ClassNumber? { numbers[name] }
+    func number(of name: [UInt8]) -> ClassID? { numbers[name] }
 
     /// A class by a number that this schema has given out.
-    subscript(number: ClassNumber) -> ClassState {
+    subscript(number: ClassID) -> ClassState {
         @inline(__always) _read { yield classes[Int(number.rawValue) - 1] }
         @inline(__always) _modify { yield &classes[Int(number.rawValue) - 1] }
     }
 
     /// What instructions on objects ask for: a class as a whole is large to take out.
     @inline(__always)
-    func traits(of number: ClassNumber) -> ClassTraits { traits[Int(number.rawValue) - 1] }
+    func traits(of number: ClassID) -> ClassTraits { traits[Int(number.rawValue) - 1] }
 
     /// The numbers of the present classes, ascending.
-    var present: [ClassNumber] {
-        classes.indices.filter { !classes[$0].isErased }.map { ClassNumber(UInt32($0 + 1)) }
+    var present: [ClassID] {
+        classes.indices.filter { !classes[$0].isErased }.map { ClassID(UInt32($0 + 1)) }
     }
 
-    func contains(_ number: ClassNumber) -> Bool {
+    func contains(_ number: ClassID) -> Bool {
         number.rawValue > 0 && number.rawValue <= classes.count && !self[number].isErased
     }
 
@@ -38,16 +38,16 @@ struct Schema: Sendable {
         classes.append(state)
         traits.append(ClassTraits(of: state))
         slotCount += state.columns.count
-        if !state.isErased { numbers[state.name] = ClassNumber(UInt32(classes.count)) }
+        if !state.isErased { numbers[state.name] = ClassID(UInt32(classes.count)) }
     }
 
     /// Adds a column to a class.
-    mutating func add(_ column: Column, to number: ClassNumber) {
+    mutating func add(_ column: Column, to number: ClassID) {
         self[number].add(column)
         slotCount += 1
     }
 
-    mutating func erase(_ number: ClassNumber) {
+    mutating func erase(_ number: ClassID) {
         slotCount -= self[number].columns.count
         numbers[self[number].name] = nil
         self[number] = .erased
@@ -56,7 +56,7 @@ struct Schema: Sendable {
 
     /// A column that holds, or may hold, links: an embedded class stands for itself, not for its owners.
     struct Origin: Hashable, Sendable {
-        var owner: ClassNumber
+        var owner: ClassID
         var slot: Int
     }
 }
@@ -78,7 +78,7 @@ struct ClassState: Sendable {
     private(set) var origins: [Schema.Origin] = []
     private var knownOrigins: Set<Schema.Origin> = []
     /// Classes whose Mixed columns have ever held a link to this one, which protects it from EraseTable (B3).
-    var protectors: Set<ClassNumber> = []
+    var protectors: Set<ClassID> = []
     /// The low word of the next GlobalKey made here (A2).
     var nextGlobalKey: UInt64 = 0
     private(set) var isErased = false
@@ -186,18 +186,18 @@ struct Column: Sendable {
 /// What may stand at a place: a column, an element of its collection, or a place in a collection nested in a Mixed.
 struct Place: Sendable {
     /// The class of the top-level or embedded object whose column it is or is in.
-    var owner: ClassNumber
+    var owner: ClassID
     var slot: Int
     /// Of the value or the elements; `null` means Mixed.
     var type: PayloadType
     var isNullable: Bool
     var collection: CollectionType
     /// Of links, the class linked to.
-    var target = ClassNumber(0)
+    var target = ClassID(0)
     /// The links are to an embedded class: objects stand here themselves.
     var isEmbedded = false
 
-    static let none = Place(owner: ClassNumber(0), slot: 0, type: .null, isNullable: true, collection: .single)
+    static let none = Place(owner: ClassID(0), slot: 0, type: .null, isNullable: true, collection: .single)
 
     @inline(__always) var isMixed: Bool { type == .null }
 

@@ -29,7 +29,7 @@ public final class WriteTransaction {
         _ name: String, key field: String, _ type: PayloadType, isNullable: Bool = false, isAsymmetric: Bool = false
     ) throws(ApplyError) {
         guard [.int, .string, .objectID, .uuid].contains(type) else {
-            throw place(.bad("\(type) cannot be a primary key"), name)
+            throw place(.invalid("\(type) cannot be a primary key"), name)
         }
         let key = ClassState.KeyColumn(name: Array(field.utf8), type: type, isNullable: isNullable)
         let kind = isAsymmetric ? TableType.topLevelAsymmetric : .topLevel
@@ -91,7 +91,7 @@ public final class WriteTransaction {
     func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) throws(ApplyError) {
         try checkWritable()
         do throws(ApplyError) {
-            guard declared.type != .link || declared.target != nil else { throw .bad("a link needs a class") }
+            guard declared.type != .link || declared.target != nil else { throw .invalid("a link needs a class") }
             if try editor.addColumn(declared, to: className) == .applied { recorder.addColumn(declared, to: className) }
         } catch {
             throw place(error, className, field: declared.name)
@@ -137,9 +137,9 @@ public final class WriteTransaction {
         _ className: [UInt8], _ key: PrimaryKey, _ values: [String: Payload], areDefaults: Bool
     ) throws(ApplyError) -> DynamicObject {
         try checkWritable()
-        let reference = ObjectReference(classNumber: try number(of: className), key: key.normalised)
+        let reference = ObjectReference(classID: try number(of: className), key: key.normalised)
         do throws(ApplyError) {
-            try editor.checkKey(reference.key, of: reference.classNumber)
+            try editor.checkKey(reference.key, of: reference.classID)
             let mayBeLinked = try editor.isTombstone(reference)
             if try editor.createObject(reference) == .applied {
                 recorder.createObject(className, key)
@@ -160,7 +160,7 @@ public final class WriteTransaction {
 
     /// The object with a key; nil if there is none.
     public func object(_ className: String, key: PrimaryKey) throws(ApplyError) -> DynamicObject? {
-        let reference = ObjectReference(classNumber: try number(of: Array(className.utf8)), key: key.normalised)
+        let reference = ObjectReference(classID: try number(of: Array(className.utf8)), key: key.normalised)
         return try editor.exists(reference) ? DynamicObject(transaction: self, reference: reference) : nil
     }
 
@@ -170,7 +170,7 @@ public final class WriteTransaction {
         editor.putBack()
         var objects: [DynamicObject] = []
         try editor.graph.forEachObject(of: number) { key, _ throws(ApplyError) in
-            let reference = ObjectReference(classNumber: number, key: key)
+            let reference = ObjectReference(classID: number, key: key)
             objects.append(DynamicObject(transaction: self, reference: reference))
         }
         return objects
@@ -181,10 +181,10 @@ public final class WriteTransaction {
         try checkWritable()
         if let location = object.embedding { return try deleteEmbedded(at: location) }
         let reference = object.reference
-        guard try editor.exists(reference) else { throw place(.bad("no such object"), reference) }
-        if editor.schema[reference.classNumber].kind != .topLevelAsymmetric {
+        guard try editor.exists(reference) else { throw place(.invalid("no such object"), reference) }
+        if editor.schema[reference.classID].kind != .topLevelAsymmetric {
             try removeLinks(to: reference) { _ in true }
-            recorder.eraseObject(editor.schema[reference.classNumber].name, reference.key)
+            recorder.eraseObject(editor.schema[reference.classID].name, reference.key)
         }
         _ = try editor.eraseObject(reference)
     }
@@ -193,7 +193,7 @@ public final class WriteTransaction {
     public func deleteAll(_ className: String) throws(ApplyError) {
         try checkWritable()
         let objects = try objects(className)
-        guard let number = objects.first?.reference.classNumber else { return }
+        guard let number = objects.first?.reference.classID else { return }
         let isRecorded = editor.schema[number].kind != .topLevelAsymmetric
         for object in objects where isRecorded { try removeLinks(to: object.reference) { $0.owner != number } }
         for object in objects {
@@ -270,20 +270,20 @@ public final class WriteTransaction {
 
     /// A link that is written must lead to an object, unlike one that arrives.
     private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: ObjectReference) throws(ApplyError) {
-        let target = ObjectReference(classNumber: try editor.classNumber(className), key: key.normalised)
-        guard try editor.exists(target) else { throw .bad("the object linked to does not exist") }
+        let target = ObjectReference(classID: try editor.classID(className), key: key.normalised)
+        guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
         links.note(target, from: owner)
     }
 
     private func target(of location: Location) -> ChangesetRecorder.Target {
-        let state = editor.schema[location.object.classNumber]
+        let state = editor.schema[location.object.classID]
         return ChangesetRecorder.Target(
             className: state.name, key: location.object.key, field: state.columns[location.field.slot]?.name ?? [],
             path: location.path, embeddedClass: location.embeddedClass.map { editor.schema[$0].name })
     }
 
     func checkWritable() throws(ApplyError) {
-        if isReadOnly { throw .bad("the transaction does not write, or has ended") }
+        if isReadOnly { throw .invalid("the transaction does not write, or has ended") }
     }
 
     // MARK: Ending
@@ -302,7 +302,7 @@ public final class WriteTransaction {
 }
 
 /// What a local transaction made.
-public struct Written<Result> {
+public struct WriteResult<Result> {
     /// What the closure returned.
     public var result: Result
     /// The recorded changeset, empty if nothing was touched; it can consist of strings alone.
@@ -316,13 +316,13 @@ extension ObjectGraph {
     /// - Parameter ident: The file ident of the writing client; 0 as long as it has none; 1 is the server's own file.
     public mutating func write<Result>(
         as ident: UInt64, _ body: (WriteTransaction) throws -> Result
-    ) throws -> Written<Result> {
+    ) throws -> WriteResult<Result> {
         let transaction = WriteTransaction(on: self, as: ident)
         let result = try body(transaction)
         let finished = try transaction.finish()
         self = finished.graph
         loadedBytes += transaction.recorder.bytes.count
-        return Written(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
+        return WriteResult(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
     }
 
     /// Reads the state through the handles of a transaction that refuses to write.

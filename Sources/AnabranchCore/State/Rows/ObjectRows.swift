@@ -13,38 +13,38 @@ public protocol ObjectRows: Sendable {
     ///   - key: The first row's key is above this one; nil begins with the first one.
     ///   - limit: At most so many rows; fewer mean that there are no more.
     func objects(
-        of classNumber: ClassNumber, after key: [UInt8]?, limit: Int
+        of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])]
 }
 
 /// The name of a row: the schema, an object, or a chunk of a long list of an object.
 public struct RowAddress: Hashable, Sendable {
     /// 0 for the schema's row.
-    public var classNumber: ClassNumber
+    public var classID: ClassID
     /// The object's primary key, as bytes that sort like keys; empty for the schema's row.
     public var key: [UInt8]
     /// 0 for the object itself. For a chunk of a list, the column's slot plus one times 2^32 plus the chunk's number.
     public var chunk: UInt64
 
-    public init(classNumber: ClassNumber, key: [UInt8], chunk: UInt64 = 0) {
-        self.classNumber = classNumber
+    public init(classID: ClassID, key: [UInt8], chunk: UInt64 = 0) {
+        self.classID = classID
         self.key = key
         self.chunk = chunk
     }
 
-    static let schema = RowAddress(classNumber: ClassNumber(0), key: [])
+    static let schema = RowAddress(classID: ClassID(0), key: [])
 
-    init(_ object: ObjectReference) { self.init(classNumber: object.classNumber, key: object.key.rowKey) }
+    init(_ object: ObjectReference) { self.init(classID: object.classID, key: object.key.rowKey) }
 
     func chunk(_ number: UInt32, ofSlot slot: Int) -> RowAddress {
-        RowAddress(classNumber: classNumber, key: key, chunk: UInt64(slot + 1) << 32 | UInt64(number))
+        RowAddress(classID: classID, key: key, chunk: UInt64(slot + 1) << 32 | UInt64(number))
     }
 }
 
 /// What a store writes, in one transaction with the log entry that made it so.
 public struct RowWrites: Sendable {
     /// All rows of these classes go first.
-    public internal(set) var erasedClasses: [ClassNumber] = []
+    public internal(set) var erasedClasses: [ClassID] = []
     public internal(set) var removed: [RowAddress] = []
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
@@ -53,7 +53,7 @@ public struct RowWrites: Sendable {
 extension ObjectGraph {
     /// The state that is stored in rows; without classes if nothing is.
     ///
-    /// - Throws: `ApplyError` with the outcome `unavailable` when the rows cannot be read.
+    /// - Throws: `ApplyError` with the code `unavailable` when the rows cannot be read.
     public init(rows: any ObjectRows) throws(ApplyError) {
         guard let row = try rows.bytes(at: .schema) else {
             self.init(schema: Schema(), rows: rows)
@@ -86,7 +86,7 @@ extension ObjectGraph {
             writes.rows.append((.schema, encoder.bytes))
         }
         for object in changes.distinctObjects {
-            let chunks = stored.schema.contains(object.classNumber) ? try stored.storedChunks(of: object) : [:]
+            let chunks = stored.schema.contains(object.classID) ? try stored.storedChunks(of: object) : [:]
             append(object, replacing: chunks, with: try fields(of: object), &writes)
         }
         return writes
@@ -97,8 +97,8 @@ extension ObjectGraph {
     private func storedChunks(
         of object: ObjectReference
     ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {
-        guard schema[object.classNumber].columns.contains(where: { $0?.place.holdsList ?? true }) else { return [:] }
-        let found = objects[Int(object.classNumber.rawValue) - 1].find { $0.compare(object.key) }
+        guard schema[object.classID].columns.contains(where: { $0?.place.holdsList ?? true }) else { return [:] }
+        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element {
             return entry.fields.map { RowEncoder.chunks(of: $0).mapValues { $0 } } ?? [:]
         }
@@ -111,7 +111,7 @@ extension ObjectGraph {
         with fields: Fields?, _ writes: inout RowWrites
     ) {
         let address = RowAddress(object)
-        let state = schema[object.classNumber]
+        let state = schema[object.classID]
         var old = chunks
         var encoder = RowEncoder()
         if let fields {
@@ -177,7 +177,7 @@ extension ObjectRows {
     ) throws(ApplyError) -> StoredEntry {
         var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
         var byteCount = row.count
-        for list in lists where schema[address.classNumber].hasColumn(list.slot) {
+        for list in lists where schema[address.classID].hasColumn(list.slot) {
             var leaves: [(number: UInt32, elements: ContiguousArray<ListElement>)] = []
             for number in list.chunks {
                 guard let bytes = try bytes(at: address.chunk(number, ofSlot: list.slot)) else {
@@ -189,7 +189,7 @@ extension ObjectRows {
             }
             fields?.contents[list.slot] = .list(ContentList(leaves: leaves))
         }
-        guard fields.map({ schema.allows($0, in: address.classNumber) }) ?? true else {
+        guard fields.map({ schema.allows($0, in: address.classID) }) ?? true else {
             throw ApplyError(.unavailable, "a row does not fit its class")
         }
         return StoredEntry(fields: fields, byteCount: byteCount)
@@ -200,15 +200,15 @@ extension ObjectRows {
 struct StoredObjects {
     private static let batchCount = 64
 
-    private let classNumber: ClassNumber
+    private let classID: ClassID
     private let rows: any ObjectRows
     private let schema: Schema
     private var batch: [(key: [UInt8], row: [UInt8])] = []
     private var position = 0
     private var isAtEnd = false
 
-    init(of classNumber: ClassNumber, in rows: any ObjectRows, schema: Schema) {
-        self.classNumber = classNumber
+    init(of classID: ClassID, in rows: any ObjectRows, schema: Schema) {
+        self.classID = classID
         self.rows = rows
         self.schema = schema
     }
@@ -219,7 +219,7 @@ struct StoredObjects {
             while position < batch.count {
                 let (key, row) = batch[position]
                 position += 1
-                let address = RowAddress(classNumber: classNumber, key: key)
+                let address = RowAddress(classID: classID, key: key)
                 guard let fields = try rows.entry(row, at: address, in: schema).fields else { continue }
                 guard let key = PrimaryKey(rowKey: key) else {
                     throw ApplyError(.unavailable, "a row's key is damaged")
@@ -228,7 +228,7 @@ struct StoredObjects {
             }
             guard !isAtEnd else { return nil }
             do {
-                batch = try rows.objects(of: classNumber, after: batch.last?.key, limit: Self.batchCount)
+                batch = try rows.objects(of: classID, after: batch.last?.key, limit: Self.batchCount)
             } catch {
                 throw ApplyError(.unavailable, "\(error)")
             }

@@ -111,9 +111,9 @@ struct RowDecoder {
             let low = try reader.littleEndian(8)
             return .uuid(UUIDBytes(low: low, high: try reader.littleEndian(8)))
         case .link:
-            let number = ClassNumber(try reader.u32())
+            let number = ClassID(try reader.u32())
             guard let key = PrimaryKey(rowKey: try counted()) else { throw damage() }
-            return .link(ObjectReference(classNumber: number, key: key))
+            return .link(ObjectReference(classID: number, key: key))
         case .object: return .object(Fields(contents: try contents()))
         case .list: return .list(ContentList(try contents().lazy.map { ListElement(content: $0) }))
         case .set: return .set(ContentSet(try contents().lazy.map { SetElement(content: $0) }))
@@ -145,12 +145,12 @@ struct RowDecoder {
         let count = try count()
         for index in 0..<count {
             let isErased = try reader.bool()
-            schema.add(isErased ? .erased : try state(ClassNumber(UInt32(index + 1)), classCount: count))
+            schema.add(isErased ? .erased : try state(ClassID(UInt32(index + 1)), classCount: count))
         }
         return schema
     }
 
-    private mutating func state(_ number: ClassNumber, classCount: Int) throws(ChangesetError) -> ClassState {
+    private mutating func state(_ number: ClassID, classCount: Int) throws(ChangesetError) -> ClassState {
         let name = try counted()
         guard let kind = TableType(rawValue: try reader.u8()) else { throw damage() }
         var key: ClassState.KeyColumn?
@@ -163,21 +163,21 @@ struct RowDecoder {
             state.add(try reader.bool() ? try column(number, slot, classCount: classCount) : nil)
         }
         for _ in 0..<(try count()) {
-            let owner = ClassNumber(try reader.u32())
+            let owner = ClassID(try reader.u32())
             state.add(Schema.Origin(owner: owner, slot: Int(try reader.u32())))
         }
-        for _ in 0..<(try count()) { state.protectors.insert(ClassNumber(try reader.u32())) }
+        for _ in 0..<(try count()) { state.protectors.insert(ClassID(try reader.u32())) }
         return state
     }
 
     private mutating func column(
-        _ owner: ClassNumber, _ slot: Int, classCount: Int
+        _ owner: ClassID, _ slot: Int, classCount: Int
     ) throws(ChangesetError) -> Column {
         let name = try counted()
         let type = try type()
         let isNullable = try reader.bool()
         guard let collection = CollectionType(rawValue: try reader.u8()) else { throw damage() }
-        let target = ClassNumber(try reader.u32())
+        let target = ClassID(try reader.u32())
         guard target.rawValue <= classCount, (target.rawValue > 0) == (type == .link) else { throw damage() }
         return Column(
             name: name,
@@ -194,8 +194,8 @@ struct RowDecoder {
 
 extension Schema {
     /// Whether an object of a class can hold this. As deep as paths are long.
-    func allows(_ fields: Fields, in classNumber: ClassNumber) -> Bool {
-        let columns = self[classNumber].columns
+    func allows(_ fields: Fields, in classID: ClassID) -> Bool {
+        let columns = self[classID].columns
         guard fields.contents.count <= columns.count else { return false }
         return zip(fields.contents, columns).allSatisfy { content, column in
             column.map { allows(content, at: $0.place) } ?? true
@@ -206,8 +206,8 @@ extension Schema {
         switch content {
         case .null: return place.collection == .single
         case .link(let object):
-            guard place.collection == .single, contains(object.classNumber) else { return false }
-            return place.isMixed || place.type == .link && !place.isEmbedded && place.target == object.classNumber
+            guard place.collection == .single, contains(object.classID) else { return false }
+            return place.isMixed || place.type == .link && !place.isEmbedded && place.target == object.classID
         case .object(let fields):
             return place.collection == .single && place.isEmbedded && allows(fields, in: place.target)
         case .list(let list):

@@ -70,7 +70,7 @@ struct RowEncoder {
         case .objectID(let value): writer.write(raw: value.bytes)
         case .uuid(let value): writer.write(raw: value.bytes)
         case .link(let object):
-            writer.write(object.classNumber.rawValue)
+            writer.write(object.classID.rawValue)
             writer.write(counted: object.key.rowKey)
         case .object(let fields): contents(fields.contents.count, fields.contents)
         case .list(let list): contents(list.count, list.lazy.map(\.content))

@@ -4,13 +4,13 @@ import Testing
 
 /// Long runs on one list against the grid of all pairs, operation by operation.
 @Suite struct ListMergerTests {
-    private static let smallBlocks = MergeTuning(gridFactor: 2, attemptsPerThousandPairs: 200)
+    private static let smallBlocks = MergeThresholds(gridFactor: 2, attemptsPerThousandPairs: 200)
 
     @Test func wholeRunsAreMergedAsTheGridMergesThem() {
         for seed in Seeds.upTo(4000) {
             let sides = RandomSides(seed: seed)
             let expected = Self.merge(sides, .oneGrid)
-            for tuning in [MergeTuning.finest, Self.smallBlocks, MergeTuning()] {
+            for tuning in [MergeThresholds.finest, Self.smallBlocks, MergeThresholds()] {
                 #expect(
                     Self.merge(sides, tuning) == expected,
                     "\(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))")
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    private static func merge(_ sides: Sides, _ tuning: MergeTuning) -> Sides? {
+    private static func merge(_ sides: Sides, _ tuning: MergeThresholds) -> Sides? {
         var sides = sides
         var merger = ListMerger(tuning: tuning)
         let fits = sides.major.withUnsafeMutableBufferPointer { major in
@@ -72,7 +72,7 @@ import Testing
         return fits ? sides : nil
     }
 
-    private static func merge(_ sides: RandomSides, _ tuning: MergeTuning) -> Sides? {
+    private static func merge(_ sides: RandomSides, _ tuning: MergeThresholds) -> Sides? {
         merge(Sides(major: sides.major, minor: sides.minor), tuning)
     }
 }
@@ -105,7 +105,7 @@ private struct RandomSides {
         let size = random.pick([0, 1, 2, 3, 5, 8, 20, 60])
         let tags = random.pick(TagPattern.allCases)
         let places = random.pick(PlacePattern.allCases)
-        // Touches and moves are left to the grid where they meet.
+        // ConflictKeys and moves are left to the grid where they meet.
         let extra: ListOperation.Kind? = random.oneIn(2) ? nil : random.oneIn(2) ? .move : .touch
         major = side(0, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)
         minor = side(1, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)

@@ -94,13 +94,13 @@ import Testing
     @Test func offsetsCountStringsInTheOrderOfTheBytes() throws {
         let steps = [insert(.text("ab"), into: "t"), erase(.text("x"))]
         for (order, offset) in [(StringOrder.first, 5), (.inline, 5)] {
-            var pool = ChangesetPool()
-            let changeset = try pool.decode(
+            var arena = ChangesetArena()
+            let changeset = try arena.decode(
                 AnabranchCoreTests.changeset(steps, strings: order), version: 1, tag: Age.equal.tags.major)
-            let erasure = try #require(pool.instructions(of: changeset).last)
+            let erasure = try #require(arena.instructions(of: changeset).last)
             // "A", "t", "s" and "ab" stand before it in both orders.
             #expect(erasure.bufferOffset == UInt64(offset))
-            #expect(pool.instructions(of: changeset)[0].bufferOffset == (order == .first ? 3 : 2))
+            #expect(arena.instructions(of: changeset)[0].bufferOffset == (order == .first ? 3 : 2))
         }
     }
 }

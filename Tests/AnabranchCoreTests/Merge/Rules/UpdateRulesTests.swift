@@ -18,11 +18,11 @@ import Testing
     }
 
     @Test func equalFileTimestampsAreBrokenByTheFileIdent() throws {
-        var pool = ChangesetPool()
-        let major = try pool.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .max))
-        let minor = try pool.decode(changeset(set(.int(2))), version: 1, tag: OriginTag(timestamp: 5, ident: 3))
-        try pool.merge(local: [major], incoming: [minor])
-        #expect(!pool.isEmpty(major) && pool.isEmpty(minor))
+        var arena = ChangesetArena()
+        let major = try arena.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .max))
+        let minor = try arena.decode(changeset(set(.int(2))), version: 1, tag: OriginTag(timestamp: 5, ident: 3))
+        try arena.merge(local: [major], incoming: [minor])
+        #expect(!arena.isEmpty(major) && arena.isEmpty(minor))
     }
 
     @Test func embeddedObjectGivesWayToAnyOtherValue() throws {

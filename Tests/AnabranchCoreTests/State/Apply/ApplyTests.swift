@@ -98,7 +98,7 @@ import Testing
         .setInsert(.at("s"), .text("t")), .setInsert(.at("s"), .null), .setErase(.at("s"), .null),
         .setInsert(.at("s"), .list), .setInsert(.at("sm"), .objectValue), .setInsert(.at("l"), .int(1)),
     ])
-    func itIsBad(_ step: Step) throws { try expect(.bad, step) }
+    func itIsBad(_ step: Step) throws { try expect(.invalid, step) }
 
     @Test(arguments: [
         Step.eraseTable("E"), .addColumn("A", String(repeating: "n", count: 64)),
@@ -112,21 +112,21 @@ import Testing
         .insert(.at("lm", 0), .set, size: 2), .clear(.at("m"), .set), .clear(.at("y", "k"), .dictionary),
         .setInsert(.at("m"), .int(1)),
     ])
-    func itIsAnError(_ step: Step) throws { try expect(.error, step) }
+    func itIsAnError(_ step: Step) throws { try expect(.rejected, step) }
 
     @Test(arguments: [
         Step.insert(.item(0), .list, size: 2), .clear(.item(0)), .clear(.at("m"), .single),
         .setInsert(.at("i"), .int(1)),
         .setErase(.at("_id"), .int(1)),
     ])
-    func itWouldStopTheReference(_ step: Step) throws { try expect(.abort, step) }
+    func itWouldStopTheReference(_ step: Step) throws { try expect(.undefined, step) }
 
-    /// The step fails with the outcome, the place it names, and no trace in the state, although one before it worked.
-    private func expect(_ outcome: ApplyError.Outcome, _ step: Step) throws {
+    /// The step fails with the code, the place it names, and no trace in the state, although one before it worked.
+    private func expect(_ code: ApplyError.Code, _ step: Step) throws {
         var graph = try Self.graph()
         let before = try graph.json
         let error = #expect(throws: ApplyError.self) { try graph.apply(changeset(.update(.at("i"), .int(8)), step)) }
-        #expect(error?.outcome == outcome, "\(error.map(String.init(describing:)) ?? "")")
+        #expect(error?.code == code, "\(error.map(String.init(describing:)) ?? "")")
         #expect(error?.instruction == 1)
         #expect(try graph.json == before)
     }
@@ -248,7 +248,7 @@ import Testing
         var graph = try Self.graph()
         try graph.apply(changeset(.addTable("Q"), .update(.at("m"), .link("Q", 1)), .update(.at("m"), .null)))
         let error = #expect(throws: ApplyError.self) { try graph.apply(changeset(.eraseTable("Q"))) }
-        #expect(error?.outcome == .error)
+        #expect(error?.code == .rejected)
     }
 
     @Test func aClassCanBeErasedAndAddedAnewInOneChangeset() throws {
@@ -272,26 +272,26 @@ import Testing
     @Test func mootInstructionsAreLeftOut() throws {
         var graph = try Self.graph()
         try graph.apply(changeset(.eraseColumn("A", "l")))
-        var (copy, pool) = (graph, ChangesetPool())
+        var (copy, arena) = (graph, ChangesetArena())
         let steps: [Step] = [.update(.at("i"), .int(1)), .insert(.item(0), size: 0), .update(.at("n"), .int(2))]
         let tag = OriginTag(timestamp: 1, ident: 2)
-        try pool.decode(changeset([steps[0]]), version: 1, tag: tag)
-        try pool.decode(changeset(steps), version: 2, tag: tag)
+        try arena.decode(changeset([steps[0]]), version: 1, tag: tag)
+        try arena.decode(changeset(steps), version: 2, tag: tag)
         let before = graph
         let refused = #expect(throws: ApplyError.self) {
-            try graph.integrate([0, 1], of: &pool) { $0.field == Array("n".utf8) }
+            try graph.applyTransactions([0, 1], of: &arena) { $0.field == Array("n".utf8) }
         }
         #expect(refused?.reason == "no such field" && refused?.changeset == 1 && refused?.instruction == 1)
-        #expect(try graph.json == before.json && !pool.isDirty(1))
+        #expect(try graph.json == before.json && !arena.isDirty(1))
         var discarded: [String] = []
-        _ = try graph.integrate([0, 1], of: &pool) { error in
+        _ = try graph.applyTransactions([0, 1], of: &arena) { error in
             discarded.append(error.description)
             return error.field == Array("l".utf8)
         }
         #expect(discarded == ["A[1].l: no such field"])
-        #expect(try pool.lines(of: 1) == lines([steps[0], steps[2]]))
-        #expect(!pool.isDirty(0) && pool.isDirty(1))
-        try copy.apply(pool.encoded(1))
+        #expect(try arena.lines(of: 1) == lines([steps[0], steps[2]]))
+        #expect(!arena.isDirty(0) && arena.isDirty(1))
+        try copy.apply(arena.encoded(1))
         #expect(try copy.json == graph.json)
     }
 
@@ -313,16 +313,16 @@ import Testing
     /// On a replica that integrates they are gone with the transaction that created them; a link to them stands
     /// nowhere.
     @Test func asymmetricObjectsAreNotKept() throws {
-        var (graph, pool) = (try Self.graph(), ChangesetPool())
+        var (graph, arena) = (try Self.graph(), ChangesetArena())
         let object = ObjectName(className: "X")
         for version in 1...2 as ClosedRange<UInt64> {
-            try pool.decode(
+            try arena.decode(
                 changeset(.createObject(object)), version: version, tag: OriginTag(timestamp: 1, ident: 2))
         }
         let before = try graph.json
-        _ = try graph.integrate([0, 1], of: &pool) { _ in false }
+        _ = try graph.applyTransactions([0, 1], of: &arena) { _ in false }
         #expect(try graph.json == before)
-        #expect(!pool.isDirty(0))
+        #expect(!arena.isDirty(0))
     }
 
     @Test func asymmetricObjectsCanBeErased() throws {
@@ -365,7 +365,7 @@ extension ObjectGraph {
     func text(of field: String, key: PrimaryKey = 1) throws -> String {
         let number = try #require(schema.number(of: Array("A".utf8)))
         let place = try #require(schema[number].place(of: Array(field.utf8)))
-        let fields = try #require(try fields(of: ObjectReference(classNumber: number, key: key)))
+        let fields = try #require(try fields(of: ObjectReference(classID: number, key: key)))
         var text: [UInt8] = []
         try append(content(place.slot, of: fields, in: schema[number]), at: place, to: &text)
         return String(decoding: text, as: UTF8.self)

@@ -19,19 +19,19 @@ import Testing
                 for entry in log.prefix(Int.random(in: 0...log.count, using: &generator)) { try graph.apply(entry) }
                 for _ in 0..<50 {
                     let damaged = generator.damaged(generator.pick(log))
-                    var pool = ChangesetPool()
+                    var arena = ChangesetArena()
                     let tag = OriginTag(timestamp: 1, ident: 2)
-                    guard (try? pool.decode(damaged, version: 1, tag: tag)) != nil else { continue }
+                    guard (try? arena.decode(damaged, version: 1, tag: tag)) != nil else { continue }
                     let (before, digest) = (graph, try StateDigest(of: graph))
                     do throws(ApplyError) {
-                        let changes = try graph.apply(0, of: pool)
+                        let changes = try graph.apply(0, of: arena)
                         applied += 1
                         var followed = digest
                         try followed.update(from: before, to: graph, changes: changes)
                         expect(followed == (try StateDigest(of: graph)), "digest", seed, damaged)
                     } catch {
                         refused += 1
-                        expect(error.outcome != .unavailable, "outcome", seed, damaged)
+                        expect(error.code != .unavailable, "outcome", seed, damaged)
                         expect(digest == (try? StateDigest(of: graph)), "state", seed, damaged)
                     }
                 }

@@ -3,19 +3,19 @@
 /// Does again, as local actions, what a recorded changeset says that a client did.
 struct Replay {
     let transaction: WriteTransaction
-    let pool: ChangesetPool
+    let arena: ChangesetArena
     private let instructions: [Instruction]
 
     init(_ changeset: [UInt8], in transaction: WriteTransaction) throws {
         self.transaction = transaction
-        pool = try Self.decode(changeset)
-        instructions = pool.instructions(of: 0)
+        arena = try Self.decode(changeset)
+        instructions = arena.instructions(of: 0)
     }
 
-    static func decode(_ changeset: [UInt8]) throws -> ChangesetPool {
-        var pool = ChangesetPool()
-        try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
-        return pool
+    static func decode(_ changeset: [UInt8]) throws -> ChangesetArena {
+        var arena = ChangesetArena()
+        try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
+        return arena
     }
 
     /// Acts until as many instructions are recorded as the changeset has: one action can record several.
@@ -38,8 +38,8 @@ struct Replay {
     /// The object whose deletion the instructions from here on record: removals of links to it, then its EraseObject.
     private func deletion(from position: Int) throws -> DynamicObject? {
         guard let erase = instructions[position...].firstIndex(where: { $0.kind == .eraseObject }) else { return nil }
-        let (className, key) = pool.primaryKey(of: instructions[erase].object)
-        let link = Payload.link(className: Array(pool.bytes(of: className)), key: key)
+        let (className, key) = arena.primaryKey(of: instructions[erase].object)
+        let link = Payload.link(className: Array(arena.bytes(of: className)), key: key)
         for instruction in instructions[position..<erase] {
             guard try removes(instruction, link) else { return nil }
         }
@@ -48,8 +48,8 @@ struct Replay {
 
     private func removes(_ instruction: Instruction, _ link: Payload) throws -> Bool {
         switch instruction.kind {
-        case .setErase: return pool.payload(of: instruction) == link
-        case .update where pool.payload(of: instruction) == .null, .arrayErase:
+        case .setErase: return arena.payload(of: instruction) == link
+        case .update where arena.payload(of: instruction) == .null, .arrayErase:
             let (container, last) = try container(of: instruction)
             return try container.value(last) == link
         default: return false
@@ -91,7 +91,7 @@ struct Replay {
     }
 
     private func create(_ className: String, _ instruction: Instruction) throws {
-        let key = pool.primaryKey(of: instruction.object).key
+        let key = arena.primaryKey(of: instruction.object).key
         guard case .globalKey(let globalKey) = key else { return _ = try transaction.create(className, key: key) }
         // The counter belongs to the client's file; the server's state does not know it.
         let number = try transaction.number(of: Array(className.utf8))
@@ -100,7 +100,7 @@ struct Replay {
     }
 
     private func edit(_ instruction: Instruction) throws {
-        let payload = pool.payload(of: instruction)
+        let payload = arena.payload(of: instruction)
         switch instruction.kind {
         case .clear, .setInsert, .setErase:
             let collection = try whole(instruction)
@@ -179,14 +179,14 @@ struct Replay {
                 }
             default: break
             }
-            throw ApplyError.bad("nothing below \(step)")
+            throw ApplyError.invalid("nothing below \(step)")
         }
     }
 
     private func steps(of instruction: Instruction) -> [PathStep] {
-        [.name(Array(pool.bytes(of: instruction.field)))]
-            + pool.path(of: instruction).map {
-                $0.isIndex ? .index(Int($0.index)) : .name(Array(pool.bytes(of: $0.name)))
+        [.name(Array(arena.bytes(of: instruction.field)))]
+            + arena.path(of: instruction).map {
+                $0.isIndex ? .index(Int($0.index)) : .name(Array(arena.bytes(of: $0.name)))
             }
     }
 
@@ -200,10 +200,12 @@ struct Replay {
     }
 
     private func walk(_ instruction: Instruction, _ steps: ArraySlice<PathStep>) throws -> Container {
-        let (className, key) = pool.primaryKey(of: instruction.object)
-        guard let object = try transaction.object(name(className), key: key) else { throw ApplyError.bad("no object") }
+        let (className, key) = arena.primaryKey(of: instruction.object)
+        guard let object = try transaction.object(name(className), key: key) else {
+            throw ApplyError.invalid("no object")
+        }
         return try steps.reduce(.object(object)) { try $0.inner($1) }
     }
 
-    private func name(_ name: NameID) -> String { String(decoding: pool.bytes(of: name), as: UTF8.self) }
+    private func name(_ name: NameID) -> String { String(decoding: arena.bytes(of: name), as: UTF8.self) }
 }

@@ -13,7 +13,7 @@ import Testing
             }
         }
         let error = #expect(throws: ApplyError.self) { try graph.write(as: 2) { try $0.addClass("A") } }
-        #expect(error?.outcome == .bad)
+        #expect(error?.code == .invalid)
         #expect(error?.description == "A: there have been too many classes")
     }
 
@@ -28,7 +28,7 @@ import Testing
             }
         }
         let error = #expect(throws: ApplyError.self) { try graph.write(as: 2) { try $0.addColumn("f", .int, to: "A") } }
-        #expect(error?.outcome == .bad)
+        #expect(error?.code == .invalid)
         #expect(error?.description == "A.f: there have been too many columns")
         // Another class has room, and the class itself in its next life.
         _ = try graph.write(as: 2) { tx in

@@ -13,7 +13,7 @@ import Testing
             .timestamp(Timestamp(seconds: 0, nanoseconds: 7)), .timestamp(Timestamp(seconds: 1, nanoseconds: 0)),
             .objectID(ObjectID(low: 0, high: 0)), .objectID(ObjectID(low: 1, high: 0)),
             .uuid(UUIDBytes(low: 0, high: 1)), .uuid(UUIDBytes(low: 1, high: 0)),
-            .link(ObjectReference(classNumber: ClassNumber(1), key: .int(1))),
+            .link(ObjectReference(classID: ClassID(1), key: .int(1))),
         ]
         for (left, first) in ascending.enumerated() {
             for (right, second) in ascending.enumerated() {

@@ -84,8 +84,8 @@ import Testing
             try tx.addLink("l", to: "N", of: "A")
             try tx.create("A", key: 1, ["i": 5, "l": try tx.create("N").link])
         }
-        let pool = try Replay.decode(written.changeset)
-        #expect(pool.strings(of: 0) == ["N", "", "A", "_id", "i", "l"])
+        let arena = try Replay.decode(written.changeset)
+        #expect(arena.strings(of: 0) == ["N", "", "A", "_id", "i", "l"])
         let expected: [UInt8] =
             [0x3F, 0, 1, 0x4E, 0x3F, 1, 0, 0, 0, 0, 1, 0x40, 0]
             + [0x3F, 2, 1, 0x41, 0x3F, 3, 3, 0x5F, 0x69, 0x64, 0, 2, 0, 3, 1, 0]

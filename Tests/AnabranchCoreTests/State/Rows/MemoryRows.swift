@@ -14,11 +14,11 @@ struct MemoryRows: ObjectRows {
     }
 
     func objects(
-        of classNumber: ClassNumber, after key: [UInt8]?, limit: Int
+        of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])] {
         if isBroken { throw Broken() }
         return rows.filter { address, _ in
-            address.classNumber == classNumber && address.chunk == 0
+            address.classID == classID && address.chunk == 0
                 && (key.map { $0.lexicographicallyPrecedes(address.key) } ?? true)
         }
         .map { (key: $0.key.key, row: $0.value) }.sorted { $0.key.lexicographicallyPrecedes($1.key) }
@@ -26,7 +26,7 @@ struct MemoryRows: ObjectRows {
     }
 
     mutating func write(_ writes: RowWrites) {
-        rows = rows.filter { !writes.erasedClasses.contains($0.key.classNumber) }
+        rows = rows.filter { !writes.erasedClasses.contains($0.key.classID) }
         for address in writes.removed { rows[address] = nil }
         for row in writes.rows { rows[row.address] = row.bytes }
     }

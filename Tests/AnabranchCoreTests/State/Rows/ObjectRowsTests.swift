@@ -125,7 +125,7 @@ import Testing
         var graph = try ObjectGraph(rows: rows)
         try graph.apply(changeset(.update(.at("i"), .int(8))))
         #expect(graph.loadedCount == 1)
-        let stored = rows.rows.filter { $0.key.classNumber.rawValue > 0 }.reduce(0) { $0 + $1.value.count }
+        let stored = rows.rows.filter { $0.key.classID.rawValue > 0 }.reduce(0) { $0 + $1.value.count }
         #expect(graph.loadedBytes >= stored)
         graph.unload()
         #expect(graph.loadedCount == 0 && graph.loadedBytes == 0)
@@ -156,7 +156,7 @@ import Testing
         let schema = try ObjectGraph(rows: rows).schema
         var graph = ObjectGraph(schema: schema, rows: broken)
         let error = #expect(throws: ApplyError.self) { try graph.apply(changeset(.update(.at("i"), .int(1)))) }
-        #expect(error?.outcome == .unavailable)
+        #expect(error?.code == .unavailable)
     }
 
     /// Every truncation and every third bit flipped, of every row: reading fails or gives something, nothing traps.
@@ -182,7 +182,7 @@ import Testing
             _ = try StateDigest(of: graph)
             _ = try? graph.apply(changeset(.update(.at("m", "k"), .int(1)), .insert(.item(0), .int(1), size: 2)))
         } catch {
-            #expect(error.outcome == .unavailable)
+            #expect(error.code == .unavailable)
         }
     }
 }

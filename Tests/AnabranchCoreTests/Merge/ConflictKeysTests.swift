@@ -2,8 +2,8 @@ import Testing
 
 @testable import AnabranchCore
 
-/// The index of what changesets touch: a log entry that an upload does not find neither changes it nor is changed.
-@Suite struct TouchesTests {
+/// The keys under which changesets conflict: a log entry that an upload does not find neither changes it nor is changed.
+@Suite struct ConflictKeysTests {
     @Test func entriesThatAreNotFoundDoNotMatter() throws {
         var missed = 0
         let seeds = Seeds.upTo(4000)
@@ -14,15 +14,15 @@ import Testing
             let (entry, upload) = (changeset(random.steps(count)), changeset(random.steps(count)))
             guard try !Self.finds(upload, entry) else { continue }
             missed += 1
-            var pool = ChangesetPool()
-            let local = try pool.decode(entry, version: 1, tag: Age.majorOlder.tags.major)
-            let incoming = try pool.decode(upload, version: 1, tag: Age.majorOlder.tags.minor)
-            let before = pool.bytesOfAll
+            var arena = ChangesetArena()
+            let local = try arena.decode(entry, version: 1, tag: Age.majorOlder.tags.major)
+            let incoming = try arena.decode(upload, version: 1, tag: Age.majorOlder.tags.minor)
+            let before = arena.bytesOfAll
             let comment: Comment = "\(Seeds.repeatCommand("entriesThatAreNotFoundDoNotMatter", seed: seed))"
             #expect(throws: Never.self, comment) {
-                try pool.merge(local: [local], incoming: [incoming], strategy: .everyPair)
+                try arena.merge(local: [local], incoming: [incoming], strategy: .everyPair)
             }
-            #expect(pool.bytesOfAll == before, comment)
+            #expect(arena.bytesOfAll == before, comment)
         }
         #expect(seeds.count == 1 || missed > seeds.count / 10)
     }
@@ -39,27 +39,27 @@ import Testing
         #expect(try Self.finds(changeset(.eraseTable("Z")), touching))
     }
 
-    @Test func touchesAreTheSameInEveryPoolAndProcess() throws {
+    @Test func keysAreTheSameInEveryArenaAndProcess() throws {
         let bytes = AnabranchCoreTests.changeset(
             .createObject(ObjectName(key: .string(Array("a key of more than eight bytes".utf8)))), .addTable("B"))
-        var pool = ChangesetPool()
-        try pool.decode(
+        var arena = ChangesetArena()
+        try arena.decode(
             AnabranchCoreTests.changeset(.eraseTable("Z"), .createObject()), version: 1, tag: Age.equal.tags.major)
-        let changeset = try pool.decode(bytes, version: 2, tag: Age.equal.tags.major)
-        let touches = pool.touches(of: changeset)
-        #expect(touches == (try Self.touches(bytes)))
+        let changeset = try arena.decode(bytes, version: 2, tag: Age.equal.tags.major)
+        let keys = arena.conflictKeys(of: changeset)
+        #expect(keys == (try Self.keys(bytes)))
         // Stored with log entries, so fixed for good.
-        #expect(touches.posted == [1_626_572_073_139_992_640, 2_662_070_890_634_546_907])
+        #expect(keys.writes == [1_626_572_073_139_992_640, 2_662_070_890_634_546_907])
     }
 
     private static func finds(_ upload: [UInt8], _ entry: [UInt8]) throws -> Bool {
-        let (sought, posted) = (try touches(upload), try touches(entry))
-        return sought.seeksEverything || !Set(sought.sought).isDisjoint(with: posted.posted)
+        let (upload, entry) = (try keys(upload), try keys(entry))
+        return upload.readsEverything || !Set(upload.reads).isDisjoint(with: entry.writes)
     }
 
-    private static func touches(_ bytes: [UInt8]) throws -> Touches {
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(bytes, version: 1, tag: Age.equal.tags.major)
-        return pool.touches(of: changeset)
+    private static func keys(_ bytes: [UInt8]) throws -> ConflictKeys {
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(bytes, version: 1, tag: Age.equal.tags.major)
+        return arena.conflictKeys(of: changeset)
     }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import AnabranchCore
 
-@Suite struct ChangesetPoolTests {
+@Suite struct ChangesetArenaTests {
     private let tag = OriginTag(timestamp: 0, ident: 0)
 
     @Test func failedDecodeLeavesThePoolAsItWas() throws {
@@ -10,61 +10,62 @@ import Testing
             var random = RandomSteps(seed: seed)
             let (first, second) = (changeset(random.steps(12)), changeset(random.steps(12)))
             let cut = Int.random(in: 0..<second.count, using: &random.random)
-            var decoded = ChangesetPool()
+            var decoded = ChangesetArena()
             try decoded.decode(first, version: 1, tag: tag)
             let before = Snapshot(of: decoded)
             for damaged in [second + [0x3E], Array(second[..<cut])] {
-                var pool = decoded
-                guard (try? pool.decode(damaged, version: 2, tag: tag)) == nil else { continue }
+                var arena = decoded
+                guard (try? arena.decode(damaged, version: 2, tag: tag)) == nil else { continue }
                 let comment: Comment = "\(Seeds.repeatCommand("failedDecodeLeavesThePoolAsItWas", seed: seed))"
-                #expect(Snapshot(of: pool) == before, comment)
+                #expect(Snapshot(of: arena) == before, comment)
                 // What the failed one defined must not count against the next one.
-                let next = try pool.decode(second, version: 2, tag: tag)
-                #expect(pool.encoded(next) == second && pool.encoded(0) == first, comment)
+                let next = try arena.decode(second, version: 2, tag: tag)
+                #expect(arena.encoded(next) == second && arena.encoded(0) == first, comment)
             }
         }
     }
 
     @Test func stringsOfFailedChangesetsCanBeDefinedAgain() throws {
-        var pool = ChangesetPool()
-        try pool.decode(changeset(.eraseTable("A")), version: 1, tag: tag)
+        var arena = ChangesetArena()
+        try arena.decode(changeset(.eraseTable("A")), version: 1, tag: tag)
         #expect(throws: ChangesetError.self) {
-            try pool.decode(Hex.bytes("3f000141 3e"), version: 2, tag: tag)
+            try arena.decode(Hex.bytes("3f000141 3e"), version: 2, tag: tag)
         }
-        try pool.decode(changeset(.eraseTable("A")), version: 2, tag: tag)
-        #expect(pool.lines(of: 1) == ["EraseTable A"])
+        try arena.decode(changeset(.eraseTable("A")), version: 2, tag: tag)
+        #expect(arena.lines(of: 1) == ["EraseTable A"])
     }
 
     @Test func untouchedChangesetsKeepTheirBytesOnlyIfTheEncoderWouldWriteThem() throws {
         let inline = changeset([.createObject(), .update(.at("f"), .int(1))], strings: .inline)
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(inline, version: 1, tag: tag)
-        #expect(!pool.headers[changeset].isCanonical)
-        #expect(pool.encoded(changeset) == AnabranchCoreTests.changeset(.createObject(), .update(.at("f"), .int(1))))
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(inline, version: 1, tag: tag)
+        #expect(!arena.headers[changeset].isCanonical)
+        #expect(arena.encoded(changeset) == AnabranchCoreTests.changeset(.createObject(), .update(.at("f"), .int(1))))
     }
 
     @Test func keptBytesAreThoseThatEncodingAnewGives() throws {
         let changesets = VectorFiles.changesets(400)
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         for bytes in changesets {
-            let changeset = try pool.decode(bytes, version: 1, tag: tag)
-            #expect(pool.headers[changeset].isCanonical == (pool.encodedAnew(changeset) == bytes), "\(Hex.text(bytes))")
+            let changeset = try arena.decode(bytes, version: 1, tag: tag)
+            #expect(
+                arena.headers[changeset].isCanonical == (arena.encodedAnew(changeset) == bytes), "\(Hex.text(bytes))")
         }
-        // All of them in one pool: names and objects of many changesets share their tables.
+        // All of them in one arena: names and objects of many changesets share their tables.
         for (changeset, bytes) in changesets.enumerated() {
-            var alone = ChangesetPool()
+            var alone = ChangesetArena()
             try alone.decode(bytes, version: 1, tag: tag)
-            #expect(pool.encoded(changeset) == alone.encoded(0))
-            #expect(pool.lines(of: changeset) == alone.lines(of: 0))
+            #expect(arena.encoded(changeset) == alone.encoded(0))
+            #expect(arena.lines(of: changeset) == alone.lines(of: 0))
         }
     }
 
     @Test func encoderThatIsUsedAgainWritesTheSame() throws {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         var encoder = ChangesetEncoder()
         for bytes in VectorFiles.changesets(60) {
-            let changeset = try pool.decode(bytes, version: 1, tag: tag)
-            #expect(encoder.encode(changeset, of: pool) == pool.encoded(changeset))
+            let changeset = try arena.decode(bytes, version: 1, tag: tag)
+            #expect(encoder.encode(changeset, of: arena) == arena.encoded(changeset))
         }
     }
 
@@ -88,15 +89,16 @@ import Testing
         var holdsErasure: Bool
         var lines: [[String]]
 
-        init(of pool: ChangesetPool) {
+        init(of arena: ChangesetArena) {
             sizes = [
-                pool.bytes.count, pool.names.count, pool.objects.count, pool.strings.count, pool.instructions.count,
-                pool.elements.count, pool.headers.count,
+                arena.bytes.count, arena.names.count, arena.objects.count, arena.strings.count,
+                arena.instructions.count,
+                arena.elements.count, arena.headers.count,
             ]
-            names = (0..<pool.names.count).map { Array(pool.bytes(of: NameID(UInt32($0)))) }
-            holdsNaN = pool.holdsNaN
-            holdsErasure = pool.holdsErasure
-            lines = (0..<pool.count).map { pool.lines(of: $0) }
+            names = (0..<arena.names.count).map { Array(arena.bytes(of: NameID(UInt32($0)))) }
+            holdsNaN = arena.holdsNaN
+            holdsErasure = arena.holdsErasure
+            lines = (0..<arena.count).map { arena.lines(of: $0) }
         }
     }
 }

@@ -1,10 +1,10 @@
 /// Decoded changesets that share one table of names and one of objects, so that comparing names and objects
 /// is comparing integers.
 ///
-/// Everything that a merge or an integration looks at together is decoded into one pool: instructions and path elements
-/// of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
+/// Everything that a merge or an integration looks at together is decoded into one arena: instructions and path
+/// elements of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
 /// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
-public struct ChangesetPool: Sendable {
+public struct ChangesetArena: Sendable {
     struct Header: Sendable {
         let version: UInt64
         let tag: OriginTag
@@ -15,7 +15,7 @@ public struct ChangesetPool: Sendable {
         let isCanonical: Bool
         var isDirty = false
 
-        /// A range in as few bytes as will do: what a pool may hold is limited to 2^32 bytes.
+        /// A range in as few bytes as will do: what an arena may hold is limited to 2^32 bytes.
         private struct Place: Sendable {
             var start: UInt32
             var end: UInt32
@@ -40,7 +40,7 @@ public struct ChangesetPool: Sendable {
         }
 
         @inline(__always) var bytes: Range<Int> { places.bytes.range }
-        /// The changeset's own string table: the names of the pool by local index.
+        /// The changeset's own string table: the names of the arena by local index.
         @inline(__always) var strings: Range<Int> { places.strings.range }
         @inline(__always) var instructions: Range<Int> { places.instructions.range }
     }
@@ -78,7 +78,7 @@ public struct ChangesetPool: Sendable {
     /// The order of the changesets' tags, for as many changesets as there were when a list was last merged.
     var tagRanks: [UInt32] = []
 
-    package var tuning = MergeTuning()
+    package var tuning = MergeThresholds()
     package internal(set) var listPairs = ListPairs()
 
     public init() {}
@@ -95,7 +95,7 @@ public struct ChangesetPool: Sendable {
     /// The number of changesets.
     public var count: Int { headers.count }
 
-    /// About what the pool occupies, in bytes.
+    /// About what the arena occupies, in bytes.
     public var memoryBytes: Int {
         bytes.count + headers.count * MemoryLayout<Header>.stride + instructions.count
             * MemoryLayout<Instruction>.stride
@@ -156,7 +156,7 @@ public struct ChangesetPool: Sendable {
     // MARK: Values
 
     /// The class and primary key of an object.
-    public func primaryKey(of object: ObjectNumber) -> (className: NameID, key: PrimaryKey) {
+    public func primaryKey(of object: ObjectKeyID) -> (className: NameID, key: PrimaryKey) {
         let key = objects.keys[Int(object.rawValue)]
         let value: PrimaryKey =
             switch key.type {
