@@ -1,3 +1,4 @@
+import AnabranchCore
 import NIOHTTP1
 
 /// A request to the HTTP side, whole.

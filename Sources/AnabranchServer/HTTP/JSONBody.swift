@@ -1,3 +1,5 @@
+import AnabranchCore
+
 extension HTTPExchangeRequest {
     /// The body; it has to be a JSON object.
     func object() throws(HTTPRefusal) -> [String: JSONValue] {

@@ -1,7 +1,5 @@
-import AnabranchCore
-
 /// A JSON value, as requests, tokens and answers hold it.
-enum JSONValue: Equatable, Sendable {
+package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
     /// A number without fraction and exponent that 64 bits can hold.
@@ -11,16 +9,16 @@ enum JSONValue: Equatable, Sendable {
     case array([JSONValue])
     case object([String: JSONValue])
 
-    var string: String? { if case .string(let text) = self { text } else { nil } }
-    var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
-    var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
-    var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
-    var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
+    package var string: String? { if case .string(let text) = self { text } else { nil } }
+    package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+    package var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
+    package var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
+    package var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
 
-    subscript(key: String) -> JSONValue? { object?[key] }
+    package subscript(key: String) -> JSONValue? { object?[key] }
 
     /// The value as text, members in the order of their names.
-    var encoded: String {
+    package var encoded: String {
         var text = ""
         write(to: &text)
         return text
@@ -55,11 +53,11 @@ enum JSONValue: Equatable, Sendable {
 extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, ExpressibleByDictionaryLiteral,
     ExpressibleByArrayLiteral, ExpressibleByIntegerLiteral
 {
-    init(stringLiteral value: String) { self = .string(value) }
-    init(booleanLiteral value: Bool) { self = .bool(value) }
-    init(integerLiteral value: Int64) { self = .integer(value) }
-    init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
-    init(dictionaryLiteral elements: (String, JSONValue)...) {
+    package init(stringLiteral value: String) { self = .string(value) }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+    package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
         self = .object(Dictionary(elements) { _, last in last })
     }
 }

@@ -1,15 +1,13 @@
-import AnabranchCore
-
 /// Where a text is no JSON.
-struct JSONError: Error, Equatable, Sendable {
-    let offset: Int
-    let reason: String
+package struct JSONError: Error, Equatable, Sendable {
+    package let offset: Int
+    package let reason: String
 }
 
 extension JSONValue {
     /// Parses a whole text (RFC 8259). Stricter than most: an object has each name once, because programs that take the
     /// first and programs that take the last would otherwise read different things from the same signed text.
-    init(parsing bytes: some Collection<UInt8>) throws(JSONError) {
+    package init(parsing bytes: some Collection<UInt8>) throws(JSONError) {
         var parser = JSONParser(bytes: Array(bytes))
         self = try parser.wholeText()
     }
