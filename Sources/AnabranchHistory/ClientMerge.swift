@@ -121,7 +121,7 @@ struct ClientMerge {
         if touches.contains(where: \.readsEverything) {
             versions = try log.versions(after: base, notFrom: ident)
         } else {
-            let sought = touches.count == 1 ? touches[0].reads : touches.flatMap(\.reads).sortedWithoutDuplicates()
+            let sought = touches.count == 1 ? touches[0].reads : touches.flatMap(\.reads).sortedUnique()
             versions = try log.versions(postedUnder: sought, after: base, notFrom: ident)
         }
         if reciprocals == nil {
@@ -134,7 +134,7 @@ struct ClientMerge {
         for entry in ours where entry.version > base && arena.isDirty(entry.place) && !arena.isEmpty(entry.place) {
             versions.append(entry.version)
         }
-        return versions.sortedWithoutDuplicates()
+        return versions.sortedUnique()
     }
 
     /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.

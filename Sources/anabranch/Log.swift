@@ -89,11 +89,11 @@ struct ShowCommand: ParsableCommand {
 extension LogEntry {
     /// When the changes were made, by their author's clock.
     fileprivate var date: String {
-        let milliseconds = Double(timestamp) + 1_420_070_400_000
-        let endOf9999 = 253_402_300_799_000.0
-        guard milliseconds <= endOf9999 else { return "after the year 9999     " }
+        let seconds = ChangesetTime(rawValue: timestamp).secondsSince1970
+        let endOf9999 = 253_402_300_799.0
+        guard seconds <= endOf9999 else { return "after the year 9999     " }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        return Date(timeIntervalSince1970: milliseconds / 1000).formatted(style)
+        return Date(timeIntervalSince1970: seconds).formatted(style)
     }
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Benchmark
 
 /// Applying alone, and after merging: what one side has written to the state of the other.

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 
 /// The changesets of a case, made when they are first asked for.
 final class MergeInput {

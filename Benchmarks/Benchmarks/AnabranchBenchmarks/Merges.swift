@@ -1,7 +1,8 @@
 import AnabranchCore
+import AnabranchTesting
 import Benchmark
 
-/// Decoding, merging and encoding the cases that `anabranch cases` writes.
+/// Decoding, merging and encoding the cases that `anabranch-lab bench cases` writes.
 func registerMerges() {
     for mergeCase in BenchmarkCase.all(seed: 0, large: false) {
         let name = mergeCase.name

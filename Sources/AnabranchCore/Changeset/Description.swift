@@ -95,7 +95,7 @@ extension ChangesetArena {
         case .timestamp(let value): "Timestamp \(value)"
         case .float(let value): "Float \(value.isNaN ? "NaN 0x" + String(value.bitPattern, radix: 16) : "\(value)")"
         case .double(let value): "Double \(value.isNaN ? "NaN 0x" + String(value.bitPattern, radix: 16) : "\(value)")"
-        case .decimal(let value): "Decimal \(value)\(value.hasPlainText ? "" : " 0x" + hexadecimalDigits(value.bytes))"
+        case .decimal(let value): "Decimal \(value)\(value.hasPlainText ? "" : " 0x" + Hex.encode(value.bytes))"
         case .link(let className, let key): "Link \(name(className[...]))[\(text(of: key))]"
         case .objectID(let value): "ObjectId \(value)"
         case .uuid(let value): "UUID \(value)"
@@ -126,14 +126,8 @@ extension ChangesetArena {
     }
 
     private func hexadecimal<Bytes: Sequence>(_ content: Bytes) -> String where Bytes.Element == UInt8 {
-        "x\"\(hexadecimalDigits(content))\""
+        "x\"\(Hex.encode(content))\""
     }
-}
-
-func hexadecimalDigits<Bytes: Sequence>(_ bytes: Bytes) -> String where Bytes.Element == UInt8 {
-    var text: [UInt8] = []
-    JSONText.append(hex: bytes, to: &text)
-    return String(decoding: text, as: UTF8.self)
 }
 
 // MARK: - Words
@@ -227,14 +221,14 @@ extension Timestamp: CustomStringConvertible {
 
 extension ObjectID: CustomStringConvertible {
     /// 24 lower-case hexadecimal digits.
-    public var description: String { hexadecimalDigits(bytes) }
+    public var description: String { Hex.encode(bytes) }
 }
 
 extension UUIDBytes: CustomStringConvertible {
     /// Lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public var description: String {
         let bytes = bytes
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hexadecimalDigits(bytes[$0]) }.joined(separator: "-")
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { Hex.encode(bytes[$0]) }.joined(separator: "-")
     }
 }
 

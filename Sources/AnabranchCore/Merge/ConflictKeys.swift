@@ -144,16 +144,3 @@ private struct ConflictHash {
         mix(UInt64(count))
     }
 }
-
-extension [UInt64] {
-    fileprivate consuming func sortedUnique() -> [UInt64] {
-        sort()
-        var kept = 0
-        for position in indices where position == 0 || self[position] != self[kept - 1] {
-            self[kept] = self[position]
-            kept += 1
-        }
-        removeLast(count - kept)
-        return self
-    }
-}

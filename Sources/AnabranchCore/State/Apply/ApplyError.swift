@@ -65,18 +65,8 @@ extension PrimaryKey: CustomStringConvertible {
         case .int(let value): "\(value)"
         case .string(let text): "\"\(String(decoding: text, as: UTF8.self))\""
         case .globalKey(let key): "{\(String(key.high, radix: 16))-\(String(key.low, radix: 16))}"
-        case .objectID(let value): value.bytes.hexadecimal
-        case .uuid(let value): value.bytes.hexadecimal
+        case .objectID(let value): Hex.encode(value.bytes)
+        case .uuid(let value): Hex.encode(value.bytes)
         }
-    }
-}
-
-extension [UInt8] {
-    /// Two lower-case digits a byte.
-    var hexadecimal: String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        for byte in self { text += [digits[Int(byte >> 4)], digits[Int(byte & 0xF)]] }
-        return String(decoding: text, as: UTF8.self)
     }
 }

@@ -131,7 +131,7 @@ extension GraphEditor {
 
 extension Content {
     /// The content as instructions carry it; links are the caller's.
-    fileprivate var payload: Payload {
+    var payload: Payload {
         switch self {
         case .null, .link: .null
         case .int(let value): .int(value)
