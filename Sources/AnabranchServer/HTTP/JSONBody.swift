@@ -1,3 +1,4 @@
+import AnabranchCore
 import NIOHTTP1
 
 /// Requests and responses whose bodies are JSON.

@@ -23,14 +23,9 @@ extension SyncServer {
         guard let files = files.withLock({ $0 }) else {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
-        let timestamp = Self.timestamp(of: date)
+        let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970).rawValue
         return try await files.run(on: path) { registry in
             Result { try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
         }.get()
-    }
-
-    /// Milliseconds since 2015-01-01 UTC, in which changesets count time.
-    private static func timestamp(of date: Date) -> UInt64 {
-        UInt64(max(0, (date.timeIntervalSince1970 - 1_420_070_400) * 1000))
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import Yams
 
 /// What is wrong in a file of rules, and in which rule.

@@ -1,3 +1,4 @@
+import AnabranchCore
 import NIOCore
 
 extension SocketAddress {
@@ -7,7 +8,7 @@ extension SocketAddress {
         guard case .v6(let address) = self else { return ipAddress }
         let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
         let isIPv4 = bytes.prefix(10).allSatisfy { $0 == 0 }
-        return isIPv4 ? ipAddress : RandomText.hexadecimal(bytes.prefix(8)) + "/64"
+        return isIPv4 ? ipAddress : Hex.encode(bytes.prefix(8)) + "/64"
     }
 
     /// For people; nil if the address is of another kind.
