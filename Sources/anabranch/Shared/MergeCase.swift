@@ -6,15 +6,15 @@ struct MergeCase: Decodable {
     struct Input: Decodable {
         var version: UInt64
         var base: UInt64
-        var timestamp: UInt64
-        var origin: UInt64
+        var timestamp: ChangesetTime
+        var origin: ClientFileID
         var hex: String
     }
 
     var name: String?
     var seed: UInt64?
     /// The file ident of the replica that merged; 1 is the server.
-    var at: UInt64?
+    var at: ClientFileID?
     var local: [Input]
     var incoming: [Input]
     var local_after: [MergeResult.Output]?

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A line of a vector file: a scenario of several replicas around a server, or a single merge.
 enum VectorLine: Decodable {
     case scenario(Scenario)
@@ -19,18 +21,18 @@ enum VectorLine: Decodable {
 /// What random transactions of several replicas did, as the reference recorded it.
 struct Scenario: Decodable {
     struct Upload: Decodable {
-        var client: UInt64
-        var client_version: UInt64
-        var base: UInt64
-        var timestamp: UInt64
+        var client: ClientFileID
+        var client_version: ClientVersion
+        var base: ServerVersion
+        var timestamp: ChangesetTime
         var hex: String
     }
 
     struct LogEntry: Decodable {
-        var version: UInt64
-        var origin: UInt64
-        var client_version: UInt64
-        var timestamp: UInt64
+        var version: ServerVersion
+        var origin: ClientFileID
+        var client_version: ClientVersion
+        var timestamp: ChangesetTime
         var hex: String
     }
 

@@ -19,7 +19,7 @@ import Testing
 
     @Test func equalFileTimestampsAreBrokenByTheFileIdent() throws {
         var pool = ChangesetPool()
-        let major = try pool.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .max))
+        let major = try pool.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .largest))
         let minor = try pool.decode(changeset(set(.int(2))), version: 1, tag: OriginTag(timestamp: 5, ident: 3))
         try pool.merge(local: [major], incoming: [minor])
         #expect(!pool.isEmpty(major) && pool.isEmpty(minor))
