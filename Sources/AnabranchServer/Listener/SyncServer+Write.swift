@@ -23,7 +23,7 @@ extension SyncServer {
         guard let files = files.withLock({ $0 }) else {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
-        let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970).rawValue
+        let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
         return try await files.run(on: path) { registry in
             Result { try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
         }.get()
