@@ -14,6 +14,9 @@ let package = Package(
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
+        .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
+        // For `Benchmarks`, which is a package of its own. Nobody else may count on it.
+        .library(name: "_AnabranchTesting", targets: ["AnabranchTesting"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -53,13 +56,13 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
             ]),
+        .target(
+            name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "CZlib",
-                "CZstd",
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -67,6 +70,13 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
+            ]),
+        .executableTarget(
+            name: "anabranch-lab",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchTesting",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Crypto", package: "swift-crypto"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
         .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol"]),
@@ -84,8 +94,11 @@ let package = Package(
             ],
             exclude: ["Models", "Transcripts"]),
         .testTarget(
+            name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
+        .testTarget(
             name: "CommandTests",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
+        .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]

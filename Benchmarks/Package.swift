@@ -14,7 +14,7 @@ let package = Package(
             name: "AnabranchBenchmarks",
             dependencies: [
                 .product(name: "AnabranchCore", package: "anabranch"),
-                .product(name: "AnabranchHistory", package: "anabranch"),
+                .product(name: "_AnabranchTesting", package: "anabranch"),
                 .product(name: "Benchmark", package: "benchmark"),
             ],
             path: "Benchmarks/AnabranchBenchmarks",

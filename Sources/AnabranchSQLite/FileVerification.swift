@@ -150,12 +150,12 @@ final class FileVerification {
                 "client version \(entry.clientVersion) is out of order")
             received[entry.origin] = entry.clientVersion
         }
-        var pool = ChangesetPool()
+        var pool = ChangesetArena()
         do {
             let index = try pool.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
             expect(
                 pool.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
-            try checkPostings(pool.touches(of: index).posted, of: entry, place)
+            try checkPostings(pool.conflictKeys(of: index).writes, of: entry, place)
         } catch let error as ChangesetError {
             expect(false, .changeset, place, error.description)
         }

@@ -4,20 +4,23 @@ import ArgumentParser
 struct Anabranch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "anabranch",
-        abstract: "A sync server for Realm clients, and the tools around its changesets.",
+        abstract: "A sync server for Realm clients.",
         discussion: """
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
-              anabranch admin sessions
+              anabranch admin sessions --data ./data
               anabranch verify --data ./data
-              anabranch changeset print upload.bin
-              anabranch vectors Tests/Vectors/*.jsonl.zst
+              anabranch log --data ./data --path '/"notes"' --count 10
             """,
-        subcommands: [
-            ServeCommand.self, AdminCommand.self, ConfigCommand.self, KeyCommand.self, VerifyCommand.self,
-            InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self, VectorsCommand.self,
-            MergeCommand.self,
-            BenchCommand.self, BenchServerCommand.self, CasesCommand.self, DiffMergeCommand.self, TraceCommand.self,
-            ConvergeCommand.self, BenchApplyCommand.self,
+        subcommands: MovedCommands.all,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Server",
+                subcommands: [ServeCommand.self, AdminCommand.self, ConfigCommand.self, KeyCommand.self]),
+            CommandGroup(
+                name: "Data",
+                subcommands: [
+                    VerifyCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
+                ]),
         ])
 }

@@ -80,8 +80,8 @@ struct ShowCommand: ParsableCommand {
             output("date     \(entry.date) (timestamp \(entry.timestamp))")
             output("size     \(entry.changeset.count) bytes")
             output("")
-            let (pool, index) = try entry.decoded()
-            for instruction in pool.instructions(of: index) { output(pool.text(of: instruction)) }
+            let (arena, index) = try entry.decoded()
+            for instruction in arena.instructions(of: index) { output(arena.text(of: instruction)) }
         }
     }
 }
@@ -98,18 +98,18 @@ extension LogEntry {
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }
 
-    fileprivate func decoded() throws -> (ChangesetPool, Int) {
-        var pool = ChangesetPool()
-        let index = try pool.decode(changeset, version: version.rawValue, tag: tag)
-        return (pool, index)
+    fileprivate func decoded() throws -> (ChangesetArena, Int) {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: version.rawValue, tag: tag)
+        return (arena, index)
     }
 
     /// The first instruction and the number of the others, on a line.
     fileprivate var summary: String {
-        guard let (pool, index) = try? decoded() else { return "cannot be decoded" }
-        let instructions = pool.instructions(of: index)
+        guard let (arena, index) = try? decoded() else { return "cannot be decoded" }
+        let instructions = arena.instructions(of: index)
         guard let first = instructions.first else { return "nothing" }
-        let text = pool.text(of: first)
+        let text = arena.text(of: first)
         let others = instructions.count > 1 ? " and \(instructions.count - 1) more" : ""
         return (text.count > 100 ? text.prefix(100) + "…" : text) + others
     }

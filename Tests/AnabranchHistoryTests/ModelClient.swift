@@ -69,17 +69,17 @@ final class ModelClient {
     /// Takes a DOWNLOAD in: merges each entry with the local changes that it does not know, and applies it.
     func integrate(_ batch: Download, applying: Bool = true) throws {
         for entry in batch.changesets {
-            var pool = ChangesetPool()
+            var arena = ChangesetArena()
             let cursor = entry.cursor
-            let incoming = try pool.decode(entry.changeset, version: cursor.serverVersion.rawValue, tag: entry.tag)
+            let incoming = try arena.decode(entry.changeset, version: cursor.serverVersion.rawValue, tag: entry.tag)
             let unknown = log.indices.filter { log[$0].version > cursor.clientVersion && !log[$0].changeset.isEmpty }
             let local = try unknown.map { index in
                 let tag = OriginTag(timestamp: log[index].timestamp, ident: ident.ident)
-                return try pool.decode(log[index].reciprocal, version: log[index].version.rawValue, tag: tag)
+                return try arena.decode(log[index].reciprocal, version: log[index].version.rawValue, tag: tag)
             }
-            if !local.isEmpty { try pool.merge(local: local, incoming: [incoming]) }
-            for (index, place) in zip(unknown, local) { log[index].reciprocal = pool.encoded(place) }
-            let transformed = pool.encoded(incoming)
+            if !local.isEmpty { try arena.merge(local: local, incoming: [incoming]) }
+            for (index, place) in zip(unknown, local) { log[index].reciprocal = arena.encoded(place) }
+            let transformed = arena.encoded(incoming)
             if applying { try state.apply(transformed) }
             received[cursor.serverVersion] = transformed
         }

@@ -15,14 +15,14 @@ struct ModelState: Equatable {
     var objects: [Int64: Object] = [:]
 
     mutating func apply(_ changeset: [UInt8]) throws {
-        var pool = ChangesetPool()
-        let index = try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 1))
-        for instruction in pool.instructions(of: index) { try apply(instruction, of: pool) }
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 1))
+        for instruction in arena.instructions(of: index) { try apply(instruction, of: arena) }
     }
 
-    private mutating func apply(_ instruction: Instruction, of pool: ChangesetPool) throws {
+    private mutating func apply(_ instruction: Instruction, of arena: ChangesetArena) throws {
         if instruction.kind == .addTable || instruction.kind == .addColumn { return }
-        guard case .int(let key) = pool.primaryKey(of: instruction.object).key else {
+        guard case .int(let key) = arena.primaryKey(of: instruction.object).key else {
             throw Failure(description: "\(instruction.kind) of an object with another key")
         }
         switch instruction.kind {
@@ -31,27 +31,27 @@ struct ModelState: Equatable {
         // Of two concurrent erasures the newer one stays, and finds nothing left to erase where the older one came
         // first.
         case .eraseObject: objects[key] = nil
-        default: try change(key, instruction, of: pool)
+        default: try change(key, instruction, of: arena)
         }
     }
 
-    private mutating func change(_ key: Int64, _ instruction: Instruction, of pool: ChangesetPool) throws {
+    private mutating func change(_ key: Int64, _ instruction: Instruction, of arena: ChangesetArena) throws {
         guard var object = objects[key] else {
             throw Failure(description: "\(instruction.kind) of object \(key), which does not exist")
         }
-        let path = pool.path(of: instruction)
+        let path = arena.path(of: instruction)
         if let last = path.last {
-            try object.change(instruction, at: Int(last.index), to: Self.number(instruction, of: pool))
+            try object.change(instruction, at: Int(last.index), to: Self.number(instruction, of: arena))
         } else if instruction.kind == .addInteger {
-            object.number &+= Self.number(instruction, of: pool)
+            object.number &+= Self.number(instruction, of: arena)
         } else {
-            object.number = Self.number(instruction, of: pool)
+            object.number = Self.number(instruction, of: arena)
         }
         objects[key] = object
     }
 
-    private static func number(_ instruction: Instruction, of pool: ChangesetPool) -> Int64 {
-        if case .int(let number) = pool.payload(of: instruction) { number } else { 0 }
+    private static func number(_ instruction: Instruction, of arena: ChangesetArena) -> Int64 {
+        if case .int(let number) = arena.payload(of: instruction) { number } else { 0 }
     }
 }
 

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Benchmark
 
 /// A server in memory, to which clients come back with 100 transactions each.

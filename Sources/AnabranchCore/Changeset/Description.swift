@@ -1,7 +1,7 @@
 // The text form of changesets, for people: one line an instruction, in the words of `Spec/Changeset.md`. Names stand
 // bare if they look like identifiers and quoted otherwise; text that is not UTF-8 stands in hexadecimal as x"ff00".
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset in words: a line with its strings by index, then a line for each live instruction.
     ///
     /// Each line ends with a newline; a changeset without strings and instructions has none.
@@ -69,7 +69,7 @@ extension ChangesetPool {
 
     // MARK: Objects and values
 
-    private func text(of object: ObjectNumber) -> String {
+    private func text(of object: ObjectKeyID) -> String {
         let (className, key) = primaryKey(of: object)
         return "\(name(className))[\(text(of: key))]"
     }

@@ -9,7 +9,7 @@
 //
 // Text, values and keys have the forms of `Text/ValueJSON.swift`, in the style that loses nothing.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset as a JSON object; the strings as they are, the live instructions an object each.
     public func json(of changeset: Int) -> String {
         var text: [UInt8] = []

@@ -94,10 +94,3 @@ public final class KeyFile: Sendable {
         try PrivateFile.write(JSONValue.object(["keys": .array(entries)]).encoded + "\n", to: path)
     }
 }
-
-/// Text that nobody can guess.
-enum RandomText {
-    static func hexadecimal(bytes count: Int) -> String {
-        Hex.encode((0..<count).map { _ in UInt8.random(in: 0...255) })
-    }
-}

@@ -1,1 +1,0 @@
-../../../../Sources/anabranch/Cases/BenchmarkCase.swift

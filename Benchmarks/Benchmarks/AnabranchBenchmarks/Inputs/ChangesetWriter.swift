@@ -1,1 +1,0 @@
-../../../../Sources/anabranch/Cases/ChangesetWriter.swift

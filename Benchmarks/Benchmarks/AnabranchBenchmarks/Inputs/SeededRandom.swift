@@ -1,1 +1,0 @@
-../../../../Sources/anabranch/Shared/SeededRandom.swift

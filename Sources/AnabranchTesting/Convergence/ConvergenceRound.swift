@@ -1,0 +1,173 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// Replicas that write off line, around a server in memory that merges them: they end in one state, or the round fails.
+package final class ConvergenceRound {
+    private let plan: RoundPlan
+    private let file: SyncedFile
+    private var clients: [MemoryClient] = []
+    private var made = AuthoredInstructions()
+    package private(set) var tally = RoundTally()
+    /// What happened, for people; empty unless it is wanted.
+    package private(set) var trace: [String] = []
+    private let printsTrace: Bool
+
+    package init(_ plan: RoundPlan, printsTrace: Bool = false) throws {
+        self.plan = plan
+        self.printsTrace = printsTrace
+        file = try SyncedFile(path: VirtualPath("round"), store: InMemoryStore())
+        let idents = try file.allocateIdents(for: Array(repeating: nil, count: plan.replicas), at: 1)
+        clients = idents.map { MemoryClient(ident: $0.ident, strategy: .indexed) }
+    }
+
+    /// Runs the round.
+    ///
+    /// - Returns: How it has failed; nil if all replicas and the server's log lead to one state.
+    package func run() -> String? {
+        do {
+            try prepare()
+            for event in plan.events { try carryOut(event) }
+            for replica in clients.indices { try upload(replica) }
+            for replica in clients.indices { try download(replica) }
+            tally.rounds = 1
+            return try difference()
+        } catch {
+            tell("\(error)")
+            return "\(error)"
+        }
+    }
+
+    // MARK: Events
+
+    /// The first replica writes the schema and a few objects, and all others get them.
+    private func prepare() throws {
+        try clients[0].write(at: 1) { transaction in
+            for shape in RandomSchema.classes { try transaction.add(shape) }
+            for shape in RandomSchema.classes {
+                for field in shape.fields { try transaction.add(field, to: shape.name) }
+            }
+            for key in 0..<2 { try transaction.create(RandomSchema.task.name, key: .int(Int64(key))) }
+        }
+        for replica in clients.indices {
+            try clients[replica].upload(to: file)
+            try clients[replica].download(from: file)
+        }
+    }
+
+    private func carryOut(_ event: RoundPlan.Event) throws {
+        switch event {
+        case .write(let replica, let timestamp, let modifications):
+            try write(replica, timestamp, modifications)
+        case .upload(let replica, let countMax): try upload(replica, countMax)
+        case .download(let replica): try download(replica)
+        }
+    }
+
+    /// A transaction that falls under a known divergence has not happened.
+    private func write(_ replica: Int, _ timestamp: ChangesetTime, _ modifications: [UInt64]) throws {
+        let base = clients[replica].integratedVersion
+        let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
+        var refused = 0
+        var divergence: KnownDivergence?
+        try clients[replica].write(
+            at: timestamp,
+            if: { changeset in
+                divergence = try made.add(changeset, by: replica, tag: tag, base: base.rawValue)
+                if divergence == nil { try tell(changeset, by: replica, tag) }
+                return divergence == nil
+            },
+            { transaction in
+                for seed in modifications {
+                    var editor = RandomEditor(transaction, on: plan.hotSpot, seed: seed)
+                    do { try editor.edit() } catch is ApplyError { refused += 1 }
+                }
+            })
+        if let divergence {
+            tally.avoided[divergence, default: 0] += 1
+        } else {
+            tally.refused += refused
+            tally.modifications += modifications.count - refused
+        }
+    }
+
+    private func upload(_ replica: Int, _ countMax: Int = .max) throws {
+        let before = file.version.rawValue
+        tell("replica \(replica) uploads")
+        try clients[replica].upload(countMax, to: file)
+        let after = file.version.rawValue
+        tally.changesets += Int(after - before)
+        made.noteUpload(by: replica, versions: before + 1..<after + 1)
+    }
+
+    private func download(_ replica: Int) throws {
+        tell("replica \(replica) downloads up to version \(file.version)")
+        try clients[replica].download(from: file)
+        made.forget(knownToAllAt: clients.map(\.integratedVersion.rawValue).min() ?? 0)
+    }
+
+    // MARK: The end
+
+    private func difference() throws -> String? {
+        let states = try [stateOfLog()] + clients.map(\.state)
+        let digests = try states.map { try StateDigest(of: $0) }
+        guard let other = digests.firstIndex(where: { $0 != digests[0] }) else { return nil }
+        let texts = try [0, other].map { String(decoding: try states[$0].canonicalJSON(), as: UTF8.self) }
+        let start = zip(texts[0].utf8, texts[1].utf8).prefix { $0 == $1 }.count
+        let parts = texts.map { String(decoding: $0.utf8.dropFirst(max(0, start - 60)).prefix(160), as: UTF8.self) }
+        return "replica \(other - 1) differs from the server's log:\n  \(parts[0])\n  \(parts[1])"
+    }
+
+    /// What a client sees that knows nothing but the server's log.
+    private func stateOfLog() throws -> ObjectGraph {
+        var state = ObjectGraph()
+        for entry in try file.log() {
+            var arena = ChangesetArena()
+            let changeset = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
+            for instruction in arena.instructions(of: changeset) { tally.kinds[Int(instruction.kind.rawValue)] += 1 }
+            try state.apply(changeset, of: arena)
+        }
+        _ = try state.eraseAsymmetricObjects()
+        return state
+    }
+
+    // MARK: Story
+
+    private func tell(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
+
+    private func tell(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
+        guard printsTrace else { return }
+        var arena = ChangesetArena()
+        let number = try arena.decode(changeset, version: 1, tag: tag)
+        let lines = arena.instructions(of: number).map { "    \(arena.text(of: $0))" }
+        trace += ["replica \(replica) writes at \(tag.timestamp)"] + lines
+    }
+}
+
+/// What a number of rounds have done.
+package struct RoundTally: RunTally {
+    package var rounds = 0
+    package var modifications = 0
+    /// Modifications that the recorder refused: they made no sense where they were tried.
+    package var refused = 0
+    package var changesets = 0
+    /// Transactions that did not happen.
+    package var avoided: [KnownDivergence: Int] = [:]
+    /// Instructions in the server's logs.
+    package var kinds = Array(repeating: 0, count: InstructionKind.allCases.count)
+    /// The seeds of the rounds that failed.
+    package var failures: [UInt64] = []
+
+    package init() {}
+
+    package var hasFailed: Bool { !failures.isEmpty }
+
+    package mutating func add(_ other: RoundTally) {
+        rounds += other.rounds
+        modifications += other.modifications
+        refused += other.refused
+        changesets += other.changesets
+        avoided.merge(other.avoided, uniquingKeysWith: +)
+        for kind in kinds.indices { kinds[kind] += other.kinds[kind] }
+        failures += other.failures
+    }
+}

@@ -1,0 +1,159 @@
+import AnabranchCore
+
+/// Merges one case in several ways and compares what comes out.
+package struct MergeComparison {
+    /// What a merge makes of both sides: bytes and dirty flags, or that it is an error.
+    package enum Outcome: Equatable {
+        case merged([Changeset])
+        case failed
+
+        package struct Changeset: Equatable {
+            package var bytes: [UInt8]
+            package var isDirty: Bool
+        }
+    }
+
+    /// How long a merge took, and how long with decoding and encoding.
+    package struct Time {
+        package var merge = Duration.zero
+        package var total = Duration.zero
+
+        package init() {}
+
+        fileprivate init(merge: Duration, total: Duration) {
+            self.merge = merge
+            self.total = total
+        }
+
+        package static func += (left: inout Time, right: Time) {
+            left.merge += right.merge
+            left.total += right.total
+        }
+
+        package mutating func keepShorter(_ other: Time) {
+            merge = min(merge, other.merge)
+            total = min(total, other.total)
+        }
+    }
+
+    /// A way to merge, beside visiting every pair.
+    package enum Way: CaseIterable {
+        /// As everybody gets it.
+        case indexed
+        /// Everything is grouped, and blocks of lists are cut until single pairs are left.
+        case finest
+        /// Lists are merged by the grid in one block.
+        case oneGrid
+
+        fileprivate var tuning: MergeThresholds {
+            switch self {
+            case .indexed: MergeThresholds()
+            case .finest: .finest
+            case .oneGrid: .oneGrid
+            }
+        }
+    }
+
+    package private(set) var everyPair = Outcome.failed
+    package private(set) var everyPairTime = Time()
+    package private(set) var indexedTime = Time()
+    /// How many pairs of operations lists had, and how many were left to the grid; also with the smallest blocks.
+    package private(set) var listPairs = ListPairs()
+    package private(set) var smallBlockPairs = ListPairs()
+    /// The ways that differ from the merge of every pair, with what they make.
+    package private(set) var differences: [(way: Way, outcome: Outcome)] = []
+
+    package var isEqual: Bool { differences.isEmpty }
+
+    /// - Throws: `ChangesetError`, if the generator wrote a changeset that cannot be decoded.
+    package init(_ merge: RandomMerge, ways: [Way] = Way.allCases) throws {
+        let sides = Sides(merge)
+        (everyPair, everyPairTime, _) = try sides.merged(.everyPair)
+        for way in ways {
+            let (outcome, time, pairs) = try sides.merged(.indexed, way.tuning)
+            if outcome != everyPair { differences.append((way, outcome)) }
+            switch way {
+            case .indexed: (indexedTime, listPairs) = (time, pairs)
+            case .finest: smallBlockPairs = pairs
+            case .oneGrid: break
+            }
+        }
+    }
+
+    // MARK: Cost
+
+    /// Up to so many operations a side a merge is too short to be measured.
+    private static let timedOperationsMin = 64
+
+    /// How many times the cost of every pair the index has.
+    package struct Ratio {
+        /// With decoding and encoding.
+        package var total: Double
+        package var merge: Double
+    }
+
+    /// The ratio where it may be above the limit, from the shortest of several repeats; nil for small merges.
+    package func ratio(of merge: RandomMerge, above limit: Double) throws -> Ratio? {
+        guard min(merge.local.count, merge.incoming.count) >= Self.timedOperationsMin,
+            indexedTime.total > everyPairTime.total * limit
+        else { return nil }
+        let sides = Sides(merge)
+        var (indexed, everyPair) = (indexedTime, everyPairTime)
+        for _ in 0..<8 {
+            everyPair.keepShorter(try sides.merged(.everyPair).time)
+            indexed.keepShorter(try sides.merged(.indexed).time)
+        }
+        return Ratio(total: indexed.total / everyPair.total, merge: indexed.merge / everyPair.merge)
+    }
+}
+
+/// The changesets of both sides of a merge, as bytes.
+private struct Sides {
+    let local: [TaggedChangeset]
+    let incoming: [TaggedChangeset]
+
+    init(_ merge: RandomMerge) {
+        local = WrittenSide(merge.local, on: merge.shape).changesets
+        incoming = WrittenSide(merge.incoming, on: merge.shape).changesets
+    }
+
+    /// Each merge gets an arena of its own, so that none pays for copying what they would share.
+    func merged(
+        _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
+    ) throws -> (outcome: MergeComparison.Outcome, time: MergeComparison.Time, listPairs: ListPairs) {
+        let clock = ContinuousClock()
+        let start = clock.now
+        var arena = ChangesetArena()
+        for side in [local, incoming] {
+            for (position, changeset) in side.enumerated() {
+                try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+            }
+        }
+        arena.tuning = tuning
+        let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<arena.count))
+        let decoded = clock.now
+        do {
+            try arena.merge(local: localPlaces, incoming: incomingPlaces, strategy: strategy)
+        } catch {
+            let end = clock.now
+            return (.failed, MergeComparison.Time(merge: end - decoded, total: end - start), arena.listPairs)
+        }
+        let merged = clock.now
+        let encoded = arena.encoded(0..<arena.count)
+        let time = MergeComparison.Time(merge: merged - decoded, total: clock.now - start)
+        let changesets = encoded.enumerated().map {
+            MergeComparison.Outcome.Changeset(bytes: $1, isDirty: arena.isDirty($0))
+        }
+        return (.merged(changesets), time, arena.listPairs)
+    }
+}
+
+extension MergeComparison.Outcome: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .failed: "error"
+        case .merged(let changesets):
+            changesets.map { ($0.isDirty ? "dirty " : "clean ") + Hex.encode($0.bytes) }.joined(separator: ", ")
+        }
+    }
+}

@@ -1,0 +1,9 @@
+extension Duration {
+    package var inMilliseconds: Double { self / .milliseconds(1) }
+    package var inSeconds: Double { self / .seconds(1) }
+}
+
+extension [Duration] {
+    /// The middle one, the longer of two; zero if there is none.
+    package var median: Duration { isEmpty ? .zero : sorted()[count / 2] }
+}

@@ -1,0 +1,39 @@
+/// What independent pieces of work have found, added up.
+package protocol RunTally: Sendable {
+    init()
+    mutating func add(_ other: Self)
+    /// Something was found that ends the run.
+    var hasFailed: Bool { get }
+}
+
+extension RunTally {
+    /// Adds up what the pieces of work find, `jobs` of them at a time, until all are done or one has failed.
+    ///
+    /// - Parameters:
+    ///   - onProgress: is told every few seconds what has been found so far, and how long it took.
+    ///   - piece: does the piece with this number.
+    package static func sum(
+        of pieces: Int, jobs: Int, onProgress: (Self, Duration) -> Void = { _, _ in },
+        piece: @escaping @Sendable (Int) throws -> Self
+    ) async throws -> Self {
+        try await withThrowingTaskGroup(of: Self.self) { group in
+            let start = ContinuousClock.now
+            var lastProgress = start
+            var total = Self()
+            for number in 0..<min(jobs, pieces) { group.addTask { try piece(number) } }
+            var started = min(jobs, pieces)
+            while let done = try await group.next() {
+                total.add(done)
+                if started < pieces, !total.hasFailed {
+                    group.addTask { [started] in try piece(started) }
+                    started += 1
+                }
+                if ContinuousClock.now - lastProgress > .seconds(5) {
+                    lastProgress = .now
+                    onProgress(total, lastProgress - start)
+                }
+            }
+            return total
+        }
+    }
+}

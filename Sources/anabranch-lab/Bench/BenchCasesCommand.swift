@@ -1,0 +1,42 @@
+import AnabranchTesting
+import ArgumentParser
+import Foundation
+
+struct BenchCasesCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cases",
+        abstract: "Write the merge cases of the benchmark.",
+        discussion: """
+            Writes a JSON line a case, for `anabranch-lab bench merge` and `anabranch-lab merge`. The same seed gives \
+            the same bytes.
+
+            EXAMPLES
+              anabranch-lab bench cases cases.jsonl
+              anabranch-lab bench cases lists.jsonl --only list-insert --large --seed 7
+            """)
+
+    @Argument(help: "Where the cases go; - is the standard output.")
+    var output: String
+
+    @Flag(help: "Add lists of 64,000 and 256,000 operations a side, and 64,000 objects.")
+    var large = false
+
+    @Option(help: ArgumentHelp("Write only cases whose name starts so.", valueName: "prefix"))
+    var only = ""
+
+    @Option(parsing: .unconditional, help: "Moves every random stream: the same families on other inputs.")
+    var seed = 0
+
+    func run() throws {
+        var file = FileHandle.standardOutput
+        if output != "-" {
+            guard FileManager.default.createFile(atPath: output, contents: nil),
+                let opened = FileHandle(forWritingAtPath: output)
+            else { throw InputError(description: "\(output): cannot be written") }
+            file = opened
+        }
+        for mergeCase in BenchmarkCase.all(seed: seed, large: large) where mergeCase.name.hasPrefix(only) {
+            try file.write(contentsOf: mergeCase.line())
+        }
+    }
+}

@@ -1,0 +1,235 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchTesting
+import Foundation
+
+/// Runs the checks of vector lines and counts them.
+struct VectorCheck {
+    private var codec: Tally
+    private var merge: Tally
+    private var log: Tally
+    private var state: Tally
+
+    init(report: @escaping (String) -> Void) {
+        codec = Tally("codec", report: report)
+        merge = Tally("merge", report: report)
+        log = Tally("log", report: report)
+        state = Tally("state", report: report)
+    }
+
+    var tallies: [Tally] { [codec, merge, log, state] }
+    var passed: Int { tallies.reduce(0) { $0 + $1.passed } }
+    var failed: Int { tallies.reduce(0) { $0 + $1.failed } }
+
+    /// - Parameter text: the line as it stands in the file.
+    mutating func run(_ line: VectorLine, _ text: Data, at place: String) {
+        switch line {
+        case .merge(let mergeCase):
+            checkCodec(mergeCase, place, isEncodedInput: false)
+            checkMerge(mergeCase, place, earlier: [])
+        case .scenario(let scenario):
+            checkUploads(scenario, place)
+            checkMerges(scenario, place)
+            checkLog(scenario, place, together: false)
+            checkLog(scenario, place, together: true)
+            checkStates(scenario, Self.recordedState(in: text), place)
+        }
+    }
+
+    // MARK: Codec
+
+    /// What comes out of a merge is in the form that the encoder writes. What goes in is so in a scenario; in a single
+    /// merge it is as a client records it.
+    private mutating func checkCodec(_ mergeCase: MergeCase, _ place: String, isEncodedInput: Bool) {
+        for (number, input) in (mergeCase.local + mergeCase.incoming).enumerated() {
+            codec.note(
+                "\(place), input \(number)",
+                reencodingProblem(input.hex, expected: isEncodedInput ? input.hex : nil))
+        }
+        for (number, output) in ((mergeCase.local_after ?? []) + (mergeCase.incoming_after ?? [])).enumerated() {
+            codec.note("\(place), output \(number)", reencodingProblem(output.hex, expected: output.hex))
+        }
+    }
+
+    /// An upload, encoded anew, is what the server merged.
+    private mutating func checkUploads(_ scenario: Scenario, _ place: String) {
+        var merged: [UploadKey: String] = [:]
+        for record in scenario.merges where record.at == 1 {
+            for input in record.incoming {
+                merged[UploadKey(client: input.origin, version: ClientVersion(rawValue: input.version))] = input.hex
+            }
+        }
+        for upload in scenario.uploads {
+            let version = UploadKey(client: upload.client, version: upload.client_version)
+            codec.note(
+                "\(place), upload \(upload.client_version) of client \(upload.client)",
+                reencodingProblem(upload.hex, expected: merged[version]))
+        }
+    }
+
+    private struct UploadKey: Hashable {
+        var client: ClientFileID
+        var version: ClientVersion
+    }
+
+    /// Decodes and encodes; without an expectation the result must only be stable.
+    private func reencodingProblem(_ hex: String, expected: String?) -> String? {
+        guard let bytes = Hex.decode(hex) else { return "not hexadecimal digits" }
+        do {
+            let once = try reencode(bytes)
+            let expected = try expected.map { Hex.decode($0) ?? [] } ?? reencode(once)
+            return once == expected ? nil : difference(once, expected)
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    private func reencode(_ bytes: [UInt8]) throws(ChangesetError) -> [UInt8] {
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+        return arena.encodedAnew(changeset)
+    }
+
+    private func difference(_ actual: [UInt8], _ expected: [UInt8]) -> String {
+        let byte =
+            zip(actual, expected).enumerated().first { $1.0 != $1.1 }?.offset ?? min(actual.count, expected.count)
+        return "differs at byte \(byte): \(Hex.encode(actual)) instead of \(Hex.encode(expected))"
+    }
+
+    // MARK: Merges
+
+    /// A flag that an earlier run of the same message set stays set, and the records do not tell where a message ends.
+    private mutating func checkMerges(_ scenario: Scenario, _ place: String) {
+        struct Left {
+            var peer: ClientFileID
+            var dirty: Set<UInt64>
+        }
+        var left: [ClientFileID: Left] = [:]
+        for (number, record) in scenario.merges.enumerated() {
+            let place = "\(place), merge \(number)"
+            checkCodec(record, place, isEncodedInput: true)
+            let replica = record.at ?? 1
+            let peer = replica == 1 ? record.incoming.first?.origin ?? 1 : 1
+            let earlier = left[replica].flatMap { $0.peer == peer ? $0.dirty : nil } ?? []
+            checkMerge(record, place, earlier: earlier)
+            let dirty = zip(record.local, record.local_after ?? []).filter { $1.dirty }.map { $0.0.version }
+            left[replica] = Left(peer: peer, dirty: Set(dirty))
+        }
+    }
+
+    private mutating func checkMerge(_ record: MergeCase, _ place: String, earlier: Set<UInt64>) {
+        for strategy in [MergeStrategy.indexed, .everyPair] {
+            merge.note("\(place), \(strategy)", mergeProblem(record, strategy, earlier: earlier))
+        }
+    }
+
+    private func mergeProblem(_ record: MergeCase, _ strategy: MergeStrategy, earlier: Set<UInt64>) -> String? {
+        do {
+            var input = try MergeInput(record)
+            try input.arena.merge(local: input.local, incoming: input.incoming, strategy: strategy)
+            if record.error != nil { return "merged, though the reference refused it" }
+            let local = input.outputs(of: input.local)
+            let incoming = input.outputs(of: input.incoming)
+            let expected = ((record.local_after ?? []), (record.incoming_after ?? []))
+            return sideProblem("local", local, expected.0) ?? sideProblem("incoming", incoming, expected.1)
+                ?? flagProblem(local + incoming, expected.0 + expected.1, record.local.map(\.version), earlier)
+        } catch let error as TransformError {
+            return record.error == nil ? error.description : nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    private func sideProblem(
+        _ side: String, _ actual: [MergeCase.Output], _ expected: [MergeCase.Output]
+    ) -> String? {
+        guard actual.count == expected.count else { return "\(expected.count) \(side) changesets were recorded" }
+        for (number, pair) in zip(actual, expected).enumerated() where pair.0.hex != pair.1.hex {
+            let words = difference(Hex.decode(pair.0.hex) ?? [], Hex.decode(pair.1.hex) ?? [])
+            return "\(side) changeset \(number) \(words)"
+        }
+        return nil
+    }
+
+    private func flagProblem(
+        _ actual: [MergeCase.Output], _ expected: [MergeCase.Output], _ local: [UInt64], _ earlier: Set<UInt64>
+    ) -> String? {
+        let alone = actual.map(\.dirty)
+        let joined = alone.enumerated().map { number, dirty in
+            dirty || (number < local.count && earlier.contains(local[number]))
+        }
+        let recorded = expected.map(\.dirty)
+        return recorded == alone || recorded == joined ? nil : "dirty flags \(alone) instead of \(recorded)"
+    }
+
+    // MARK: Log
+
+    /// Integrates the uploads into an empty history: each as its own message, or consecutive ones of a client in one.
+    private mutating func checkLog(_ scenario: Scenario, _ place: String, together: Bool) {
+        let place = "\(place), \(together ? "few messages" : "a message an upload")"
+        let expected = scenario.server_log
+        if scenario.failure == nil, expected.count != scenario.uploads.count {
+            log.note(place, "\(expected.count) entries for \(scenario.uploads.count) uploads")
+        }
+        do {
+            let uploads = Array(scenario.uploads.prefix(expected.count))
+            // The reference logs what it cannot apply as well.
+            let actual = try HistoryReplay.file(with: uploads, together: together, keepsState: false).log()
+            for (want, got) in zip(expected, actual) {
+                log.note("\(place), version \(want.version)", entryProblem(got, want))
+            }
+            if actual.count != expected.count { log.note(place, "\(actual.count) versions were made") }
+        } catch {
+            log.note(place, "\(error)")
+        }
+    }
+
+    private func entryProblem(_ actual: LogEntry, _ expected: Scenario.LogEntry) -> String? {
+        let numbers = (actual.version, actual.origin, actual.clientVersion, actual.timestamp)
+        let recorded = (expected.version, expected.origin, expected.client_version, expected.timestamp)
+        guard numbers == recorded else { return "\(numbers) instead of \(recorded)" }
+        let bytes = Hex.decode(expected.hex) ?? []
+        return actual.changeset == bytes ? nil : difference(actual.changeset, bytes)
+    }
+
+    // MARK: States
+
+    /// What the server ends with, from its rows and from its log, and what each client ends with by its own merges.
+    private mutating func checkStates(_ scenario: Scenario, _ recorded: [UInt8]?, _ place: String) {
+        guard scenario.failure == nil else { return state.skip("refused by the reference") }
+        guard scenario.converged != false else { return state.skip("that the reference left in different states") }
+        guard let recorded else { return state.note(place, "no state was recorded") }
+        for together in [false, true] {
+            let place = "\(place), \(together ? "few messages" : "a message an upload")"
+            let replay = Result { try HistoryReplay.file(with: scenario.uploads, together: together, keepsState: true) }
+            state.note(place, problem(recorded) { try replay.get().withState { $0 } })
+            state.note(
+                "\(place), log",
+                problem(recorded) {
+                    var graph = ObjectGraph()
+                    try graph.follow(replay.get().log())
+                    return graph
+                })
+        }
+        for client in Set(scenario.uploads.map(\.client)).sorted() {
+            state.note(
+                "\(place), client \(client)", problem(recorded) { try ClientReplay.state(of: client, in: scenario) })
+        }
+    }
+
+    private func problem(_ recorded: [UInt8], _ state: () throws -> ObjectGraph) -> String? {
+        do {
+            let text = try state().canonicalJSON()
+            guard text != recorded else { return nil }
+            return "\(String(decoding: text, as: UTF8.self)) instead of \(String(decoding: recorded, as: UTF8.self))"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    /// The canonical text of the state, which is a line's last member.
+    private static func recordedState(in line: Data) -> [UInt8]? {
+        guard let mark = line.range(of: Data(#","state":"#.utf8)) else { return nil }
+        return Array(line[mark.upperBound...].dropLast())
+    }
+}

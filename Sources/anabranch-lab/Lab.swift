@@ -1,0 +1,47 @@
+import ArgumentParser
+
+@main
+struct Lab: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "anabranch-lab",
+        abstract: "Proofs and measurements of Anabranch's merge.",
+        discussion: """
+            EXAMPLES
+              anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
+              anabranch-lab fuzz merge --cases 200000 --seed 1
+              anabranch-lab bench cases cases.jsonl
+              anabranch-lab bench merge cases.jsonl --repeats 5
+            """,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Proof",
+                subcommands: [CheckCommand.self, FuzzCommand.self, ReplayCommand.self, MergeCommand.self]),
+            CommandGroup(name: "Measurement", subcommands: [BenchCommand.self]),
+        ])
+}
+
+struct CheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check", abstract: "Compare the engine with records of the reference.",
+        subcommands: [CheckVectorsCommand.self])
+}
+
+struct FuzzCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fuzz", abstract: "Look for random cases in which a promise does not hold.",
+        subcommands: [FuzzMergeCommand.self, FuzzConvergenceCommand.self])
+}
+
+struct ReplayCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replay", abstract: "Replay recorded histories through clients and a server in memory.",
+        subcommands: [ReplayTraceCommand.self])
+}
+
+struct BenchCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bench", abstract: "Time merges, a server, and changes of a state.",
+        subcommands: [
+            BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
+        ])
+}

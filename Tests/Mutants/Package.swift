@@ -1,0 +1,24 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// What scripts/mutation builds in a folder of its own: the merge with all mutants woven into it, and the programs that
+/// put one of them to the test. The libraries are copied to `Sources`; nothing has to be fetched.
+let package = Package(
+    name: "mutants",
+    platforms: [.macOS(.v15)],
+    targets: [
+        .systemLibrary(name: "CZlib"),
+        .systemLibrary(name: "CZstd"),
+        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),
+        .executableTarget(
+            name: "rule-mutants", dependencies: ["AnabranchCore", "AnabranchTesting"], path: "Rules",
+            exclude: ["mutants.txt"]),
+        .executableTarget(
+            name: "list-mutants", dependencies: ["AnabranchCore", "AnabranchTesting"], path: "Lists",
+            exclude: ["mutants.txt"]),
+    ],
+    swiftLanguageModes: [.v6]
+)
