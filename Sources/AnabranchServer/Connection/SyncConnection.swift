@@ -62,8 +62,7 @@ struct SyncConnection: ~Copyable {
         metrics.messagesReceived.increment()
         metrics.bytesReceived.increment(by: message.count)
         switch machine.receive(message) {
-        case .open(let session, let partition, let needsFileIdent):
-            open(session, partition, needsFileIdent: needsFileIdent)
+        case .open(let session, let request): open(session, request)
         case .check(let session, let ident):
             sessions[session]?.clientIdent = ident.file.ident
             call(session, .identify(ident))
@@ -86,9 +85,10 @@ struct SyncConnection: ~Copyable {
     }
 
     /// BIND. The bytes of the partition mean nothing here.
-    private mutating func open(_ session: SessionHandle, _ partition: [UInt8], needsFileIdent: Bool) {
+    private mutating func open(_ session: SessionHandle, _ request: BindRequest) {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so the two parts cannot be mistaken for others.
+        let partition = request.partition
         sessions[session] = Session(
             path: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + partition), partition: partition)
         log("session opened", session)
@@ -97,7 +97,7 @@ struct SyncConnection: ~Copyable {
             sessions[session] = nil
             return
         }
-        call(session, .open(user: principal.user, needsFileIdent: needsFileIdent))
+        call(session, .open(user: principal.user, needsFileIdent: request.needsFileIdent))
     }
 
     /// UPLOAD. One without changesets tells only what the client has taken in, which a reader does as well.
@@ -106,7 +106,7 @@ struct SyncConnection: ~Copyable {
         let permission = authorizer.permission(for: principal, on: partition)
         if permission == .none {
             refuse(session, .permissionDenied)
-        } else if permission < .write, upload.entries.count > 0 {
+        } else if permission < .write, upload.changesetCount > 0 {
             refuse(session, .writeNotAllowed)
         } else {
             call(session, .integrate(upload))

@@ -127,7 +127,7 @@ final class SyncHandler: ChannelDuplexHandler {
     /// Only an UPLOAD needs room that others may have taken: so PINGs are answered however much the others bring.
     private func hasRoom(for event: MessageAssembler.Event, _ context: ChannelHandlerContext) -> Bool {
         guard waitingBytes <= settings.waitingBytesMax else { return false }
-        guard case .message(let message) = event, message.readableBytesView.starts(with: "upload ".utf8) else {
+        guard case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload else {
             return true
         }
         guard !isAwaitingBudget else { return false }

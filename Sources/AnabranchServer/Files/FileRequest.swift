@@ -38,7 +38,7 @@ struct FileRequest: Sendable {
     /// What the call occupies while it waits, in bytes: the measure by which a connection's reading is held back.
     var cost: Int {
         switch request {
-        case .integrate(let upload): 256 + upload.entries.changesetBytes + 64 * upload.entries.count
+        case .integrate(let upload): 256 + upload.changesetBytes + 64 * upload.changesetCount
         default: 256
         }
     }
@@ -51,7 +51,7 @@ struct FileReply: Sendable {
         case accepted(DownloadCursor, exposedVersion: ServerVersion)
         /// A commit made new versions.
         case exposed(ServerVersion)
-        case download(DownloadProgress, DownloadBody)
+        case download(DownloadProgress, EncodedBody)
         /// The file has let go of the session.
         case failed(ErrorMessage)
         /// The whole connection has done something that it may not do.

@@ -178,7 +178,7 @@ extension ErrorMessage {
     /// The one table from the history's errors to the wire's. Trouble of our own stays transient: what cannot be named
     /// is 201, and never a client reset.
     init(_ error: HistoryError) {
-        let code = ErrorCode(rawValue: error.wireCode) ?? .otherSessionError
+        let code = ErrorCode(rawValue: error.wireCode)
         self.init(code, error.isTransient ? "" : error.reason)
     }
 }

@@ -138,7 +138,7 @@ private struct Server {
     mutating func doSome(_ connection: inout ServerConnection, _ generator: inout SeededGenerator) {
         if Bool.random(using: &generator), !requests.isEmpty {
             switch requests.removeFirst() {
-            case .open(let handle, _, needsFileIdent: true):
+            case .open(let handle, let request) where request.needsFileIdent:
                 connection.fileIdentAllocated(handle, SaltedFileID(ident: 2, salt: 77))
             case .check(let handle, let message):
                 connection.identAccepted(handle, cursor: message.download, exposedVersion: 3)

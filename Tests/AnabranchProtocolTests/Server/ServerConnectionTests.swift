@@ -9,7 +9,7 @@ import Testing
         let conversation = try Conversation()
         let request = conversation.receive("bind 1 10 0 1 0\n\"testpart\"")
         let handle = try conversation.handle(1)
-        #expect(request == .open(handle, partition: bytes("\"testpart\""), needsFileIdent: true))
+        #expect(request == .open(handle, BindRequest(partition: bytes("\"testpart\""), needsFileIdent: true)))
         try conversation.allocate()
         #expect(conversation.said() == ["ident 1 2 77\n"])
 
@@ -29,7 +29,7 @@ import Testing
             Issue.record("no UPLOAD")
             return
         }
-        #expect(upload.entries.map(\.changeset) == [changeset])
+        #expect(upload.upload.changesets.map(\.changeset) == [changeset])
         try conversation.expose(1)
         #expect(conversation.said() == ["scan 1 0 0"])
         try conversation.download(to: 1)

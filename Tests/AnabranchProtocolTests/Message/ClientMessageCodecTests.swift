@@ -3,10 +3,10 @@ import Testing
 
 @testable import AnabranchProtocol
 
-@Suite struct MessageDecoderTests {
-    private let decoder = MessageDecoder()
+@Suite struct ClientMessageCodecTests {
+    private let codec = ClientMessageCodec()
 
-    private func decode(_ message: String) throws -> ClientMessage { try decoder.decode(bytes(message)) }
+    private func decode(_ message: String) throws -> ClientMessage { try codec.decode(bytes(message)) }
 
     // MARK: - The samples of section 14
 
@@ -51,12 +51,12 @@ import Testing
         let body = #"{"valA":123,"valB":"something"}"#
         #expect(
             try decode("json_error 9099 31 234888\n\(body)")
-                == .error(session: 234888, code: 9099, text: bytes(body)[...]))
+                == .error(session: 234888, code: 9099, text: bytes(body)))
         #expect(try decode("json_error -2147483648 0 1\n") == .error(session: 1, code: -2_147_483_648, text: []))
     }
 
     @Test func testCommand() throws {
-        #expect(try decode("test_command 1 2 3\nabc") == .testCommand(session: 1))
+        #expect(try decode("test_command 1 2 3\nabc") == .testCommand(session: 1, request: 2, body: bytes("abc")))
     }
 
     @Test func upload() throws {
@@ -70,8 +70,8 @@ import Testing
         #expect(session == 999123)
         #expect(upload.progress == UploadCursor(clientVersion: 30, serverVersion: 17))
         #expect(upload.lockedVersion == 10)
-        #expect(upload.entries.count == 2)
-        #expect(upload.entries.changesetBytes == 64)
+        #expect(upload.changesetCount == 2)
+        #expect(upload.changesetBytes == 64)
         let expected = [
             UploadedChangeset(
                 cursor: UploadCursor(clientVersion: 29, serverVersion: 18),
@@ -80,11 +80,11 @@ import Testing
                 cursor: UploadCursor(clientVersion: 30, serverVersion: 19),
                 timestamp: 259_604_001_850, origin: 888234, changeset: bytes(second)),
         ]
-        #expect(Array(upload.entries) == expected)
+        #expect(upload.upload.changesets == expected)
 
         let deflated = try #require(BodyCompression.deflate(bytes(body), level: 6))
         let compressed = bytes("upload 999123 1 122 \(deflated.count) 30 17 10\n") + deflated
-        #expect(try decoder.decode(compressed) == .upload(session: session, upload))
+        #expect(try codec.decode(compressed) == .upload(session: session, upload))
     }
 
     @Test func anEmptyUploadAcknowledgesDownloads() throws {
@@ -92,8 +92,8 @@ import Testing
             Issue.record("not an UPLOAD")
             return
         }
-        #expect(upload.entries.count == 0)
-        #expect(Array(upload.entries).isEmpty)
+        #expect(upload.changesetCount == 0)
+        #expect(upload.upload.changesets.isEmpty)
     }
 
     // MARK: - What is wrong, in the order of section 7.6
@@ -232,12 +232,12 @@ import Testing
     @Test func anUploadOf16MiBComesThroughUnharmed() throws {
         let changeset = [UInt8](repeating: 0xA5, count: 16 << 20)
         let body = uploadBody([(3, 0, 1, 0, changeset), (4, 0, 2, 0, [1, 2, 3])])
-        guard case .upload(_, let upload) = try decoder.decode(bytes("upload 1 0 \(body.count) 0 4 0 0\n") + body)
+        guard case .upload(_, let upload) = try codec.decode(bytes("upload 1 0 \(body.count) 0 4 0 0\n") + body)
         else {
             Issue.record("not an UPLOAD")
             return
         }
-        let entries = Array(upload.entries)
+        let entries = upload.upload.changesets
         #expect(entries.count == 2)
         #expect(entries.first?.changeset.elementsEqual(changeset) == true)
         #expect(entries.last?.changeset == [1, 2, 3])

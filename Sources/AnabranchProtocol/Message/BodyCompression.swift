@@ -2,21 +2,24 @@ import CZlib
 
 /// Bodies as zlib streams (`Spec/Protocol.md`, section 11).
 enum BodyCompression {
+    /// Why a body could not be inflated, in words.
+    enum InflationError: String, Error {
+        case tooLarge = "too large"
+        case impossibleSize = "announced size cannot come out of so few bytes"
+        case outOfMemory = "out of memory"
+        case damaged = "not a zlib stream of the announced size"
+    }
+
     /// Inflates a body that must be exactly one zlib stream of exactly `size` bytes.
     ///
     /// No more than `size` bytes are reserved, and none before `size` has passed the limits.
-    /// - Throws: a violation with code 110.
-    static func inflate(_ body: ArraySlice<UInt8>, to size: Int, limits: Limits) throws(ProtocolViolation) -> [UInt8] {
+    static func inflate(_ body: ArraySlice<UInt8>, to size: Int, limits: Limits) throws(InflationError) -> [UInt8] {
         let countable = Int(UInt32.max)
-        guard size <= min(limits.inflatedBytesMax, countable), body.count <= countable else {
-            throw violation("too large")
-        }
-        guard size <= body.count * Limits.inflationRatioMax else {
-            throw violation("announced size cannot come out of so few bytes")
-        }
+        guard size <= min(limits.inflatedBytesMax, countable), body.count <= countable else { throw .tooLarge }
+        guard size <= body.count * Limits.inflationRatioMax else { throw .impossibleSize }
         var stream = z_stream()
         guard inflateInit_(&stream, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
-            throw violation("out of memory")
+            throw .outOfMemory
         }
         defer { inflateEnd(&stream) }
 
@@ -32,7 +35,7 @@ enum BodyCompression {
                 count = size - Int(stream.avail_out)
             }
         }
-        guard isComplete, inflated.count == size else { throw violation("not a zlib stream of the announced size") }
+        guard isComplete, inflated.count == size else { throw .damaged }
         return inflated
     }
 
@@ -57,9 +60,5 @@ enum BodyCompression {
             }
         }
         return isComplete ? deflated : nil
-    }
-
-    private static func violation(_ reason: String) -> ProtocolViolation {
-        ProtocolViolation(.badDecompression, "upload: \(reason)")
     }
 }

@@ -1,63 +1,27 @@
 import AnabranchCore
 
-/// Names one session for the caller. It is never used again, unlike the ident, so that an answer that comes too late
-/// cannot be taken for an answer to the session's successor.
-public struct SessionHandle: Hashable, Sendable {
-    /// The client's name for the session.
-    public let ident: SessionID
-    let serial: UInt64
-}
-
-/// What a message of the client asks the caller to do.
-public enum Request: Equatable, Sendable {
-    /// A session begins. The caller finds the server-side file and, if the client needs one, allocates a file ident
-    /// (`fileIdentAllocated`). An impossible partition value is refused by `fail` with 204.
-    case open(SessionHandle, partition: [UInt8], needsFileIdent: Bool)
-    /// IDENT: to be answered by `identAccepted`, `fail`, or, if another session of this connection has bound the file,
-    /// `failConnection` with 108.
-    case check(SessionHandle, IdentRequest)
-    /// UPLOAD: to be integrated, or refused by `fail`. It can come while the check of the IDENT is under way: the order
-    /// has to be kept, and if the check fails the UPLOAD is void.
-    case integrate(SessionHandle, UploadMessage)
-    /// UNBIND: the session's hold on its file ends now. There is nothing to answer.
-    case detach(SessionHandle)
-    /// The client could not integrate a DOWNLOAD: for the log. With an answer, which is on its way, the session is over
-    /// and its hold on the file ends.
-    case clientFailed(SessionHandle, code: Int, text: String, answer: ErrorMessage?)
-    /// The client broke the rules: all sessions are over, and their hold on files ends. The error is on its way.
-    case connectionFailed(ProtocolViolation)
-}
-
-/// What a connection has to do next in order to say what it has to say.
-public enum Output: Equatable, Sendable {
-    /// Send this.
-    case message(EncodedMessage)
-    /// Scan the log from here on and answer by `downloadReady`, or by `fail`.
-    case scan(SessionHandle, from: DownloadCursor)
-    /// Send this and nothing after it, read and discard until the client leaves, and give up after
-    /// `Limits.softCloseMillisecondsMax`.
-    case lastMessage(EncodedMessage)
-    /// Close with this WebSocket close code, and then the socket: all that can be said to a client below version 4.
-    case close(code: UInt16)
-}
-
 /// The server's side of one connection (`Spec/Protocol.md`, section 8): a pure machine.
 ///
 ///     open ─ refusal, violation or failConnection ─▶ failing ─ JSON_ERROR or close sent ─▶ failed
 ///
-/// While it is open, a message goes to the session it names. Later messages are swallowed unread.
+/// While it is open, a message goes to the session it names. Later messages are skipped unread.
 ///
 /// What is to be sent is not pushed but asked for with `next`, so that the caller holds back what the socket cannot
-/// take. PONG comes first; then the sessions take turns: one message of one, the next message of the next. A session
-/// owes at most a few messages at any time; a caller that also stops reading while it cannot write bounds the memory
-/// of a connection.
+/// take. PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the
+/// next. A session owes at most a few messages at any time; a caller that also stops reading while it cannot write
+/// bounds the memory of a connection.
 ///
-/// A client can do nothing that traps. A caller that answers what was not asked does: those are preconditions. Answers
-/// to a session that has ended meanwhile are legal and ignored.
+/// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. What the caller
+/// must see to are the kinds of errors: a precondition says which of them each function takes.
+///
+/// It can say everything that a client of partition-based sync understands; what a server never has to say, like
+/// compensating writes where every write is allowed, costs it nothing.
 public struct ServerConnection: ~Copyable, Sendable {
+    /// The version that is spoken.
     public let version: ProtocolVersion
     private let limits: Limits
-    private let decoder: MessageDecoder
+    private let incoming: ClientMessageCodec
+    private let outgoing: ServerMessageCodec
 
     private enum Phase {
         case open
@@ -67,13 +31,14 @@ public struct ServerConnection: ~Copyable, Sendable {
 
     private var phase = Phase.open
     private var sessions: [SessionID: ServerSession] = [:]
+    /// How many sessions there have been.
     private var serial: UInt64 = 0
 
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
-    /// Idents of the sessions that have a message to send, in the order of their turns; each once.
+    /// The sessions that have a message to send, in the order of their turns; each once.
     private var speakers: [SessionID] = []
-    /// Idents of the sessions that want a DOWNLOAD to be made, likewise.
+    /// The sessions that want a DOWNLOAD to be made, likewise.
     private var scanners: [SessionID] = []
     private var downloadsUnderWay = 0
 
@@ -81,7 +46,8 @@ public struct ServerConnection: ~Copyable, Sendable {
     public init(_ negotiation: Negotiation, limits: Limits = Limits()) {
         version = negotiation.version
         self.limits = limits
-        decoder = MessageDecoder(limits: limits)
+        incoming = ClientMessageCodec(limits: limits)
+        outgoing = ServerMessageCodec(limits: limits)
         if let refusal = negotiation.refusal { failConnection(refusal) }
     }
 
@@ -100,7 +66,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// - Returns: what the caller has to do about it, if anything. There may also be something new to send.
     public mutating func receive(_ message: [UInt8]) -> Request? {
         guard case .open = phase else { return nil }
-        do throws(ProtocolViolation) {
+        do throws(ProtocolError) {
             return try receive(try decode(message))
         } catch {
             failConnection(ErrorMessage(error))
@@ -108,51 +74,40 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    private func decode(_ message: [UInt8]) throws(ProtocolViolation) -> ClientMessage {
-        try decoder.decode(message) { session in sessions[session]?.hasFailed == true }
+    private func decode(_ message: [UInt8]) throws(ProtocolError) -> ClientMessage {
+        try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
     }
 
-    private mutating func receive(_ message: ClientMessage) throws(ProtocolViolation) -> Request? {
+    private mutating func receive(_ message: ClientMessage) throws(ProtocolError) -> Request? {
         switch message {
         case .ping(let timestamp, _):
             pong = timestamp
             return nil
-        case .bind(let session, let bind) where sessions[session] == nil:
-            return try open(session, bind)
+        case .bind(let session, let request) where sessions[session] == nil:
+            return try open(session, request)
         case .bind(let session, _), .ident(let session, _), .upload(let session, _), .mark(let session, _),
-            .unbind(let session), .error(let session, _, _), .testCommand(let session):
-            return try receive(message, for: session)
+            .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
+            let limits = limits
+            return try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
         }
     }
 
-    private mutating func open(_ ident: SessionID, _ bind: BindRequest) throws(ProtocolViolation) -> Request? {
+    private mutating func open(_ ident: SessionID, _ request: BindRequest) throws(ProtocolError) -> Request? {
         guard sessions.count < limits.sessionsPerConnectionMax * 2 else {
-            throw ProtocolViolation(.connectionClosed, "far too many sessions")
+            throw ProtocolError(.connectionClosed, "far too many sessions")
         }
         serial += 1
         let handle = SessionHandle(ident: ident, serial: serial)
-        sessions[ident] = ServerSession(handle, needsFileIdent: bind.needsFileIdent)
+        sessions[ident] = ServerSession(handle, needsFileIdent: request.needsFileIdent)
         if sessions.count > limits.sessionsPerConnectionMax {
             fail(handle, ErrorMessage(.otherSessionError, "too many sessions on one connection"))
             return nil
         }
-        if bind.partition.isEmpty {
+        if request.partition.isEmpty {
             fail(handle, ErrorMessage(.illegalRealmPath, "empty"))
             return nil
         }
-        return .open(handle, partition: bind.partition, needsFileIdent: bind.needsFileIdent)
-    }
-
-    private mutating func receive(
-        _ message: ClientMessage, for ident: SessionID
-    ) throws(ProtocolViolation) -> Request? {
-        guard var session = sessions[ident] else {
-            throw ProtocolViolation(.badSessionIdent, "no such session")
-        }
-        let turn = session.turn
-        let request = try session.receive(message, limits)
-        store(session, queuedFor: turn)
-        return request
+        return .open(handle, request)
     }
 
     // MARK: - From the server
@@ -165,7 +120,9 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// The IDENT passed its check: the session runs, from this cursor on.
     ///
     /// - Parameter exposedVersion: the newest durable server version.
-    public mutating func identAccepted(_ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: ServerVersion) {
+    public mutating func identAccepted(
+        _ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: ServerVersion
+    ) {
         update(handle) { $0.identAccepted(cursor: cursor, exposedVersion: exposedVersion) }
     }
 
@@ -174,9 +131,10 @@ public struct ServerConnection: ~Copyable, Sendable {
         update(handle) { $0.versionExposed(version) }
     }
 
-    /// The DOWNLOAD that `Output.scan` asked for.
-    public mutating func downloadReady(_ handle: SessionHandle, _ progress: DownloadProgress, _ body: DownloadBody) {
-        update(handle) { $0.downloadReady(progress, body) }
+    /// The DOWNLOAD that `Output.scan` asked for. One that ends before the last one ends the session with 201.
+    public mutating func downloadReady(_ handle: SessionHandle, _ progress: DownloadProgress, _ body: EncodedBody) {
+        let codec = outgoing
+        update(handle) { $0.downloadReady(progress, body, codec) }
     }
 
     /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
@@ -188,15 +146,18 @@ public struct ServerConnection: ~Copyable, Sendable {
         if version.hasCompensatingWrites { update(handle) { $0.warn(error) } }
     }
 
-    /// Ends a session by an error of 200 … 299: the caller lets go of its file. A client below version 4 has to be
-    /// disconnected.
+    /// Ends a session: the caller lets go of its file. A client below version 4 has to be disconnected.
+    ///
+    /// - Precondition: the code is one of 200 … 299, and not 231.
     public mutating func fail(_ handle: SessionHandle, _ error: ErrorMessage) {
         precondition(!error.code.isConnectionLevel && error.isFinal, "\(error.code) does not end a session")
         let adapted = error.adapted(to: version)
         update(handle) { $0.fail(adapted) }
     }
 
-    /// Ends the connection by an error of 100 … 199: the caller lets go of all its files. The first one counts.
+    /// Ends the connection: the caller lets go of all its files. The first error counts.
+    ///
+    /// - Precondition: the code is one of 100 … 199.
     public mutating func failConnection(_ error: ErrorMessage) {
         precondition(error.code.isConnectionLevel, "\(error.code) does not end a connection")
         end(error)
@@ -211,8 +172,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         guard case .open = phase else { return }
         phase = .failing(
             version.hasErrorMessages
-                ? .lastMessage(ServerMessage.error(session: 0, error).encoded)
-                : .close(code: Self.closeCode(for: error)))
+                ? .lastMessage(outgoing.encode(.error(session: 0, error))) : .close(code: Self.closeCode(for: error)))
         sessions = [:]
         speakers = []
         scanners = []
@@ -240,44 +200,57 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
         if let timestamp = pong {
             pong = nil
-            return .message(ServerMessage.pong(timestamp: timestamp).encoded)
+            return .message(outgoing.encode(.pong(timestamp: timestamp)))
         }
         if !logMessages.isEmpty {
-            return .message(ServerMessage.log(session: 0, logMessages.removeFirst()).encoded)
+            return .message(outgoing.encode(.log(session: 0, logMessages.removeFirst())))
         }
         if !speakers.isEmpty { return giveTurn(to: speakers.removeFirst()) }
         guard !scanners.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }
         return giveTurn(to: scanners.removeFirst())
     }
 
+    /// - Parameter ident: taken out of its queue.
     private mutating func giveTurn(to ident: SessionID) -> Output? {
-        guard var session = sessions[ident] else { preconditionFailure("a session that is gone has no turn") }
-        if let error = session.pendingError, !version.hasErrorMessages {
+        if let error = sessions[ident]?.pendingError, !version.hasErrorMessages {
             end(error)
             return next()
         }
-        let output = session.next()
-        store(session, queuedFor: .nothing)
-        return output
+        let codec = outgoing
+        return update(ident, queuedFor: .nothing) { $0.next(codec) } ?? nil
     }
 
     // MARK: - Sessions
 
     private mutating func update(_ handle: SessionHandle, _ event: (inout ServerSession) -> Void) {
-        guard var session = sessions[handle.ident], session.handle == handle else { return }
-        let turn = session.turn
-        event(&session)
-        store(session, queuedFor: turn)
+        guard let session = sessions[handle.ident], session.handle == handle else { return }
+        _ = update(handle.ident, queuedFor: session.turn, event)
     }
 
-    /// Stores a changed session, and sees to it that it stands in the queue of what it now wants.
-    private mutating func store(_ session: ServerSession, queuedFor oldTurn: ServerSession.Turn) {
-        let ident = session.handle.ident
-        if let old = sessions[ident], old.isDownloading != session.isDownloading {
-            downloadsUnderWay += session.isDownloading ? 1 : -1
-        }
-        sessions[ident] = session.isFinished ? nil : session
-        guard session.turn != oldTurn else { return }
+    /// - Throws: what `event` throws, or 106 if there is no such session.
+    private mutating func update<Result>(
+        _ ident: SessionID, _ event: (inout ServerSession) throws(ProtocolError) -> Result
+    ) throws(ProtocolError) -> Result {
+        guard let turn = sessions[ident]?.turn,
+            let result = try update(ident, queuedFor: turn, event)
+        else { throw ProtocolError(.badSessionIdent, "no such session") }
+        return result
+    }
+
+    /// Changes a session where it is, and sees to it that it stands in the queue of what it now wants.
+    ///
+    /// - Returns: What `event` returns; nil if there is no such session.
+    private mutating func update<Result, Failure>(
+        _ ident: SessionID, queuedFor oldTurn: ServerSession.Turn,
+        _ event: (inout ServerSession) throws(Failure) -> Result
+    ) throws(Failure) -> Result? {
+        guard let index = sessions.index(forKey: ident) else { return nil }
+        let wasDownloading = sessions.values[index].isDownloading
+        let result = try event(&sessions.values[index])
+        let session = sessions.values[index]
+        if session.isDownloading != wasDownloading { downloadsUnderWay += session.isDownloading ? 1 : -1 }
+        if session.isFinished { sessions.remove(at: index) }
+        guard session.turn != oldTurn else { return result }
         switch oldTurn {
         case .nothing: break
         case .message: speakers.removeAll { $0 == ident }
@@ -288,5 +261,6 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .message: speakers.append(ident)
         case .scan: scanners.append(ident)
         }
+        return result
     }
 }

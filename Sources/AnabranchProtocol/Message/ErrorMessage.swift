@@ -1,12 +1,14 @@
 import AnabranchCore
 
-/// What a JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
+/// What a server's JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
 public struct ErrorMessage: Error, Equatable, Sendable {
+    /// Which error it is.
     public var code: ErrorCode
     /// Text for the application.
     public var message: String
     /// A link for the developer; may be empty.
     public var logURL = ""
+    /// What the client does.
     public var action: ErrorCode.Action
     /// Not fatal: the session resumes, or the connection is made again, after a delay.
     public var triesAgain: Bool
@@ -26,7 +28,7 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         triesAgain = code.triesAgain
     }
 
-    init(_ violation: ProtocolViolation) { self.init(violation.code, violation.reason) }
+    init(_ error: ProtocolError) { self.init(error.code, error.reason) }
 
     /// Whether the client suspends the session, or closes the connection, upon it. A compensating write is news only.
     var isFinal: Bool { code != .compensatingWrite }
@@ -37,33 +39,30 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         public var clientVersion: ClientVersion
         /// The server version that contains the undo: needed for code 231.
         public var serverVersion: ServerVersion?
+        /// The objects that were written to.
         public var updates: [Update]
 
+        /// Puts the parts together.
         public init(clientVersion: ClientVersion, serverVersion: ServerVersion? = nil, updates: [Update]) {
             self.clientVersion = clientVersion
             self.serverVersion = serverVersion
             self.updates = updates
         }
 
+        /// A write to one object.
         public struct Update: Equatable, Sendable {
+            /// Why it was undone, for the application.
             public var reason: String
             /// The class of the object.
             public var table: String
             /// Base64 of the type tag and value of the primary key, as a changeset has them.
             public var primaryKey: String
 
+            /// Puts the parts together.
             public init(reason: String, table: String, primaryKey: String) {
                 self.reason = reason
                 self.table = table
                 self.primaryKey = primaryKey
-            }
-
-            fileprivate var json: JSONObject {
-                var json = JSONObject()
-                json.add("reason", reason)
-                json.add("table", table)
-                json.add("pk", primaryKey)
-                return json
             }
         }
     }
@@ -76,7 +75,11 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         milder.code = .otherSessionError
         return milder
     }
+}
 
+// MARK: - JSON
+
+extension ErrorMessage {
     var json: [UInt8] {
         var json = JSONObject()
         json.add("tryAgain", triesAgain)
@@ -93,34 +96,48 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         if let rejection {
             json.add("rejectedUpdates", rejection.updates.map(\.json))
             json.add("rejectedClientVersion", rejection.clientVersion.rawValue)
-            if let version = rejection.serverVersion { json.add("compensatingWriteServerVersion", version.rawValue) }
+            if let version = rejection.serverVersion {
+                json.add("compensatingWriteServerVersion", version.rawValue)
+            }
         }
         return json.bytes
     }
+
+    /// Any code can be received. Of the keys for old clients it only matters that they are there.
+    init(_ code: ErrorCode, _ json: JSONMembers) throws(ProtocolError) {
+        self.code = code
+        triesAgain = try json.flag("tryAgain")
+        message = try json.text("message")
+        logURL = try json.text("logURL")
+        _ = try json.flag("shouldClientReset")
+        _ = try json.flag("isRecoveryModeDisabled")
+        action = ErrorCode.Action(rawValue: try json.text("action")) ?? .applicationBug
+        if json.has("backoffIntervalSec") {
+            backOff = BackOff(
+                firstSeconds: try json.number("backoffIntervalSec"), maxSeconds: try json.number("backoffMaxDelaySec"),
+                multiplier: try json.number("backoffMultiplier"))
+        }
+        if json.has("rejectedUpdates") {
+            var updates: [Rejection.Update] = []
+            for update in try json.objects("rejectedUpdates") { updates.append(try Rejection.Update(update)) }
+            rejection = Rejection(clientVersion: try json.version("rejectedClientVersion"), updates: updates)
+            if json.has("compensatingWriteServerVersion") {
+                rejection?.serverVersion = try json.version("compensatingWriteServerVersion")
+            }
+        }
+    }
 }
 
-/// What a LOG_MESSAGE tells a client (section 5.7): a line for its log.
-public struct LogMessage: Equatable, Sendable {
-    public enum Level: String, Sendable {
-        case fatal, error, warn, info, detail, debug, trace
-    }
-
-    public var level: Level
-    public var message: String
-    /// The name of the connection in the server's log; clients put it before the lines of theirs.
-    public var connectionIdent: String
-
-    public init(level: Level = .info, message: String = "", connectionIdent: String = "") {
-        self.level = level
-        self.message = message
-        self.connectionIdent = connectionIdent
-    }
-
-    var json: [UInt8] {
+extension ErrorMessage.Rejection.Update {
+    fileprivate var json: JSONObject {
         var json = JSONObject()
-        if !message.isEmpty { json.add("msg", message) }
-        json.add("level", level.rawValue)
-        if !connectionIdent.isEmpty { json.add("co_id", connectionIdent) }
-        return json.bytes
+        json.add("reason", reason)
+        json.add("table", table)
+        json.add("pk", primaryKey)
+        return json
+    }
+
+    fileprivate init(_ json: JSONMembers) throws(ProtocolError) {
+        self.init(reason: try json.text("reason"), table: try json.text("table"), primaryKey: try json.text("pk"))
     }
 }

@@ -205,6 +205,38 @@ import Testing
         }
     }
 
+    /// A server that answers what was not asked, or twice, does no harm.
+    @Test(arguments: Stage.allCases.filter { $0 != .none })
+    func everyAnswerMayComeAtAnyTimeAndTwice(stage: Stage) throws {
+        let answers: [(Conversation) throws -> Void] = [
+            { try $0.allocate(1, 9) }, { try $0.accept(at: 2, exposed: 2) }, { try $0.expose(4) },
+            { try $0.download(to: 7) }, { try $0.download(to: 1) },
+            { conversation in
+                var error = ErrorMessage(.compensatingWrite)
+                error.rejection = ErrorMessage.Rejection(clientVersion: 3, serverVersion: 9, updates: [])
+                try conversation.warn(1, error)
+            },
+        ]
+        for answer in answers {
+            let once = try conversation(in: stage), twice = try conversation(in: stage)
+            try answer(once)
+            for _ in 0..<2 { try answer(twice) }
+            let said = once.said()
+            // Each warning is one of its own.
+            #expect(Set(twice.said()) == Set(said), "\(stage)")
+        }
+    }
+
+    @Test func aDownloadThatGoesBackEndsItsSession() throws {
+        let conversation = try conversation(in: .running)
+        try conversation.expose(9)
+        #expect(conversation.said() == ["scan 1 0 0"])
+        try conversation.download(to: 4, latest: 9)
+        #expect(conversation.said() == ["download 1 4 0 9 5 0 0 0 0 0 0\n", "scan 1 4 0"])
+        try conversation.download(to: 3, latest: 9)
+        #expect(conversation.said().map(errorCode) == [201])
+    }
+
     @Test func whatFollowsAnIdentIsTakenBeforeItsCheckIsOver() throws {
         let conversation = try conversation(in: .checking)
         #expect(reaction(conversation.receive(Message.upload.rawValue)) == .integrate)
