@@ -43,7 +43,7 @@ import Testing
         for index in clients.indices { try clients[index].download(from: file) }
         let digest = try file.withState { try StateDigest(of: $0) }
         var replayed = ObjectGraph()
-        try expect(try replayed.follow(file.log()).leftOut == 0, "the log does not apply")
+        try expect(try replayed.replay(file.log()).skippedCount == 0, "the log does not apply")
         try expect(try StateDigest(of: replayed) == digest, "the state is not that of the log")
         for client in clients {
             try expect(try StateDigest(of: client.state) == digest, "client \(client.ident) differs")
@@ -137,7 +137,7 @@ private struct StateClient {
         try file.enqueue(Upload(progress: last.cursor, changesets: changesets), from: ident)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
         if let refusal = outcome.refusal { throw refusal }
-        return outcome.mootInstructions.count
+        return outcome.skippedInstructions.count
     }
 
     mutating func download(from file: SyncedFile) throws {

@@ -116,7 +116,7 @@ import Testing
         try file.write(at: 1) { try $0.eraseColumn("l", of: "T") }
         try file.enqueue(Upload([theirs], from: 9, base: 1), from: 3)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         try fixture.check()
     }
 
@@ -147,7 +147,7 @@ import Testing
         #expect(file.version == 2)
         try file.write(at: 1) { try #require(try $0.object("T", key: 1))["n"] = 5 }
         var replayed = ObjectGraph()
-        #expect(try replayed.follow(file.log()).leftOut == 0)
+        #expect(try replayed.replay(file.log()).skippedCount == 0)
         #expect(try file.withState { try StateDigest(of: $0) } == StateDigest(of: replayed))
     }
 }

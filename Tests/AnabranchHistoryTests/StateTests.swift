@@ -58,7 +58,7 @@ import Testing
         /// The log is what the state says.
         func check() throws {
             var replayed = ObjectGraph()
-            #expect(try replayed.follow(file.log()).leftOut == 0)
+            #expect(try replayed.replay(file.log()).skippedCount == 0)
             let digest = try file.withState { try StateDigest(of: $0) }
             #expect(try digest == StateDigest(of: replayed))
             #expect(file.head.stateVersion == file.version)
@@ -207,8 +207,8 @@ import Testing
         }
         let outcome = try moot(file, Upload([edits], from: 9, base: 1), from: 3)
         #expect(outcome.refusal == nil && outcome.newVersions == 1)
-        #expect(outcome.mootInstructions.count == 3)
-        #expect(outcome.mootInstructions.firstReason?.description == "T[1].l: no such field")
+        #expect(outcome.skippedInstructions.count == 3)
+        #expect(outcome.skippedInstructions.firstReason?.description == "T[1].l: no such field")
         let rest = try fixture.changeset { try $0.object("T", key: 1)?.set("n", to: 5) }
         var arena = ChangesetArena()
         for bytes in [try file.log()[2].changeset, rest] {
@@ -237,7 +237,7 @@ import Testing
         #expect(try file.integrate(Upload(anew, from: 9, base: 1), from: 2) == nil)
         let edit = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
         let outcome = try moot(file, Upload([edit], from: 9, base: 1), from: 3)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         #expect(try file.log().last?.changeset == [])
         try fixture.check()
     }
@@ -252,7 +252,7 @@ import Testing
             from: 3)
         let outcomes = try file.integrate(at: 1000).outcomes
         #expect(outcomes.map(\.refusal) == [nil, nil])
-        #expect(outcomes.map(\.mootInstructions.count) == [0, 1])
+        #expect(outcomes.map(\.skippedInstructions.count) == [0, 1])
         try fixture.check()
     }
 

@@ -19,7 +19,7 @@ extension ServerConnection {
         /// file, `failConnection` with 108.
         case check(SessionHandle, IdentRequest)
         /// UPLOAD: to be integrated, or refused by `fail`. It can come while the check of the IDENT is under way: the
-        /// order has to be kept, and if the check fails the UPLOAD is void.
+        /// order has to be kept, and if the check fails the UPLOAD is dropped.
         case integrate(SessionHandle, UploadMessage)
         /// UNBIND: the session's hold on its file ends now. There is nothing to answer.
         case detach(SessionHandle)

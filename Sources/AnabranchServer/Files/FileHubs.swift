@@ -187,7 +187,7 @@ final class FileHubs {
     private func keepWarm(_ paths: [VirtualPath]) {
         warmFiles.removeAll { paths.contains($0) }
         warmFiles += paths
-        for path in warmFiles.dropLast(Self.warmFilesMax) { hubs[path]?.file.letGo() }
+        for path in warmFiles.dropLast(Self.warmFilesMax) { hubs[path]?.file.releaseCaches() }
         warmFiles.removeFirst(max(0, warmFiles.count - Self.warmFilesMax))
     }
 
@@ -200,12 +200,12 @@ final class FileHubs {
 
     /// Tells of instructions that did not enter the log; a refusal is told by its session.
     private func log(_ outcome: ClientOutcome, path: VirtualPath) {
-        guard let reason = outcome.mootInstructions.firstReason else { return }
+        guard let reason = outcome.skippedInstructions.firstReason else { return }
         logger.notice(
             "instructions were left out, for their class or column has been erased",
             metadata: [
                 "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
-                "count": "\(outcome.mootInstructions.count)", "first": "\(reason)",
+                "count": "\(outcome.skippedInstructions.count)", "first": "\(reason)",
             ])
     }
 

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
 /// store applies it entirely or not at all.
@@ -6,14 +6,16 @@ import AnabranchCore
 /// A new kind of stored thing (records of another wire) is one more list here and one more promise of
 /// `HistoryStore.commit`.
 public struct Commit: Sendable {
+    /// The file to be changed.
     public var file: SyncedFileID
+    /// The right to change it: the lease with which it was opened.
     public var lease: Lease
-    /// The head that the file has before the commit; a store compares the version.
+    /// The head that the file has before the commit; a store compares the versions.
     public var head: FileHead
     /// New log entries with the versions `head.version + 1`, `+ 2` ….
     public var entries: [LogEntry] = []
-    /// Under which hashes the new entries are found later, in the order of the entries.
-    public var postings: [Posting] = []
+    /// The conflict keys that the new entries write, in the order of the entries.
+    public var conflictKeys: [ConflictKeyEntry] = []
     /// Client files as they are afterwards, in ascending order of ident; an ident not stored yet is a new row and has
     /// to be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` go away, and all of them
     /// if the row is expired.
@@ -23,8 +25,9 @@ public struct Commit: Sendable {
     /// What becomes of the stored state; nil if it stays as it is.
     public var state: StateUpdate?
     /// The key of the server's own write that this is.
-    public var writeKey: WriteKey?
+    public var idempotencyKey: IdempotencyKey?
 
+    /// A commit that changes nothing yet.
     public init(file: SyncedFileID, lease: Lease, head: FileHead) {
         self.file = file
         self.lease = lease
@@ -44,45 +47,38 @@ public struct Commit: Sendable {
         return result
     }
 
+    /// Whether nothing is changed.
     public var isEmpty: Bool {
-        entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && writeKey == nil
+        entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
     }
 }
 
-/// An entry of the touch index: the log entry `version` is found under `hash` (`ConflictKeys.writes`).
-public struct Posting: Equatable, Sendable {
-    public var hash: UInt64
-    public var version: ServerVersion
-    /// The entry's origin: a reader's own entries are never its candidates.
-    public var origin: ClientFileID
-
-    public init(hash: UInt64, version: ServerVersion, origin: ClientFileID) {
-        self.hash = hash
-        self.version = version
-        self.origin = origin
-    }
-}
-
-/// A changeset to be stored in the reciprocal history of client file `ident`.
+/// A changeset to be stored in the reciprocal history of a client file.
 public struct ReciprocalChange: Equatable, Sendable {
+    /// The client file.
     public var ident: ClientFileID
+    /// The log entry in its form for the client.
     public var reciprocal: ReciprocalChangeset
 
+    /// Puts the parts together.
     public init(ident: ClientFileID, reciprocal: ReciprocalChangeset) {
         self.ident = ident
         self.reciprocal = reciprocal
     }
 }
 
-/// Under which name a write of the server itself was made, and the version that it made.
-public struct WriteKey: Equatable, Sendable {
-    /// Of a file's keys a store keeps at least so many, the newest ones.
+/// The name under which the server itself has written to a file, and the version that the write made
+/// (`Spec/History.md`, section 17).
+public struct IdempotencyKey: Equatable, Sendable {
+    /// The newest keys of a file that a store keeps at least.
     public static let countMax = 10_000
 
     /// A text in UTF-8, compared byte by byte.
     public var key: [UInt8]
+    /// The version that the file had after the write.
     public var version: ServerVersion
 
+    /// Puts the parts together.
     public init(key: [UInt8], version: ServerVersion) {
         self.key = key
         self.version = version

@@ -1,41 +1,11 @@
 import AnabranchCore
 
-/// What became of the queued uploads of one file.
-public struct IntegrationReport: Equatable, Sendable {
-    /// One for each client file that had something queued, in ascending order of ident.
-    public var outcomes: [ClientOutcome] = []
-    /// Whether the log has grown: then every running session has something to download.
-    public var madeVersions = false
-    /// Log entries, or reciprocal changesets in their place, that were decoded to merge the uploads with them.
-    public var entriesVisited = 0
-}
-
-/// What became of the queued uploads of one client file.
-public struct ClientOutcome: Equatable, Sendable {
-    public var ident: ClientFileID
-    /// How many log entries its changesets became.
-    public var newVersions: Int
-    /// `badChangeset`, `badOriginFileIdent` or `clientFileExpired`: nothing of what was queued has left a trace.
-    public var refusal: HistoryError?
-    /// What was left out of the log because somebody has erased its class or column meanwhile.
-    public var mootInstructions = MootInstructions()
-}
-
-/// Instructions that were left out of the log (`Spec/History.md`, section 16.1).
-public struct MootInstructions: Equatable, Sendable {
-    public private(set) var count = 0
-    /// Why the first of them cannot be applied, with its place.
-    public private(set) var firstReason: ApplyError?
-
-    mutating func append(_ reason: ApplyError) {
-        firstReason = firstReason ?? reason
-        count += 1
-    }
-
-    mutating func append(_ others: MootInstructions) {
-        firstReason = firstReason ?? others.firstReason
-        count += others.count
-    }
+/// How uploads are merged with the log.
+package struct MergeOptions: Sendable {
+    /// Merging every pair is the definition, for comparison.
+    package var strategy = MergeStrategy.indexed
+    /// What the log entries that an upload is merged with may occupy in memory, in bytes.
+    package var localBytesMax = 1 << 30
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
@@ -49,25 +19,23 @@ struct Integration {
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
     private(set) var report = IntegrationReport()
-    var mergeStrategy = MergeStrategy.indexed
-    private let oursBytesMax: Int
+    private let options: MergeOptions
     /// Entries of this log, those included that the commit adds.
-    var decoded = DecodedEntries()
+    var decodedEntries = DecodedEntryCache()
 
     /// - Parameters:
     ///   - state: the state at the head of the log; nil for a relay.
     ///   - time: seconds since 1970, at least 1.
-    ///   - oursBytesMax: what the log entries that an upload is merged with may occupy, in bytes.
-    init(into log: PendingLog, state: ObjectGraph?, versionSalt: Salt, time: UInt64, oursBytesMax: Int) {
+    init(into log: PendingLog, state: ObjectGraph?, versionSalt: Salt, time: UInt64, options: MergeOptions) {
         self.log = log
         self.state = state.map(PendingState.init)
         self.versionSalt = versionSalt
         self.time = time
-        self.oursBytesMax = oursBytesMax
+        self.options = options
     }
 
     /// Takes in one client's changesets, or refuses them and goes on as if they had not been there.
-    /// - Throws: trouble of the store only; a refusal goes into the report.
+    /// - Throws: a failure of the store; a refusal goes into the report.
     mutating func add(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
         let stateBefore = state
         do {
@@ -79,9 +47,10 @@ struct Integration {
         }
     }
 
+    /// Puts everything that was computed into a commit.
     func fill(_ commit: inout Commit) {
         commit.entries = log.entries
-        commit.postings = log.postings
+        commit.conflictKeys = log.conflictKeys
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
         if let state, !log.entries.isEmpty { commit.state = state.update(to: log.version) }
@@ -94,13 +63,13 @@ struct Integration {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
-        // A changeset can be in the log already, when the store made a commit durable but could not say so any more.
+        // A changeset can be in the log already, if the store made a commit durable and then failed to report it.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload, after: file.uploadCursor)
-        log.index()
-        var merge = ClientMerge(ident: ident, strategy: mergeStrategy, oursBytesMax: oursBytesMax)
+        log.indexEntries()
+        var merge = ClientMerge(ident: ident, options: options)
         defer { report.entriesVisited += merge.entriesVisited }
-        try merge.merge(changesets, past: log, sharing: &decoded, into: &state)
+        try merge.merge(changesets, past: log, sharing: &decodedEntries, into: &state)
 
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
@@ -113,7 +82,7 @@ struct Integration {
         }
         log.append(merge.merged, from: ident, versionSalt: versionSalt)
         return ClientOutcome(
-            ident: ident, newVersions: merge.merged.count, refusal: nil, mootInstructions: merge.mootInstructions)
+            ident: ident, newVersions: merge.merged.count, refusal: nil, skippedInstructions: merge.skippedInstructions)
     }
 
     /// What the checks of a session guarantee, for callers that have no session; and the origin, which is checked here.

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// What a write of the server itself made.
 public struct ServerWrite: Equatable, Sendable {
@@ -7,6 +7,7 @@ public struct ServerWrite: Equatable, Sendable {
     /// The write had been made before, under the same key; nothing happened now.
     public var isRepetition: Bool
 
+    /// Puts the parts together.
     public init(version: ServerVersion, isRepetition: Bool) {
         self.version = version
         self.isRepetition = isRepetition
@@ -19,12 +20,11 @@ extension SyncedFile {
     ///
     /// - Parameters:
     ///   - idempotencyKey: names the write. A second one of the same name does nothing, also after a restart, unless
-    ///     `WriteKey.countMax` other names came in between. Nil: the write has no name.
-    ///   - timestamp: the wall clock, in milliseconds since 2015-01-01 UTC. The entry gets it, or the timestamp of the
-    ///     entry before if that is greater.
+    ///     `IdempotencyKey.countMax` other names came in between. Nil: the write has no name.
+    ///   - timestamp: the wall clock. The entry gets it, or the timestamp of the entry before if that is later.
     ///   - body: makes the transaction. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense, also in an assignment;
-    ///   `HistoryError` for trouble of the store, after which the write may be repeated, with its key.
+    ///   `HistoryError` if the store fails, after which the write may be repeated, with its key.
     @discardableResult
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
@@ -35,7 +35,7 @@ extension SyncedFile {
             let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
             return (head, made, try view.entry(head.version)?.timestamp ?? 0)
         }
-        // What the store has is durable, also where nobody could say so.
+        // The store may hold a commit whose success was never reported: its head counts.
         self.head = head
         if let made { return ServerWrite(version: made, isRepetition: true) }
         guard let before = try currentState() else { throw HistoryError.withoutState }
@@ -43,12 +43,12 @@ extension SyncedFile {
         let (changeset, changes) = try after.writeAsServer(body)
 
         var commit = Commit(file: id, lease: lease, head: head)
-        if let (entry, postings) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
-            (commit.entries, commit.postings) = ([entry], postings)
+        if let (entry, conflictKeys) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
+            (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
             commit.state = StateUpdate(version: entry.version, before: before, after: after, changes: changes)
         }
         let version = commit.newHead.version
-        commit.writeKey = key.map { WriteKey(key: $0, version: version) }
+        commit.idempotencyKey = key.map { IdempotencyKey(key: $0, version: version) }
         try SyncedFile.commit([(self, commit)])
         return ServerWrite(version: version, isRepetition: false)
     }
@@ -60,10 +60,10 @@ extension SyncedFile {
         return try body(state)
     }
 
-    /// A log entry of the server's own, and under what it is found; nil if the changeset has no instruction.
+    /// A log entry of the server's own, and the conflict keys that it writes; nil if the changeset has no instruction.
     private func entry(
         with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
-    ) throws(HistoryError) -> (LogEntry, [Posting])? {
+    ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {
         let version = head.version + 1
         var arena = ChangesetArena()
         do {
@@ -74,7 +74,8 @@ extension SyncedFile {
             let entry = LogEntry(
                 version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
                 cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
-            return (entry, arena.conflictKeys(of: index).writes.map { Posting(hash: $0, version: version, origin: 0) })
+            let keys = arena.conflictKeys(of: index).writes
+            return (entry, keys.map { ConflictKeyEntry(key: $0, version: version, origin: 0) })
         } catch {
             throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
         }

@@ -1,9 +1,9 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// What a session sends to its client. The scan of a synced file's log is one source; others may filter the log or make
 /// entries up.
 public protocol DownloadSource {
-    /// The piece that follows `cursor`. It ends with the entry that makes its changesets exceed `byteBudget` bytes, so
-    /// it brings at least one entry while there is one.
+    /// The changesets that follow `cursor`, up to and including the one with which their sizes together exceed
+    /// `byteBudget` bytes: at least one while there is one.
     func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download
 }

@@ -1,7 +1,7 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// How far a running session has come in both directions; it decides which UPLOAD is acceptable
-/// (`Spec/History.md`, section 5). A value: whoever drives the session keeps it.
+/// (`Spec/History.md`, section 5). A value, which the owner of the session keeps.
 public struct SessionProgress: Equatable, Sendable {
     /// D: up to where DOWNLOADs were built for this session. Advances with each of them.
     public var download: DownloadCursor
@@ -12,13 +12,14 @@ public struct SessionProgress: Equatable, Sendable {
     /// K: the highest locked version so far.
     public private(set) var lockedVersion: ServerVersion
 
+    /// A session that has sent and received nothing yet.
     public init(download: DownloadCursor, threshold: UploadCursor, lockedVersion: ServerVersion) {
         self.download = download
         self.threshold = threshold
         self.lockedVersion = lockedVersion
     }
 
-    /// Checks an UPLOAD and advances past it.
+    /// Checks an UPLOAD and advances behind it.
     /// - Returns: what is left to be queued for integration; nil if earlier sessions have brought all of it.
     /// - Throws: `badClientVersion` or `badServerVersion` for the first failing check; then nothing has changed.
     public mutating func accept(_ upload: Upload) throws(HistoryError) -> Upload? {

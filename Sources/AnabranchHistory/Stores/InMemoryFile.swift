@@ -1,102 +1,10 @@
 import AnabranchCore
-import Synchronization
-
-/// A store without a disk: for tests, simulations and files that need not outlive the process.
-public final class InMemoryStore: HistoryStore {
-    private struct Directory {
-        var numbers: [VirtualPath: Int] = [:]
-        var files: [MemoryFile] = []
-    }
-
-    /// A box, so that files are locked one by one.
-    private final class MemoryFile: Sendable {
-        let content = Mutex(FileContent())
-    }
-
-    private let directory = Mutex(Directory())
-
-    public init() {}
-
-    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
-        let number = directory.withLock { directory in
-            if let number = directory.numbers[path] { return number }
-            directory.numbers[path] = directory.files.count
-            directory.files.append(MemoryFile())
-            return directory.files.count - 1
-        }
-        let id = SyncedFileID(Int64(number))
-        let (lease, head) = try file(id).content.withLock { content in
-            content.lease.number += 1
-            return (content.lease, content.newestHead)
-        }
-        return OpenedFile(id: id, lease: lease, head: head)
-    }
-
-    public func read<Result: Sendable>(
-        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
-    ) throws(HistoryError) -> Result {
-        try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
-    }
-
-    public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        try self.file(file).content.withLock { $0.state }
-    }
-
-    public func commit(_ commits: [Commit]) throws(HistoryError) {
-        let files = try commits.map { commit throws(HistoryError) in try file(commit.file) }
-        for (file, commit) in zip(files, commits) {
-            try file.content.withLock { content throws(HistoryError) in try content.check(commit) }
-        }
-        for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
-    }
-
-    private func file(_ id: SyncedFileID) throws(HistoryError) -> MemoryFile {
-        let file = directory.withLock { directory in
-            directory.files.indices.contains(Int(id.number)) ? directory.files[Int(id.number)] : nil
-        }
-        guard let file else { throw HistoryError(.storeFailed, "there is no file \(id.number)") }
-        return file
-    }
-}
-
-extension InMemoryStore: HistoryCatalog {
-    public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
-        let paths = directory.withLock { Array($0.numbers.keys) }
-            .filter { other in path.map { $0.bytes.lexicographicallyPrecedes(other.bytes) } ?? true }
-            .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        let files = try paths.prefix(max(0, countMax)).map { path throws(HistoryError) in try file(path) }
-        return files.compactMap { $0 }
-    }
-
-    public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
-        try content(of: path) { CatalogFile(path: path, head: $0.newestHead) }
-    }
-
-    public func clientFiles(
-        of path: VirtualPath, after ident: ClientFileID, countMax: Int
-    ) throws(HistoryError) -> [ClientFile] {
-        try content(of: path) { $0.clientFiles(after: ident, countMax: countMax) } ?? []
-    }
-
-    public func entries(
-        of path: VirtualPath, after version: ServerVersion, countMax: Int
-    ) throws(HistoryError) -> [CatalogEntry] {
-        try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
-    }
-
-    private func content<Result: Sendable>(
-        of path: VirtualPath, _ body: (FileContent) -> Result
-    ) throws(HistoryError) -> Result? {
-        guard let number = directory.withLock({ $0.numbers[path] }) else { return nil }
-        return try file(SyncedFileID(Int64(number))).content.withLock { body($0) }
-    }
-}
 
 /// One synced file in memory.
-private struct FileContent: FileView, Sendable {
+struct InMemoryFile: Sendable {
     var lease = Lease(0)
     private var entries: [LogEntry] = []
-    private var touches = TouchIndex()
+    private var conflictKeys = ConflictKeyIndex()
     /// By ident, as the next two.
     private var clientFiles = ClientFile.reserved
     private var receipts: [[Receipt]] = [[], []]
@@ -104,8 +12,9 @@ private struct FileContent: FileView, Sendable {
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
     private var stateVersion: ServerVersion = 0
+    /// The versions of the server's own writes, by their idempotency keys.
     private var writes: [[UInt8]: ServerVersion] = [:]
-    /// The oldest first, none twice.
+    /// The keys of `writes`, the oldest first.
     private var writeKeys: [[UInt8]] = []
 
     private var latest: ServerVersion { ServerVersion(entries.count) }
@@ -140,15 +49,15 @@ private struct FileContent: FileView, Sendable {
             receipts[Int(entry.origin.rawValue)].append(
                 Receipt(version: entry.version, clientVersion: entry.clientVersion))
         }
-        for posting in commit.postings { touches.insert(posting) }
+        for entry in commit.conflictKeys { conflictKeys.insert(entry) }
         entries += commit.entries
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
-        if let write = commit.writeKey { store(write) }
+        if let write = commit.idempotencyKey { store(write) }
     }
 
-    private mutating func store(_ write: WriteKey) {
+    private mutating func store(_ write: IdempotencyKey) {
         if writes.updateValue(write.version, forKey: write.key) == nil { writeKeys.append(write.key) }
-        if writeKeys.count > WriteKey.countMax { writes[writeKeys.removeFirst()] = nil }
+        if writeKeys.count > IdempotencyKey.countMax { writes[writeKeys.removeFirst()] = nil }
     }
 
     private mutating func store(_ file: ClientFile) {
@@ -159,8 +68,8 @@ private struct FileContent: FileView, Sendable {
             reciprocals.append([])
         } else {
             clientFiles[index] = file
-            let all = reciprocals[index]
-            let stale = file.isExpired ? all.count : all.count(upTo: file.uploadCursor.serverVersion)
+            let base = file.uploadCursor.serverVersion
+            let stale = file.isExpired ? reciprocals[index].count : reciprocals[index].count(upTo: base)
             reciprocals[index].removeFirst(stale)
         }
     }
@@ -180,8 +89,9 @@ private struct FileContent: FileView, Sendable {
         }
     }
 
-    // MARK: Reading
+}
 
+extension InMemoryFile: FileView {
     func head() -> FileHead { newestHead }
 
     func clientFile(_ ident: ClientFileID) -> ClientFile? {
@@ -192,13 +102,13 @@ private struct FileContent: FileView, Sendable {
         version > 0 && version <= latest ? entries[Int(version.rawValue) - 1] : nil
     }
 
-    func entries(in range: VersionRange, excludingOrigin ident: ClientFileID?, byteBudget: Int) -> [LogEntry] {
+    func entries(in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int) -> [LogEntry] {
         var found: [LogEntry] = []
         var bytes = 0
         var index = Int(min(range.base, latest).rawValue)
         let end = Int(min(range.last, latest).rawValue)
         while index < end, bytes <= byteBudget {
-            if entries[index].origin != ident, !entries[index].changeset.isEmpty {
+            if entries[index].origin != origin, !entries[index].changeset.isEmpty {
                 found.append(entries[index])
                 bytes += entries[index].changeset.count
             }
@@ -207,8 +117,8 @@ private struct FileContent: FileView, Sendable {
         return found
     }
 
-    func versions(in range: VersionRange, excludingOrigin ident: ClientFileID) -> [ServerVersion] {
-        entries(in: range, excludingOrigin: ident, byteBudget: .max).map(\.version)
+    func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) -> [ServerVersion] {
+        entries(in: range, excludingOrigin: origin, byteBudget: .max).map(\.version)
     }
 
     func receipts(from ident: ClientFileID, in range: VersionRange) -> [Receipt] {
@@ -225,11 +135,11 @@ private struct FileContent: FileView, Sendable {
         return count > 0 ? own[count - 1] : nil
     }
 
-    func versions(postedUnder hashes: [UInt64], in range: VersionRange, excludingOrigin ident: ClientFileID)
-        -> [ServerVersion]
-    {
+    func versions(
+        writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) -> [ServerVersion] {
         var versions: [ServerVersion] = []
-        touches.collect(hashes, in: range, excludingOrigin: ident, into: &versions)
+        conflictKeys.collect(keys, in: range, excludingOrigin: origin, into: &versions)
         return versions.sortedUnique()
     }
 

@@ -1,8 +1,11 @@
-import AnabranchCore
+public import AnabranchCore
 
 extension SyncedFile {
     /// Makes new client files, one for each of `users`, in one transaction. They are durable when the call returns.
-    /// - Parameter time: seconds since 1970.
+    /// - Parameters:
+    ///   - users: who asks for each; nil if the server does not know.
+    ///   - time: seconds since 1970.
+    /// - Throws: a failure of the store; nothing was made then.
     public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
         let head = try read { view throws(HistoryError) in try view.head() }
         let files = zip(head.nextIdent.rawValue..., users).map { number, user in
@@ -18,8 +21,11 @@ extension SyncedFile {
     ///
     /// Rows 11 and 12, a file that another session has bound, are the caller's: it knows the connections. Row 10 cannot
     /// fail, since this server makes files of one type only.
-    /// - Parameter user: whom the connection was authenticated as; nil if nobody asks, and then the file's user is not
-    ///   compared.
+    ///
+    /// - Parameter user: whom the connection was authenticated as; nil if connections are not authenticated, and then
+    ///   the file's user is not compared.
+    /// - Throws: `badServerVersion`, `badClientFileIdent`, `divergingHistories`, `clientFileExpired`, `badClientVersion`
+    ///   or `userMismatch` for the first check that fails; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
         let head = head
         let file = try read { view throws(HistoryError) in
@@ -64,9 +70,9 @@ extension SyncedFile {
         return file
     }
 
-    private static func versionSalt(of version: ServerVersion, head: FileHead, view: any FileView) throws(HistoryError)
-        -> Salt?
-    {
+    private static func versionSalt(
+        of version: ServerVersion, head: FileHead, view: any FileView
+    ) throws(HistoryError) -> Salt? {
         if version == head.baseVersion { return head.baseSalt }
         if version == head.version { return head.versionSalt }
         return try view.entry(version)?.salt
@@ -77,8 +83,8 @@ extension SyncedFile {
         try read { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
-    /// Lets a client file expire: from now on it is refused with `clientFileExpired`, for ever. Nothing happens to an
-    /// expired one.
+    /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
+    /// expired already.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
     public func expire(_ ident: ClientFileID) throws(HistoryError) {
         let (head, file) = try read { view throws(HistoryError) in (try view.head(), try view.clientFile(ident)) }

@@ -1,16 +1,19 @@
 /// 128 bits that tell damaged records from whole ones: SipHash-2-4 with a 128-bit result, keyed with the checksum of
-/// what came before. So a log's checksums form a chain, in which the last one vouches for every entry
-/// (`Spec/Durability.md`). The function is fixed for ever: its values are stored.
+/// the record before. So a log's checksums form a chain, in which the last one vouches for every entry
+/// (`Spec/Durability.md`). The function must never change: its values are stored.
 public struct Checksum: Equatable, Sendable {
+    /// The first eight bytes.
     public var low: UInt64
+    /// The last eight bytes.
     public var high: UInt64
 
+    /// Puts the words together.
     public init(low: UInt64, high: UInt64) {
         self.low = low
         self.high = high
     }
 
-    /// - Returns: nil unless there are 16 bytes.
+    /// Takes the bytes as they are stored; nil unless there are 16 of them.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
         low = SipHash128.word(of: bytes[..<8])

@@ -4,10 +4,12 @@ import AnabranchCore
 struct PendingLog {
     let view: any FileView
     let head: FileHead
+    /// What the commit adds.
     private(set) var entries: [LogEntry] = []
-    private(set) var postings: [Posting] = []
-    /// The index of the first `indexedCount` postings.
-    private var touches = TouchIndex()
+    /// The conflict keys that `entries` write, in their order.
+    private(set) var conflictKeys: [ConflictKeyEntry] = []
+    /// Has the first `indexedCount` of `conflictKeys`.
+    private var index = ConflictKeyIndex()
     private var indexedCount = 0
 
     init(continuing view: any FileView, head: FileHead) {
@@ -27,39 +29,39 @@ struct PendingLog {
         return entry
     }
 
-    /// The versions above `base`, in no order, that are posted under one of `hashes` and not by `ident`.
+    /// The versions above `base` that write one of `keys` and have another origin, in no order.
     func versions(
-        postedUnder hashes: [UInt64], after base: ServerVersion, excludingOrigin ident: ClientFileID
+        writing keys: [UInt64], after base: ServerVersion, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
         var versions: [ServerVersion] = []
         if base < head.version {
             let range = VersionRange(after: base, through: head.version)
-            versions = try view.versions(postedUnder: hashes, in: range, excludingOrigin: ident)
+            versions = try view.versions(writing: keys, in: range, excludingOrigin: origin)
         }
         if indexedCount > 0 {
-            touches.collect(
-                hashes, in: VersionRange(after: base, through: version), excludingOrigin: ident, into: &versions)
+            let range = VersionRange(after: base, through: version)
+            index.collect(keys, in: range, excludingOrigin: origin, into: &versions)
         }
         return versions
     }
 
-    /// The versions above `base` of all entries that are not empty and not from `ident`.
-    func versions(after base: ServerVersion, excludingOrigin ident: ClientFileID) throws(HistoryError)
-        -> [ServerVersion]
-    {
+    /// The versions above `base` of all entries that are not empty and have another origin.
+    func versions(
+        after base: ServerVersion, excludingOrigin origin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion] {
         let range = VersionRange(after: base, through: head.version)
-        let added = entries.filter { $0.version > base && $0.origin != ident && !$0.changeset.isEmpty }
-        return try view.versions(in: range, excludingOrigin: ident) + added.map(\.version)
+        let added = entries.filter { $0.version > base && $0.origin != origin && !$0.changeset.isEmpty }
+        return try view.versions(in: range, excludingOrigin: origin) + added.map(\.version)
     }
 
-    /// Makes what was appended so far findable: needed only before another client's changesets are merged.
-    mutating func index() {
-        for posting in postings[indexedCount...] { touches.insert(posting) }
-        indexedCount = postings.count
+    /// Makes the entries that were appended so far findable: needed only before another client's changesets are merged.
+    mutating func indexEntries() {
+        for entry in conflictKeys[indexedCount...] { index.insert(entry) }
+        indexedCount = conflictKeys.count
     }
 
     /// Appends the entries that one client's changesets became, giving them their versions.
-    mutating func append(_ changesets: [MergedChangeset], from ident: ClientFileID, versionSalt: Salt) {
+    mutating func append(_ changesets: [MergedChangeset], from origin: ClientFileID, versionSalt: Salt) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
         var version = version
         for merged in changesets {
@@ -67,10 +69,10 @@ struct PendingLog {
             cumulativeSize += UInt64(merged.changeset.count)
             entries.append(
                 LogEntry(
-                    version: version, salt: versionSalt, origin: ident, clientVersion: merged.clientVersion,
+                    version: version, salt: versionSalt, origin: origin, clientVersion: merged.clientVersion,
                     timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
-            for hash in merged.writes {
-                postings.append(Posting(hash: hash, version: version, origin: ident))
+            for key in merged.writes {
+                conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: origin))
             }
         }
     }

@@ -1,36 +1,32 @@
 import AnabranchHistory
 import GRDB
 
-/// The tables of the store and their versions. Numbers are stored as 64 bits: those above 2^63−1 (hashes, and whatever
-/// clients claim as a time) as negative ones.
-enum Schema {
-    /// "Anab": marks our databases among all SQLite files.
-    private static let applicationID = 0x416e_6162
-    /// Raised with each migration, so that an older program refuses a newer store instead of misreading it.
-    private static let formatVersion = 2
+/// The tables of the store and their versions. Numbers are stored as 64 bits: those above 2^63−1, which conflict keys
+/// and the times of clients can be, as negative ones. The names of the tables are older than those in the code: `touch`
+/// has the conflict keys, `write_key` the idempotency keys.
+enum StoreSchema {
+    /// "Anab" and the version of the tables.
+    private static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 2)
 
     /// Refuses a database that is somebody else's or made by a newer program.
-    static func check(_ db: Database) throws {
-        let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
-        let tables = "SELECT COUNT(*) FROM sqlite_master WHERE tbl_name <> 'grdb_migrations'"
-        let isNew = try Int.fetchOne(db, sql: tables) == 0
-        guard isNew || application == applicationID else {
-            throw HistoryError(.storeUnusable, "the database is not a store of Anabranch")
-        }
-        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        guard version <= formatVersion else {
-            throw HistoryError(
-                .storeUnusable, "the store has format \(version); this program reads up to \(formatVersion)")
-        }
-    }
+    static func check(_ db: Database) throws { try check(db, isWriter: true) }
 
-    /// Refuses also a database of an older format, for those who only read.
-    static func checkIsCurrent(_ db: Database) throws {
-        try check(db)
-        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        guard version == formatVersion else {
+    /// Refuses also a database of an older format, for programs that only read.
+    static func checkIsCurrent(_ db: Database) throws { try check(db, isWriter: false) }
+
+    private static func check(_ db: Database, isWriter: Bool) throws {
+        let version = format.version
+        switch try format.examine(db) {
+        case .current: break
+        case .older where isWriter: break
+        case .older(let found):
             throw HistoryError(
-                .storeUnusable, "the store has format \(version); a server that opens it brings it to \(formatVersion)")
+                .storeUnusable, "the store has format \(found); a server that opens it brings it to \(version)")
+        case .newer(let found):
+            throw HistoryError(
+                .storeUnusable, "the store has format \(found); this program reads up to \(version)")
+        case .foreign:
+            throw HistoryError(.storeUnusable, "the database is not a store of Anabranch")
         }
     }
 
@@ -38,13 +34,12 @@ enum Schema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1: log, client files, reciprocal history, touch index") { db in
             try db.execute(sql: firstFormat)
-            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
-            try db.execute(sql: "PRAGMA user_version = 1")
+            try format.mark(db, version: 1)
         }
-        // The states of files that have a log come when each is opened first.
+        // The states of files that have a log are made when each is opened first.
         migrator.registerMigration("2: states, keys of the server's own writes") { db in
             try db.execute(sql: secondFormat)
-            try db.execute(sql: "PRAGMA user_version = 2")
+            try format.mark(db, version: 2)
         }
         return migrator
     }

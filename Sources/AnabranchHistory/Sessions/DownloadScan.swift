@@ -1,11 +1,13 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// The scan of the log for one reader (`Spec/History.md`, section 7): everything but the reader's own changesets and
 /// the empty ones, each with the exact client version.
-public struct DownloadScan: DownloadSource {
+public struct DownloadScan {
     let file: SyncedFile
     let ident: ClientFileID
+}
 
+extension DownloadScan: DownloadSource {
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
         let head = file.head
         let ident = ident
