@@ -86,6 +86,13 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
+        .testTarget(
+            name: "CompatibilityTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "anabranch",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]
