@@ -102,7 +102,8 @@ let package = Package(
         .testTarget(
             name: "CompatibilityTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting", "anabranch",
+                "anabranch-lab",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
