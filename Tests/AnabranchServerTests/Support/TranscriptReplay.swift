@@ -32,7 +32,7 @@ final class TranscriptReplay {
         /// Sent before the recorded server sent the same.
         var early: [SyncMessage] = []
         /// DOWNLOADs to be made, by session.
-        var scans: [SessionID: FileCall] = [:]
+        var scans: [SessionID: FileRequest] = [:]
 
         init(_ connection: RigConnection) {
             self.connection = connection
@@ -234,7 +234,9 @@ final class TranscriptReplay {
         let next = file.held.firstIndex { $0.session == held.session }
         let isEnd = next.map { file.held[$0].upload == nil } ?? false
         files[path] = file
-        rig.submit([FileCall(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)])
+        rig.submit([
+            FileRequest(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)
+        ])
         if held.upload != nil, isEnd, let next { release(path, next) }
     }
 
