@@ -42,8 +42,10 @@ public final class SyncedFile {
     ///   - backlogBytesMax: what may wait for integration, in bytes (`Spec/History.md`, section 5, row 12).
     /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
     public init(
-        path: VirtualPath, store: any HistoryStore, keepsState: Bool = true, cachedObjectsMax: Int = 16_384,
-        cachedBytesMax: Int = 16 << 20, backlogBytesMax: Int = 256 << 20,
+        path: VirtualPath, store: any HistoryStore, keepsState: Bool = true,
+        cachedObjectsMax: Int = 16_384,
+        cachedBytesMax: Int = 16 << 20,
+        backlogBytesMax: Int = 256 << 20,
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
     ) throws(HistoryError) {
         let opened = try store.open(path)

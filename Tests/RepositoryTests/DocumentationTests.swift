@@ -147,7 +147,7 @@ private struct PublicDeclarations {
         guard let header else { return .other }
         if header.contains(/\bpublic\s+protocol\s/) { return .requirements }
         if header.contains(/\bpublic\s+(?:indirect\s+)?enum\s/) { return .cases }
-        if header.contains(/^\s*(?:@\w+\s+)*extension\s[^:]+:/) { return .witnesses }
+        if header.contains(/^\s*(?:@\w+\s+)*extension\s+[\w.<>]+\s*:/) { return .witnesses }
         return .other
     }
 }

@@ -24,8 +24,8 @@ extension SyncedFile {
     ///
     /// - Parameter user: whom the connection was authenticated as; nil if connections are not authenticated, and then
     ///   the file's user is not compared.
-    /// - Throws: `badServerVersion`, `badClientFileIdent`, `divergingHistories`, `clientFileExpired`, `badClientVersion`
-    ///   or `userMismatch` for the first check that fails; a failure of the store.
+    /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
+    ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
         let head = head
         let file = try read { view throws(HistoryError) in
