@@ -4,6 +4,15 @@ import PackageDescription
 /// The project's own scripts set it: warnings are errors there, and never for those who depend on the package.
 let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 
+/// What the next version of the language does without being asked.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
+/// Targets whose sources do not compile with these features yet.
+let targetsWithoutThem: Set = [
+    "AnabranchServer", "AnabranchServerTests", "AnabranchTesting", "anabranch", "CommandTests", "anabranch-lab",
+    "LabTests",
+]
+
 let package = Package(
     name: "anabranch",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -81,7 +90,10 @@ let package = Package(
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
         .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol"]),
         .testTarget(
-            name: "AnabranchHistoryTests", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite"]),
+            name: "AnabranchHistoryTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
@@ -112,6 +124,9 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets where isStrict && target.type != .system {
-    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+for target in package.targets where target.type != .system {
+    var settings = target.swiftSettings ?? []
+    if !targetsWithoutThem.contains(target.name) { settings += upcomingFeatures.map { .enableUpcomingFeature($0) } }
+    if isStrict { settings.append(.treatAllWarnings(as: .error)) }
+    target.swiftSettings = settings
 }

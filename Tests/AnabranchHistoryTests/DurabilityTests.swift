@@ -1,3 +1,4 @@
+import GRDB
 import AnabranchCore
 import AnabranchSQLite
 import Foundation

@@ -1,3 +1,4 @@
+import Synchronization
 import AnabranchCore
 import Testing
 

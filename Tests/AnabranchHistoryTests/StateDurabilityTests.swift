@@ -1,3 +1,4 @@
+import GRDB
 import AnabranchCore
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// How uploads are merged with the log.
 package struct MergeOptions: Sendable {

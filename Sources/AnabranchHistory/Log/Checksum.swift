@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// 128 bits that tell damaged records from whole ones: SipHash-2-4 with a 128-bit result, keyed with the checksum of
 /// the record before. So a log's checksums form a chain, in which the last one vouches for every entry
 /// (`Spec/Durability.md`). The function must never change: its values are stored.

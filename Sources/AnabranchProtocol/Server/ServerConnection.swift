@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// The server's side of one connection (`Spec/Protocol.md`, section 8): a pure machine.
 ///

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// Names one session for the caller. It is never used again, unlike the ident, so that an answer that comes too late
 /// cannot be taken for an answer to the session's successor.
