@@ -4,32 +4,42 @@ import AnabranchHistory
 /// A client without network or disk: a state, the log of what the server has not confirmed yet, and its place in the
 /// server's log (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).
 package struct MemoryClient {
-    private struct LogEntry {
-        var version: UInt64
+    /// A version of the client's own log.
+    private struct Version {
+        var number: UInt64
         /// The last server version that was integrated before.
         var base: UInt64
         var timestamp: UInt64
-        /// As it was made: the form that is uploaded.
+        /// As it was made: the form that is uploaded. Empty where an integration or an empty transaction made the
+        /// version.
         var changeset: [UInt8]
         /// As the server has to see it, after the entries that were merged with it.
-        var reciprocal: [UInt8]?
+        var reciprocal: [UInt8]
     }
 
-    package let ident: UInt64
-    package let strategy: MergeStrategy
+    package let file: ClientFileIdent
+    private let strategy: MergeStrategy
+    private let keepsState: Bool
     package private(set) var state = ObjectGraph()
-    private var log: [LogEntry] = []
+    private var log: [Version] = []
     private var version: UInt64 = 1
-    private var uploaded: UInt64 = 0
-    private var cursor = DownloadCursor()
+    /// How far it has integrated the server's log.
+    package private(set) var download = DownloadCursor()
+    private var latest: (version: UInt64, salt: UInt64) = (0, 0)
+    /// How far its log was uploaded in this session, and how far the server has confirmed it.
+    private var uploaded = UploadCursor()
+    private var acknowledged = UploadCursor()
 
-    package init(ident: UInt64, strategy: MergeStrategy) {
-        self.ident = ident
+    /// - Parameter keepsState: Without a state it takes changesets for what they are, and applies none.
+    package init(_ file: ClientFileIdent, strategy: MergeStrategy = .indexed, keepsState: Bool = true) {
+        self.file = file
         self.strategy = strategy
+        self.keepsState = keepsState
     }
 
-    /// The last version of the server's log that it has integrated.
-    package var integratedVersion: UInt64 { cursor.serverVersion }
+    package var ident: UInt64 { file.ident }
+
+    // MARK: Local transactions
 
     /// One local transaction.
     ///
@@ -43,83 +53,140 @@ package struct MemoryClient {
         guard try written.changeset.isEmpty || isAccepted(written.changeset) else { return }
         _ = try next.eraseAsymmetricObjects()
         state = next
-        version += 1
-        guard !written.changeset.isEmpty else { return }
-        log.append(
-            LogEntry(
-                version: version, base: cursor.serverVersion, timestamp: timestamp, changeset: written.changeset))
+        append(written.changeset, base: download.serverVersion, timestamp: timestamp)
     }
+
+    /// One local transaction that was recorded elsewhere, perhaps an empty one.
+    package mutating func commit(_ changeset: [UInt8], at timestamp: UInt64) throws {
+        var pool = ChangesetPool()
+        let number = try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: timestamp, ident: ident))
+        try apply([number], of: pool)
+        append(changeset, base: download.serverVersion, timestamp: timestamp)
+    }
+
+    private mutating func append(_ changeset: [UInt8], base: UInt64, timestamp: UInt64) {
+        // Of versions without changes that follow each other the last one says all.
+        if log.last?.changeset.isEmpty == true { log.removeLast() }
+        version += 1
+        log.append(
+            Version(number: version, base: base, timestamp: timestamp, changeset: changeset, reciprocal: changeset))
+    }
+
+    private mutating func apply(_ changesets: [Int], of pool: ChangesetPool) throws {
+        guard keepsState else { return }
+        for changeset in changesets { try state.apply(changeset, of: pool) }
+        _ = try state.eraseAsymmetricObjects()
+    }
+
+    // MARK: Session
+
+    /// What it says when it comes back.
+    package var identRequest: IdentRequest {
+        IdentRequest(file: file, download: download, latestVersion: latest.version, latestVersionSalt: latest.salt)
+    }
+
+    /// Begins a session: what was uploaded but not confirmed is uploaded again.
+    package mutating func startSession() { uploaded = acknowledged }
+
+    /// The newest version that has to be uploaded; 0 if there is none in the log.
+    package var newestChange: UInt64 { log.last { !$0.changeset.isEmpty }?.number ?? 0 }
+
+    /// Whether the server has said that it has everything.
+    package var isAcknowledged: Bool { newestChange <= acknowledged.clientVersion }
 
     // MARK: Upload
 
+    /// The next UPLOAD, of at most `countMax` changesets; nil if there is nothing to say.
+    package mutating func nextUpload(_ countMax: Int = .max) -> Upload? {
+        var upload = Upload(progress: uploaded, lockedVersion: download.serverVersion)
+        for version in log where version.number > uploaded.clientVersion && upload.changesets.count < countMax {
+            upload.progress = UploadCursor(clientVersion: version.number, serverVersion: version.base)
+            guard !version.changeset.isEmpty else { continue }
+            upload.changesets.append(
+                UploadedChangeset(
+                    cursor: upload.progress, timestamp: version.timestamp, changeset: version.changeset))
+        }
+        guard upload.progress != uploaded else { return nil }
+        uploaded = upload.progress
+        return upload
+    }
+
     /// Uploads the next local changesets, at most `countMax` of them, and has them integrated.
     package mutating func upload(_ countMax: Int = .max, to file: SyncedFile) throws {
-        let entries = log.drop { $0.version <= uploaded }.prefix(countMax)
-        guard let last = entries.last else { return }
-        let changesets = entries.map {
-            UploadedChangeset(
-                cursor: UploadCursor(clientVersion: $0.version, serverVersion: $0.base), timestamp: $0.timestamp,
-                changeset: $0.changeset)
-        }
-        let progress = UploadCursor(clientVersion: last.version, serverVersion: last.base)
-        try file.integrateAtOnce(
-            Upload(progress: progress, lockedVersion: cursor.serverVersion, changesets: changesets), from: ident)
-        uploaded = last.version
+        guard let upload = nextUpload(countMax) else { return }
+        try file.integrateAtOnce(upload, from: ident)
     }
 
     // MARK: Download
 
     /// Integrates everything that the server has.
     package mutating func download(from file: SyncedFile) throws {
-        guard file.version > cursor.serverVersion else { return }
-        let batch = try file.downloads(for: ident).batch(after: cursor, byteBudget: .max)
+        guard file.version > download.serverVersion else { return }
+        try integrate(try file.downloads(for: ident).batch(after: download, byteBudget: .max))
+    }
+
+    /// Merges each entry with the local changes that it does not know, and applies it.
+    ///
+    /// - Parameter onMerged: is told the server version of each entry, and the form in which it was applied.
+    package mutating func integrate(
+        _ batch: DownloadBatch, onMerged: ((UInt64, [UInt8]) -> Void)? = nil
+    ) throws {
         var merge = DownloadMerge()
         var rest = batch.entries[...]
         while let base = rest.first?.clientVersion {
             let run = rest.prefix { $0.clientVersion == base }
-            try integrate(run, base: base, &merge)
+            let incoming = try integrate(run, base: base, &merge)
+            if let onMerged {
+                for (entry, changeset) in zip(run, incoming) {
+                    onMerged(entry.serverVersion, merge.pool.encoded(changeset))
+                }
+            }
             rest = rest[run.endIndex...]
         }
-        for (position, place) in merge.places where merge.pool.isDirty(place) {
-            log[position].reciprocal = merge.pool.encoded(place)
+        for (position, changeset) in merge.local where merge.pool.isDirty(changeset) {
+            log[position].reciprocal = merge.pool.encoded(changeset)
         }
-        cursor = batch.cursor
-        log.removeFirst(log.prefix { $0.version <= cursor.clientVersion }.count)
-        if !batch.entries.isEmpty { version += 1 }
+        download = batch.cursor
+        latest = (batch.latestVersion, batch.latestVersionSalt)
+        acknowledged.clientVersion = batch.uploadCursor.clientVersion
+        if batch.uploadCursor.serverVersion > 0 { acknowledged.serverVersion = batch.uploadCursor.serverVersion }
+        append([], base: batch.entries.last?.serverVersion ?? batch.cursor.serverVersion, timestamp: 0)
+        log.removeFirst(log.prefix { $0.number <= min(download.clientVersion, acknowledged.clientVersion) }.count)
     }
 
     /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
     private struct DownloadMerge {
         var pool = ChangesetPool()
-        /// Where the entries of the log, by their position, are in the pool.
-        var places: [Int: Int] = [:]
+        /// Where the versions of the log, by their position, are in the pool.
+        var local: [Int: Int] = [:]
     }
 
     /// Integrates what the server made on one base.
+    ///
+    /// - Returns: where the entries are in the pool.
     private mutating func integrate(
         _ run: ArraySlice<DownloadEntry>, base: UInt64, _ merge: inout DownloadMerge
-    ) throws {
+    ) throws -> [Int] {
         var incoming: [Int] = []
         for entry in run {
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
             incoming.append(try merge.pool.decode(entry.changeset, version: entry.serverVersion, tag: tag))
         }
         var local: [Int] = []
-        for position in log.indices where log[position].version > base {
-            local.append(try place(of: position, &merge))
+        for position in log.indices where log[position].number > base && !log[position].changeset.isEmpty {
+            local.append(try changeset(at: position, &merge))
         }
         try merge.pool.merge(local: local, incoming: incoming, strategy: strategy)
-        for changeset in incoming { try state.apply(changeset, of: merge.pool) }
-        _ = try state.eraseAsymmetricObjects()
+        try apply(incoming, of: merge.pool)
+        return incoming
     }
 
-    private func place(of position: Int, _ merge: inout DownloadMerge) throws -> Int {
-        if let place = merge.places[position] { return place }
-        let entry = log[position]
-        let place = try merge.pool.decode(
-            entry.reciprocal ?? entry.changeset, version: entry.version,
-            tag: OriginTag(timestamp: entry.timestamp, ident: ident))
-        merge.places[position] = place
-        return place
+    private func changeset(at position: Int, _ merge: inout DownloadMerge) throws -> Int {
+        if let changeset = merge.local[position] { return changeset }
+        let version = log[position]
+        let tag = OriginTag(timestamp: version.timestamp, ident: ident)
+        let changeset = try merge.pool.decode(version.reciprocal, version: version.number, tag: tag)
+        merge.local[position] = changeset
+        return changeset
     }
 }

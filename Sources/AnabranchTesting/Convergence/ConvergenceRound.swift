@@ -17,7 +17,7 @@ package final class ConvergenceRound {
         self.printsTrace = printsTrace
         file = try SyncedFile(path: VirtualPath("round"), store: InMemoryStore())
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: plan.replicas), at: 1)
-        clients = idents.map { MemoryClient(ident: $0.ident, strategy: .indexed) }
+        clients = idents.map { MemoryClient($0) }
     }
 
     /// Runs the round.
@@ -65,7 +65,7 @@ package final class ConvergenceRound {
 
     /// A transaction that falls under a known divergence has not happened.
     private func write(_ replica: Int, _ timestamp: UInt64, _ modifications: [UInt64]) throws {
-        let base = clients[replica].integratedVersion
+        let base = clients[replica].download.serverVersion
         let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
         var refused = 0
         var divergence: KnownDivergence?
@@ -101,7 +101,7 @@ package final class ConvergenceRound {
     private func download(_ replica: Int) throws {
         tell("replica \(replica) downloads up to version \(file.version)")
         try clients[replica].download(from: file)
-        made.forget(knownToAllAt: clients.map(\.integratedVersion).min() ?? 0)
+        made.forget(knownToAllAt: clients.map(\.download.serverVersion).min() ?? 0)
     }
 
     // MARK: The end

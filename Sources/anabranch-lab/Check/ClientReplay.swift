@@ -29,7 +29,7 @@ extension ObjectGraph {
     /// A transaction of a client.
     fileprivate mutating func apply(_ hex: String) throws {
         var pool = ChangesetPool()
-        try apply(try pool.decode(try Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: pool)
+        try apply(try pool.decode(try Hex.bytes(of: hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: pool)
         _ = try eraseAsymmetricObjects()
     }
 }

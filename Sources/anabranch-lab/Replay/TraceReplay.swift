@@ -18,7 +18,7 @@ struct TraceReplay {
         file = try SyncedFile(path: VirtualPath("trace"), store: InMemoryStore())
         file.mergeStrategy = strategy
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: trace.numAgents + 1), at: 1)
-        clients = idents.map { MemoryClient(ident: $0.ident, strategy: strategy) }
+        clients = idents.map { MemoryClient($0, strategy: strategy) }
         var founder = clients.removeLast()
         try founder.write(at: 0) { transaction in
             try transaction.addClass(Self.className, key: "_id", .int)
