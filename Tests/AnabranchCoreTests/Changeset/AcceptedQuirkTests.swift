@@ -29,7 +29,7 @@ import Testing
         var pool = ChangesetPool()
         let changeset = try pool.decode(
             Hex.bytes(definitions + quirk), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.text(pool.encoded(changeset)) == Hex.text(Hex.bytes(definitions + proper)))
+        #expect(Hex.encode(pool.encoded(changeset)) == Hex.encode(Hex.bytes(definitions + proper)))
         let isProper = Hex.bytes(quirk) == Hex.bytes(proper)
         #expect(pool.headers[changeset].isCanonical == isProper)
     }
@@ -38,7 +38,7 @@ import Testing
         var pool = ChangesetPool()
         let changeset = try pool.decode(
             Hex.bytes("bf00 8000 8100 41 01 00"), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.text(pool.encoded(changeset)) == "3f0001410100")
+        #expect(Hex.encode(pool.encoded(changeset)) == "3f0001410100")
     }
 
     @Test func decimalsWithMoreThan34DigitsSurvive() throws {

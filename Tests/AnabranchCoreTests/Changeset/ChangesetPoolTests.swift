@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -48,7 +49,8 @@ import Testing
         var pool = ChangesetPool()
         for bytes in changesets {
             let changeset = try pool.decode(bytes, version: 1, tag: tag)
-            #expect(pool.headers[changeset].isCanonical == (pool.encodedAnew(changeset) == bytes), "\(Hex.text(bytes))")
+            #expect(
+                pool.headers[changeset].isCanonical == (pool.encodedAnew(changeset) == bytes), "\(Hex.encode(bytes))")
         }
         // All of them in one pool: names and objects of many changesets share their tables.
         for (changeset, bytes) in changesets.enumerated() {
