@@ -6,13 +6,13 @@ struct MergedChangeset {
     var timestamp: UInt64
     var changeset: [UInt8]
     /// The hashes under which it is found later.
-    var posted: [UInt64]
+    var writes: [UInt64]
 }
 
 /// The merge of one client's changesets with the log entries that the client had not seen
 /// (`Spec/History.md`, section 6, steps 3 to 7; `Spec/Transform.md`, section 11).
 struct ClientMerge {
-    /// A log entry that takes part ("ours"), and its place in the pool.
+    /// A log entry that takes part ("ours"), and its place in the arena.
     private struct LocalEntry {
         var version: UInt64
         var place: Int
@@ -26,8 +26,8 @@ struct ClientMerge {
     /// What the log entries that are decoded for the client may occupy, in bytes.
     let oursBytesMax: Int
     private var oursBytes = 0
-    private var pool = ChangesetPool()
-    /// How many changesets at the pool's start are shared ones, as they are in the log.
+    private var arena = ChangesetArena()
+    /// How many changesets at the arena's start are shared ones, as they are in the log.
     private var sharedCount = 0
     /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last
     /// run.
@@ -62,8 +62,8 @@ struct ClientMerge {
 
     /// The log entries that the merge changed, as the client has to see them from now on.
     mutating func reciprocals(after base: UInt64) -> [ReciprocalChangeset] {
-        ours.filter { $0.version > base && pool.isDirty($0.place) }
-            .map { ReciprocalChangeset(version: $0.version, changeset: encoder.encode($0.place, of: pool)) }
+        ours.filter { $0.version > base && arena.isDirty($0.place) }
+            .map { ReciprocalChangeset(version: $0.version, changeset: encoder.encode($0.place, of: arena)) }
     }
 
     private mutating func merge(
@@ -71,26 +71,26 @@ struct ClientMerge {
         _ state: inout PendingState?
     ) throws(HistoryError) {
         var incoming = try decode(run)
-        let touches = incoming.map { pool.touches(of: $0) }
+        let touches = incoming.map { arena.conflictKeys(of: $0) }
         if base < log.version {
             let versions = try candidates(for: touches, after: base, in: log)
             if try share(versions, from: log, &decoded) { incoming = try decode(run) }
             let local = try places(of: versions, after: base, from: log, decoded)
             do {
-                try pool.merge(local: local, incoming: incoming, strategy: strategy)
+                try arena.merge(local: local, incoming: incoming, strategy: strategy)
             } catch {
                 throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }
         }
-        if let moot = try state?.apply(incoming, of: &pool, from: ident, on: base, past: log) {
+        if let moot = try state?.apply(incoming, of: &arena, from: ident, on: base, past: log) {
             mootInstructions.append(moot)
         }
         for ((changeset, index), touches) in zip(zip(run, incoming), touches) {
             merged.append(
                 MergedChangeset(
                     clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
-                    changeset: encoder.encode(index, of: pool),
-                    posted: pool.isDirty(index) ? pool.touches(of: index).posted : touches.posted))
+                    changeset: encoder.encode(index, of: arena),
+                    writes: arena.isDirty(index) ? arena.conflictKeys(of: index).writes : touches.writes))
         }
     }
 
@@ -104,7 +104,7 @@ struct ClientMerge {
     private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> Int {
         let version = changeset.cursor.clientVersion
         do {
-            return try pool.decode(
+            return try arena.decode(
                 changeset.changeset, version: version, tag: OriginTag(timestamp: changeset.timestamp, ident: ident))
         } catch {
             throw HistoryError(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
@@ -115,13 +115,13 @@ struct ClientMerge {
     /// the entries whose form for this client differs from the log: that form can contain instructions which the log
     /// entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
     private mutating func candidates(
-        for touches: [Touches], after base: UInt64, in log: PendingLog
+        for touches: [ConflictKeys], after base: UInt64, in log: PendingLog
     ) throws(HistoryError) -> [UInt64] {
         var versions: [UInt64]
-        if touches.contains(where: \.seeksEverything) {
+        if touches.contains(where: \.readsEverything) {
             versions = try log.versions(after: base, notFrom: ident)
         } else {
-            let sought = touches.count == 1 ? touches[0].sought : touches.flatMap(\.sought).sortedWithoutDuplicates()
+            let sought = touches.count == 1 ? touches[0].reads : touches.flatMap(\.reads).sortedUnique()
             versions = try log.versions(postedUnder: sought, after: base, notFrom: ident)
         }
         if reciprocals == nil {
@@ -131,27 +131,27 @@ struct ClientMerge {
         }
         // What is empty meets nothing.
         if let reciprocals { versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys }
-        for entry in ours where entry.version > base && pool.isDirty(entry.place) && !pool.isEmpty(entry.place) {
+        for entry in ours where entry.version > base && arena.isDirty(entry.place) && !arena.isEmpty(entry.place) {
             versions.append(entry.version)
         }
-        return versions.sortedWithoutDuplicates()
+        return versions.sortedUnique()
     }
 
-    /// Goes over to a copy of what is decoded already, if the client's own pool holds no log entry yet.
+    /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
     ///
-    /// - Returns: Whether it did so: the pool then has nothing of the client.
+    /// - Returns: Whether it did so: the arena then has nothing of the client.
     private mutating func share(
         _ versions: [UInt64], from log: PendingLog, _ decoded: inout DecodedEntries
     ) throws(HistoryError) -> Bool {
         guard ours.isEmpty, versions.count >= Self.sharedEntriesMin else { return false }
         let unchanged = reciprocals?.isEmpty ?? true ? versions : versions.filter { reciprocals?[$0] == nil }
         guard unchanged.count * 2 > versions.count, try decoded.load(unchanged, from: log) else { return false }
-        pool = decoded.pool
-        sharedCount = pool.count
+        arena = decoded.arena
+        sharedCount = arena.count
         return true
     }
 
-    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the pool.
+    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the arena.
     private mutating func places(
         of versions: [UInt64], after base: UInt64, from log: PendingLog, _ decoded: DecodedEntries
     ) throws(HistoryError) -> [Int] {
@@ -183,9 +183,9 @@ struct ClientMerge {
         entriesVisited += 1
         let reciprocal = reciprocals?[version]
         if reciprocal == nil, let place = decoded.place(of: version), place < sharedCount { return place }
-        let before = pool.memoryBytes
-        let place = try log.decode(version, as: reciprocal, into: &pool)
-        oursBytes += pool.memoryBytes - before
+        let before = arena.memoryBytes
+        let place = try log.decode(version, as: reciprocal, into: &arena)
+        oursBytes += arena.memoryBytes - before
         try require(oursBytes <= oursBytesMax, .badChangeset, "it meets too much of the log to be merged with it")
         return place
     }

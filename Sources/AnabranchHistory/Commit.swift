@@ -47,7 +47,7 @@ public struct Commit: Sendable {
     }
 }
 
-/// An entry of the touch index: the log entry `version` is found under `hash` (`Touches.posted`).
+/// An entry of the touch index: the log entry `version` is found under `hash` (`ConflictKeys.writes`).
 public struct Posting: Equatable, Sendable {
     public var hash: UInt64
     public var version: UInt64

@@ -223,7 +223,7 @@ private struct FileContent: FileView, Sendable {
     func versions(postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64) -> [UInt64] {
         var versions: [UInt64] = []
         touches.collect(hashes, in: range, notFrom: ident, into: &versions)
-        return versions.sortedWithoutDuplicates()
+        return versions.sortedUnique()
     }
 
     func version(ofWrite key: [UInt8]) -> UInt64? { writes[key] }

@@ -64,7 +64,7 @@ struct PendingLog {
                 LogEntry(
                     version: version, salt: versionSalt, origin: ident, clientVersion: merged.clientVersion,
                     timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
-            for hash in merged.posted {
+            for hash in merged.writes {
                 postings.append(Posting(hash: hash, version: version, origin: ident))
             }
         }

@@ -23,20 +23,20 @@ struct PendingState {
     ///   - base: the last server version that their author had integrated.
     /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
     mutating func apply(
-        _ run: [Int], of pool: inout ChangesetPool, from ident: UInt64, on base: UInt64, past log: PendingLog
+        _ run: [Int], of arena: inout ChangesetArena, from ident: UInt64, on base: UInt64, past log: PendingLog
     ) throws(HistoryError) -> MootInstructions {
         var erasures = ErasureSearch(in: log, after: base, notBy: ident)
         var moot = MootInstructions()
         do {
-            let applied = try graph.integrate(run, of: &pool) { error throws(ApplyError) in
+            let applied = try graph.applyTransactions(run, of: &arena) { error throws(ApplyError) in
                 guard try erasures.explain(error) else { return false }
                 moot.append(error)
                 return true
             }
             changes.append(applied)
         } catch {
-            guard error.outcome != .unavailable else { throw HistoryError(readingStateFailed: error) }
-            let version = error.changeset.map { pool.version(of: $0) } ?? 0
+            guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
+            let version = error.changeset.map { arena.version(of: $0) } ?? 0
             throw HistoryError(.badChangeset, "changeset \(version) cannot be applied: \(error)")
         }
         return moot
@@ -61,7 +61,7 @@ private struct ErasureSearch {
     /// column of that name may exist again.
     mutating func explain(_ error: ApplyError) throws(ApplyError) -> Bool {
         guard error.object != nil, let className = error.className else { return false }
-        let hashes = [Touches.erasure(ofClass: className)] + error.columns.map { Touches.erasure(of: $0) }
+        let hashes = [ConflictKeys.erasure(ofClass: className)] + error.columns.map { ConflictKeys.erasure(of: $0) }
         if let answer = answers[hashes] { return answer }
         do {
             let answer = try !log.versions(postedUnder: hashes, after: base, notFrom: ident).isEmpty

@@ -65,16 +65,16 @@ extension SyncedFile {
         with recorded: [UInt8], at timestamp: UInt64, after head: FileHead
     ) throws(HistoryError) -> (LogEntry, [Posting])? {
         let version = head.version + 1
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         do {
             let tag = OriginTag(timestamp: timestamp, ident: LogEntry.serverIdent)
-            let index = try pool.decode(recorded, version: version, tag: tag)
-            guard !pool.isEmpty(index) else { return nil }
-            let changeset = pool.encoded(index)
+            let index = try arena.decode(recorded, version: version, tag: tag)
+            guard !arena.isEmpty(index) else { return nil }
+            let changeset = arena.encoded(index)
             let entry = LogEntry(
                 version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
                 cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
-            return (entry, pool.touches(of: index).posted.map { Posting(hash: $0, version: version, origin: 0) })
+            return (entry, arena.conflictKeys(of: index).writes.map { Posting(hash: $0, version: version, origin: 0) })
         } catch {
             throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
         }
@@ -94,7 +94,7 @@ extension ObjectGraph {
             var written = try write(as: LogEntry.serverIdent, body)
             written.changes.append(try eraseAsymmetricObjects())
             return (written.changeset, written.changes)
-        } catch let error as ApplyError where error.outcome == .unavailable {
+        } catch let error as ApplyError where error.code == .unavailable {
             throw HistoryError(readingStateFailed: error)
         }
     }

@@ -46,12 +46,12 @@ extension ObjectGraph {
     public mutating func follow(
         _ entries: [LogEntry]
     ) throws(HistoryError) -> (changes: StateChanges, leftOut: Int) {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         var changesets: [Int] = []
-        for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &pool)) }
+        for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
         var leftOut = 0
         do {
-            let changes = try integrate(changesets, of: &pool) { _ in
+            let changes = try applyTransactions(changesets, of: &arena) { _ in
                 leftOut += 1
                 return true
             }

@@ -40,18 +40,3 @@ struct TouchIndex {
         }
     }
 }
-
-extension [UInt64] {
-    /// The numbers in ascending order, each once.
-    func sortedWithoutDuplicates() -> [UInt64] {
-        guard count > 1 else { return self }
-        var result = sorted()
-        var kept = 1
-        for index in 1..<result.count where result[index] != result[kept - 1] {
-            result[kept] = result[index]
-            kept += 1
-        }
-        result.removeLast(result.count - kept)
-        return result
-    }
-}

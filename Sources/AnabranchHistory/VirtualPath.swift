@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// The name of a synced file: whatever bytes the client sent (a partition value, for instance). Stores use it as a key
 /// and never as the name of a file on disk.
 public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
@@ -9,16 +11,16 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
 
     /// The path as one printable word: visible ASCII as it is, every other byte and `%` as `%xx`.
     public var description: String {
-        let digits = Array("0123456789abcdef")
-        var text = ""
+        var text: [UInt8] = []
         for byte in bytes {
             if byte > 0x20, byte < 0x7f, byte != UInt8(ascii: "%") {
-                text.unicodeScalars.append(Unicode.Scalar(byte))
+                text.append(byte)
             } else {
-                text += ["%", digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+                text.append(UInt8(ascii: "%"))
+                Hex.append(CollectionOfOne(byte), to: &text)
             }
         }
-        return text
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// The path that a printable word stands for; nil if a `%` in it is not followed by two hexadecimal digits.
@@ -30,10 +32,10 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
                 bytes.append(byte)
                 continue
             }
-            let digits = rest.prefix(2).compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
-            guard digits.count == 2 else { return nil }
-            bytes.append(UInt8(digits[0] << 4 | digits[1]))
-            rest = rest.dropFirst(2)
+            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
         }
         self.bytes = bytes
     }

@@ -152,13 +152,13 @@ final class FileVerification {
                 "client version \(entry.clientVersion) is out of order")
             received[entry.origin] = entry.clientVersion
         }
-        var pool = ChangesetPool()
+        var pool = ChangesetArena()
         do {
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
             let index = try pool.decode(entry.changeset, version: entry.version, tag: tag)
             expect(
                 pool.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
-            try checkPostings(pool.touches(of: index).posted, of: entry, place)
+            try checkPostings(pool.conflictKeys(of: index).writes, of: entry, place)
         } catch let error as ChangesetError {
             expect(false, .changeset, place, error.description)
         }

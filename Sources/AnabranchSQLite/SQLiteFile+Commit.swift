@@ -125,7 +125,7 @@ extension SQLiteFile {
     }
 
     func arguments(_ address: RowAddress) -> StatementArguments {
-        [id.number, Int64(address.classNumber.rawValue), Data(address.key), stored(address.chunk)]
+        [id.number, Int64(address.classID.rawValue), Data(address.key), stored(address.chunk)]
     }
 
     /// Keeps the newest keys of the file.

@@ -26,7 +26,7 @@ struct SQLiteRows: ObjectRows {
     }
 
     func objects(
-        of classNumber: ClassNumber, after key: [UInt8]?, limit: Int
+        of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])] {
         try pool.unsafeReentrantRead { db in
             // No key is empty, so the first one is above that.
@@ -35,7 +35,7 @@ struct SQLiteRows: ObjectRows {
                 ORDER BY key LIMIT ?
                 """
             let arguments: StatementArguments = [
-                file.number, Int64(classNumber.rawValue), Data(key ?? []), limit,
+                file.number, Int64(classID.rawValue), Data(key ?? []), limit,
             ]
             return try SQLiteFile(id: file, db: db).rows(sql, arguments) { (try $0.bytes(0), try $0.bytes(1)) }
         }

@@ -32,15 +32,15 @@ struct PrintChangesetCommand: ParsableCommand {
     var json = false
 
     func run() throws {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let changeset: Int
         do {
-            changeset = try pool.decode(
+            changeset = try arena.decode(
                 try bytes(in: content()), version: 0, tag: OriginTag(timestamp: 0, ident: 0))
         } catch let error as ChangesetError {
             throw InputError(description: "\(file): \(error)")
         }
-        print(json ? pool.json(of: changeset) + "\n" : pool.text(of: changeset), terminator: "")
+        print(json ? arena.json(of: changeset) + "\n" : arena.text(of: changeset), terminator: "")
     }
 
     private func content() throws -> Data {

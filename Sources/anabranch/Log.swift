@@ -80,8 +80,8 @@ struct ShowCommand: ParsableCommand {
             output("date     \(entry.date) (timestamp \(entry.timestamp))")
             output("size     \(entry.changeset.count) bytes")
             output("")
-            let (pool, index) = try entry.decoded()
-            for instruction in pool.instructions(of: index) { output(pool.text(of: instruction)) }
+            let (arena, index) = try entry.decoded()
+            for instruction in arena.instructions(of: index) { output(arena.text(of: instruction)) }
         }
     }
 }
@@ -89,28 +89,28 @@ struct ShowCommand: ParsableCommand {
 extension LogEntry {
     /// When the changes were made, by their author's clock.
     fileprivate var date: String {
-        let milliseconds = Double(timestamp) + 1_420_070_400_000
-        let endOf9999 = 253_402_300_799_000.0
-        guard milliseconds <= endOf9999 else { return "after the year 9999     " }
+        let seconds = ChangesetTime(rawValue: timestamp).secondsSince1970
+        let endOf9999 = 253_402_300_799.0
+        guard seconds <= endOf9999 else { return "after the year 9999     " }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        return Date(timeIntervalSince1970: milliseconds / 1000).formatted(style)
+        return Date(timeIntervalSince1970: seconds).formatted(style)
     }
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }
 
-    fileprivate func decoded() throws -> (ChangesetPool, Int) {
-        var pool = ChangesetPool()
-        let index = try pool.decode(
+    fileprivate func decoded() throws -> (ChangesetArena, Int) {
+        var arena = ChangesetArena()
+        let index = try arena.decode(
             changeset, version: version, tag: OriginTag(timestamp: timestamp, ident: originOnWire))
-        return (pool, index)
+        return (arena, index)
     }
 
     /// The first instruction and the number of the others, on a line.
     fileprivate var summary: String {
-        guard let (pool, index) = try? decoded() else { return "cannot be decoded" }
-        let instructions = pool.instructions(of: index)
+        guard let (arena, index) = try? decoded() else { return "cannot be decoded" }
+        let instructions = arena.instructions(of: index)
         guard let first = instructions.first else { return "nothing" }
-        let text = pool.text(of: first)
+        let text = arena.text(of: first)
         let others = instructions.count > 1 ? " and \(instructions.count - 1) more" : ""
         return (text.count > 100 ? text.prefix(100) + "…" : text) + others
     }

@@ -144,17 +144,17 @@ private struct StateClient {
     mutating func download(from file: SyncedFile) throws {
         let batch = try file.downloads(for: ident).batch(after: cursor, byteBudget: .max)
         for entry in batch.entries {
-            var pool = ChangesetPool()
+            var arena = ChangesetArena()
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            let incoming = try pool.decode(entry.changeset, version: entry.serverVersion, tag: tag)
+            let incoming = try arena.decode(entry.changeset, version: entry.serverVersion, tag: tag)
             let unknown = log.indices.filter { log[$0].version > entry.clientVersion }
             let local = try unknown.map { index in
                 let tag = OriginTag(timestamp: log[index].timestamp, ident: ident)
-                return try pool.decode(log[index].reciprocal, version: log[index].version, tag: tag)
+                return try arena.decode(log[index].reciprocal, version: log[index].version, tag: tag)
             }
-            if !local.isEmpty { try pool.merge(local: local, incoming: [incoming]) }
-            for (index, place) in zip(unknown, local) { log[index].reciprocal = pool.encoded(place) }
-            _ = try state.integrate([incoming], of: &pool) { $0.object != nil }
+            if !local.isEmpty { try arena.merge(local: local, incoming: [incoming]) }
+            for (index, place) in zip(unknown, local) { log[index].reciprocal = arena.encoded(place) }
+            _ = try state.applyTransactions([incoming], of: &arena) { $0.object != nil }
         }
         if !batch.entries.isEmpty { version += 1 }
         cursor = batch.cursor

@@ -145,9 +145,9 @@ import Testing
             $0.eraseTable("U")
         }
         let kinds = try [file.log()[3].changeset, expected].map { bytes in
-            var pool = ChangesetPool()
-            let index = try pool.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 1))
-            return pool.instructions(of: index).map(\.kind)
+            var arena = ChangesetArena()
+            let index = try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 1))
+            return arena.instructions(of: index).map(\.kind)
         }
         #expect(kinds[0] == kinds[1])
         #expect(

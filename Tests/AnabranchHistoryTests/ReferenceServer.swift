@@ -9,17 +9,17 @@ struct ReferenceServer {
     private var reciprocals: [UInt64: [UInt64: [UInt8]]] = [:]
 
     mutating func integrate(_ upload: Upload, from ident: UInt64) throws {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let incoming = try upload.changesets.map { changeset in
             let tag = OriginTag(timestamp: changeset.timestamp, ident: ident)
-            return try pool.decode(changeset.changeset, version: changeset.cursor.clientVersion, tag: tag)
+            return try arena.decode(changeset.changeset, version: changeset.cursor.clientVersion, tag: tag)
         }
         var ours: [(version: UInt64, index: Int)] = []
         if let lowest = upload.changesets.first?.cursor.serverVersion {
             for entry in log where entry.version > lowest && entry.origin != ident && !entry.changeset.isEmpty {
                 let form = reciprocals[ident]?[entry.version] ?? entry.changeset
                 let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-                ours.append((entry.version, try pool.decode(form, version: entry.version, tag: tag)))
+                ours.append((entry.version, try arena.decode(form, version: entry.version, tag: tag)))
             }
         }
         var start = 0
@@ -28,14 +28,14 @@ struct ReferenceServer {
             var end = start
             while end < incoming.count, upload.changesets[end].cursor.serverVersion == base { end += 1 }
             let local = ours.filter { $0.version > base }.map(\.index)
-            if !local.isEmpty { try pool.merge(local: local, incoming: Array(incoming[start..<end])) }
+            if !local.isEmpty { try arena.merge(local: local, incoming: Array(incoming[start..<end])) }
             start = end
         }
-        for (version, index) in ours where pool.isDirty(index) {
-            reciprocals[ident, default: [:]][version] = pool.encoded(index)
+        for (version, index) in ours where arena.isDirty(index) {
+            reciprocals[ident, default: [:]][version] = arena.encoded(index)
         }
         for (changeset, index) in zip(upload.changesets, incoming) {
-            let bytes = pool.encoded(index)
+            let bytes = arena.encoded(index)
             log.append(
                 LogEntry(
                     version: UInt64(log.count) + 1, salt: 0, origin: ident,

@@ -207,12 +207,13 @@ import Testing
         #expect(outcome.mootInstructions.count == 3)
         #expect(outcome.mootInstructions.firstReason?.description == "T[1].l: no such field")
         let rest = try fixture.changeset { try $0.object("T", key: 1)?.set("n", to: 5) }
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         for bytes in [try file.log()[2].changeset, rest] {
-            try pool.decode(bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
+            try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
         }
         #expect(
-            pool.instructions(of: 0).map { pool.text(of: $0) } == pool.instructions(of: 1).map { pool.text(of: $0) })
+            arena.instructions(of: 0).map { arena.text(of: $0) } == arena.instructions(of: 1).map { arena.text(of: $0) }
+        )
         try fixture.check()
         // Whoever knew of the erasure has no excuse.
         #expect(try file.integrate(Upload([edits], from: 9, base: 2), from: 4)?.code == .badChangeset)
@@ -342,10 +343,10 @@ private final class FailingStore: HistoryStore {
         }
 
         func objects(
-            of classNumber: ClassNumber, after key: [UInt8]?, limit: Int
+            of classID: ClassID, after key: [UInt8]?, limit: Int
         ) throws -> [(key: [UInt8], row: [UInt8])] {
             try store.check()
-            return try base.objects(of: classNumber, after: key, limit: limit)
+            return try base.objects(of: classID, after: key, limit: limit)
         }
     }
 

@@ -107,23 +107,23 @@ import Testing
             try $0.task.list("ints").insert(2, at: 0)
         }
         let increment = ChangesetWriter([.addInteger(Self.path("ints", 0), 5)])
-        var pool = ChangesetPool()
-        try pool.decode(insertion.changeset, version: 1, tag: insertion.tag)
-        try pool.decode(increment.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
-        try pool.merge(local: [0], incoming: [1])
-        #expect(pool.path(of: pool.instructions(of: 1)[0]).last?.index == 0)
-        #expect(!pool.isDirty(1))
+        var arena = ChangesetArena()
+        try arena.decode(insertion.changeset, version: 1, tag: insertion.tag)
+        try arena.decode(increment.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
+        try arena.merge(local: [0], incoming: [1])
+        #expect(arena.path(of: arena.instructions(of: 1)[0]).last?.index == 0)
+        #expect(!arena.isDirty(1))
         var state = base
-        #expect(throws: ApplyError.self) { try state.apply(1, of: pool) }
+        #expect(throws: ApplyError.self) { try state.apply(1, of: arena) }
     }
 
     @Test func listBesideDictionaryCannotBeMerged() throws {
         let insertion = ChangesetWriter([.insert(Self.path("mixed", 0), 1, size: 0)])
         let update = ChangesetWriter([.update(Self.path("mixed", "k"), 1)])
-        var pool = ChangesetPool()
-        try pool.decode(insertion.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
-        try pool.decode(update.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
-        #expect(throws: TransformError.self) { try pool.merge(local: [0], incoming: [1]) }
+        var arena = ChangesetArena()
+        try arena.decode(insertion.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        try arena.decode(update.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
+        #expect(throws: TransformError.self) { try arena.merge(local: [0], incoming: [1]) }
     }
 
     // MARK: Support

@@ -23,17 +23,17 @@ import Testing
     @Test(arguments: smallCases.map(\.name), [MergeStrategy.indexed, .everyPair])
     func aCaseIsMergedAsByTheReference(_ name: String, _ strategy: MergeStrategy) throws {
         let sides = try #require(Self.smallCases.first { $0.name == name }).tagged()
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         for side in [sides.local, sides.incoming] {
             for (position, changeset) in side.enumerated() {
-                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+                try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
         let local = Array(0..<sides.local.count)
-        try pool.merge(local: local, incoming: Array(local.count..<pool.count), strategy: strategy)
+        try arena.merge(local: local, incoming: Array(local.count..<arena.count), strategy: strategy)
         let digest = try #require(Self.recorded()[name])
         #expect(
-            MergeDigest.text(of: pool.encoded(0..<pool.count)) == digest,
+            MergeDigest.text(of: arena.encoded(0..<arena.count)) == digest,
             "anabranch-lab bench cases case.jsonl --only \(name) && anabranch-lab bench merge case.jsonl")
     }
 

@@ -7,13 +7,13 @@ func registerApplications() {
     let size = ApplyWorkload.Size(objects: 20_000, list: 10_000, operations: 20_000)
     for workload in ApplyWorkload.allCases {
         Benchmark("apply \(workload.rawValue)") { benchmark in
-            var pool = ChangesetPool()
-            try pool.decode(workload.changeset(size), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+            var arena = ChangesetArena()
+            try arena.decode(workload.changeset(size), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
             let start = try ApplyWorkload.start(size)
             for _ in benchmark.scaledIterations {
                 var state = start
                 benchmark.startMeasurement()
-                _ = try state.apply(0, of: pool)
+                _ = try state.apply(0, of: arena)
                 benchmark.stopMeasurement()
                 blackHole(state)
             }
@@ -23,12 +23,12 @@ func registerApplications() {
         let input = MergeInput(mergeCase)
         Benchmark("apply \(mergeCase.name), both directions") { benchmark in
             let before = try input.states()
-            var pool = try input.pool()
-            try input.merge(&pool)
+            var arena = try input.arena()
+            try input.merge(&arena)
             for _ in benchmark.scaledIterations {
                 var states = before
                 benchmark.startMeasurement()
-                try input.exchange(pool, between: &states)
+                try input.exchange(arena, between: &states)
                 benchmark.stopMeasurement()
                 blackHole(states)
             }
@@ -38,9 +38,9 @@ func registerApplications() {
             for _ in benchmark.scaledIterations {
                 var states = before
                 benchmark.startMeasurement()
-                var pool = try input.pool()
-                try input.merge(&pool)
-                try input.exchange(pool, between: &states)
+                var arena = try input.arena()
+                try input.merge(&arena)
+                try input.exchange(arena, between: &states)
                 benchmark.stopMeasurement()
                 blackHole(states)
             }

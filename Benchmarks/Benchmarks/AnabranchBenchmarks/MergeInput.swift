@@ -11,18 +11,18 @@ final class MergeInput {
     private var localPlaces: [Int] { Array(sides.local.indices) }
     private var incomingPlaces: [Int] { sides.incoming.indices.map { $0 + sides.local.count } }
 
-    func pool() throws -> ChangesetPool {
-        var pool = ChangesetPool()
+    func arena() throws -> ChangesetArena {
+        var arena = ChangesetArena()
         for side in [sides.local, sides.incoming] {
             for (position, changeset) in side.enumerated() {
-                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+                try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
-        return pool
+        return arena
     }
 
-    func merge(_ pool: inout ChangesetPool) throws {
-        try pool.merge(local: localPlaces, incoming: incomingPlaces)
+    func merge(_ arena: inout ChangesetArena) throws {
+        try arena.merge(local: localPlaces, incoming: incomingPlaces)
     }
 
     // MARK: States
@@ -39,15 +39,15 @@ final class MergeInput {
             for _ in 0..<100 { try list.append(.int(0)) }
         }
         var states: States = (base, base)
-        let pool = try pool()
-        for place in localPlaces { try states.local.apply(place, of: pool) }
-        for place in incomingPlaces { try states.incoming.apply(place, of: pool) }
+        let arena = try arena()
+        for place in localPlaces { try states.local.apply(place, of: arena) }
+        for place in incomingPlaces { try states.incoming.apply(place, of: arena) }
         return states
     }
 
     /// Applies what the merge has made of each side to the state of the other.
-    func exchange(_ pool: ChangesetPool, between states: inout States) throws {
-        for place in localPlaces { try states.incoming.apply(place, of: pool) }
-        for place in incomingPlaces { try states.local.apply(place, of: pool) }
+    func exchange(_ arena: ChangesetArena, between states: inout States) throws {
+        for place in localPlaces { try states.incoming.apply(place, of: arena) }
+        for place in incomingPlaces { try states.local.apply(place, of: arena) }
     }
 }

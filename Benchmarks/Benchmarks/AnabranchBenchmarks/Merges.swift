@@ -9,22 +9,22 @@ func registerMerges() {
         // Made when a benchmark first runs: most runs are of a few benchmarks only.
         let input = MergeInput(mergeCase)
         Benchmark("codec decode \(name)") { benchmark in
-            for _ in benchmark.scaledIterations { blackHole(try input.pool()) }
+            for _ in benchmark.scaledIterations { blackHole(try input.arena()) }
         }
         Benchmark("codec encode \(name)") { benchmark in
-            let pool = try input.pool()
+            let arena = try input.arena()
             benchmark.startMeasurement()
             for _ in benchmark.scaledIterations {
-                for changeset in 0..<pool.count { blackHole(pool.encodedAnew(changeset)) }
+                for changeset in 0..<arena.count { blackHole(arena.encodedAnew(changeset)) }
             }
         }
         Benchmark("transform \(name)") { benchmark in
             for _ in benchmark.scaledIterations {
-                var pool = try input.pool()
+                var arena = try input.arena()
                 benchmark.startMeasurement()
-                try input.merge(&pool)
+                try input.merge(&arena)
                 benchmark.stopMeasurement()
-                blackHole(pool)
+                blackHole(arena)
             }
         }
     }

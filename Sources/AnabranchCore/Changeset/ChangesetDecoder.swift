@@ -1,14 +1,14 @@
 // The decoder: one method a line of the grammar of `Spec/Changeset.md`, section 1, in the order of that grammar.
 // It raises R1–R17, and S1–S8 where the reference would wrap, truncate or abort.
 
-extension ChangesetPool {
-    /// Decodes a changeset and adds it to the pool.
+extension ChangesetArena {
+    /// Decodes a changeset and adds it to the arena.
     ///
     /// - Parameters:
     ///   - version: The version that the changeset produced where it comes from; it orders the minor side of a merge.
     ///   - tag: When and where it was made.
     /// - Returns: The index of the new changeset.
-    /// - Throws: `ChangesetError`; the pool is then as it was before.
+    /// - Throws: `ChangesetError`; the arena is then as it was before.
     @discardableResult
     public mutating func decode(
         _ changeset: [UInt8], version: UInt64, tag: OriginTag
@@ -40,7 +40,7 @@ extension ChangesetPool {
         return headers.count - 1
     }
 
-    /// The sizes of a pool's arrays and what it knows of their contents, to go back to.
+    /// The sizes of an arena's arrays and what it knows of their contents, to go back to.
     struct Mark {
         var bytes: Int
         var names: Int
@@ -51,15 +51,15 @@ extension ChangesetPool {
         var holdsNaN: Bool
         var holdsErasure: Bool
 
-        init(of pool: borrowing ChangesetPool) {
-            bytes = pool.bytes.count
-            names = pool.names.count
-            objects = pool.objects.count
-            strings = pool.strings.count
-            instructions = pool.instructions.count
-            elements = pool.elements.count
-            holdsNaN = pool.holdsNaN
-            holdsErasure = pool.holdsErasure
+        init(of arena: borrowing ChangesetArena) {
+            bytes = arena.bytes.count
+            names = arena.names.count
+            objects = arena.objects.count
+            strings = arena.strings.count
+            instructions = arena.instructions.count
+            elements = arena.elements.count
+            holdsNaN = arena.holdsNaN
+            holdsErasure = arena.holdsErasure
         }
     }
 
@@ -82,8 +82,8 @@ private struct ItemDecoder {
 
     var reader: ByteReader
     let owner: Int
-    let start: ChangesetPool.Mark
-    /// The string table of the changeset before, in the pool's strings: this one's is often the same.
+    let start: ChangesetArena.Mark
+    /// The string table of the changeset before, in the arena's strings: this one's is often the same.
     let likelyNames: Range<Int>
     /// The total length of the strings and binaries so far: the reference's string buffer (rule R28).
     private var bufferOffset: UInt64 = 0
@@ -92,7 +92,7 @@ private struct ItemDecoder {
     private var latestName: UInt64 = 0
     private var isStringsFirst = true
 
-    init(reader: ByteReader, owner: Int, start: ChangesetPool.Mark, likelyNames: Range<Int>) {
+    init(reader: ByteReader, owner: Int, start: ChangesetArena.Mark, likelyNames: Range<Int>) {
         self.reader = reader
         self.owner = owner
         self.start = start
@@ -103,51 +103,51 @@ private struct ItemDecoder {
 
     // MARK: changeset := item*; item := intern | instruction
 
-    mutating func item(into pool: inout ChangesetPool) throws(ChangesetError) {
+    mutating func item(into arena: inout ChangesetArena) throws(ChangesetError) {
         let offset = reader.offset
         let (opcode, hasSign) = try reader.opcode()
-        if opcode == Self.internOpcode, !hasSign { return try intern(into: &pool, at: offset) }
+        if opcode == Self.internOpcode, !hasSign { return try intern(into: &arena, at: offset) }
         guard let kind = InstructionKind(rawValue: UInt8(truncatingIfNeeded: opcode)) else {
             throw ChangesetError(.r13, at: offset, "unknown instruction \(opcode)")
         }
         guard !hasSign else { throw ChangesetError(.s7, at: offset, "opcode with a sign") }
         guard opcode <= 255 else { throw ChangesetError(.s5, at: offset, "opcode \(opcode) exceeds a byte") }
         hasInstruction = true
-        if kind == .eraseTable || kind == .eraseColumn { pool.holdsErasure = true }
-        try instruction(kind, into: &pool)
+        if kind == .eraseTable || kind == .eraseColumn { arena.holdsErasure = true }
+        try instruction(kind, into: &arena)
     }
 
-    private mutating func intern(into pool: inout ChangesetPool, at offset: Int) throws(ChangesetError) {
+    private mutating func intern(into arena: inout ChangesetArena, at offset: Int) throws(ChangesetError) {
         let index = try reader.u32()
-        let expected = pool.strings.count - start.strings
+        let expected = arena.strings.count - start.strings
         guard index == expected else {
             throw ChangesetError(.r4, at: offset, "string number \(index) where \(expected) was due")
         }
         let range = try reader.counted(atMost: Self.stringBytesMax)
         bufferOffset += UInt64(range.count)
         let place = start.bytes + range.lowerBound..<start.bytes + range.upperBound
-        let guess = expected < likelyNames.count ? pool.strings[likelyNames.lowerBound + expected] : nil
-        let (name, isNew) = pool.names.define(place, in: pool.bytes, guess: guess)
+        let guess = expected < likelyNames.count ? arena.strings[likelyNames.lowerBound + expected] : nil
+        let (name, isNew) = arena.names.define(place, in: arena.bytes, guess: guess)
         guard isNew else { throw ChangesetError(.r5, at: offset, "a string is defined twice") }
-        pool.strings.append(name)
+        arena.strings.append(name)
         if hasInstruction { isStringsFirst = false }
     }
 
     // MARK: instruction := u64(opcode) operands
 
     private mutating func instruction(
-        _ kind: InstructionKind, into pool: inout ChangesetPool
+        _ kind: InstructionKind, into arena: inout ChangesetArena
     ) throws(ChangesetError) {
-        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: &pool))
-        if kind.hasPath { try pathHead(of: &result, into: &pool) }
+        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: &arena))
+        if kind.hasPath { try pathHead(of: &result, into: &arena) }
         switch kind {
-        case .addTable: try addTable(&result, in: &pool)
+        case .addTable: try addTable(&result, in: &arena)
         case .eraseTable: break
-        case .createObject, .eraseObject: result.object = try key(of: result.className, in: &pool)
-        case .addColumn: try addColumn(&result, in: &pool)
-        case .eraseColumn: result.field = try name(in: &pool)
+        case .createObject, .eraseObject: result.object = try key(of: result.className, in: &arena)
+        case .addColumn: try addColumn(&result, in: &arena)
+        case .eraseColumn: result.field = try name(in: &arena)
         case .update:
-            try value(of: &result, in: &pool)
+            try value(of: &result, in: &arena)
             if result.isIndexed {
                 result.priorSize = try reader.u32()
             } else if try reader.bool() {
@@ -156,14 +156,14 @@ private struct ItemDecoder {
         case .addInteger:
             result.type = .int
             result.word0 = UInt64(bitPattern: try reader.i64())
-        case .arrayInsert, .arrayMove, .arrayErase: try arrayOperands(of: &result, in: &pool)
+        case .arrayInsert, .arrayMove, .arrayErase: try arrayOperands(of: &result, in: &arena)
         case .clear: result.detail = try collection()
-        case .setInsert, .setErase: try value(of: &result, in: &pool)
+        case .setInsert, .setErase: try value(of: &result, in: &arena)
         }
-        pool.instructions.append(result)
+        arena.instructions.append(result)
     }
 
-    private mutating func addTable(_ result: inout Instruction, in pool: inout ChangesetPool) throws(ChangesetError) {
+    private mutating func addTable(_ result: inout Instruction, in arena: inout ChangesetArena) throws(ChangesetError) {
         let offset = reader.offset
         let code = try reader.u8()
         guard let tableType = TableType(rawValue: code) else {
@@ -171,7 +171,7 @@ private struct ItemDecoder {
         }
         result.detail = code
         guard tableType != .embedded else { return }
-        result.field = try name(in: &pool)
+        result.field = try name(in: &arena)
         let typeOffset = reader.offset
         result.type = try type()
         guard result.type.isKeyType, result.type != .null else {
@@ -180,13 +180,14 @@ private struct ItemDecoder {
         if try reader.bool() { result.flags.insert(.nullable) }
     }
 
-    private mutating func addColumn(_ result: inout Instruction, in pool: inout ChangesetPool) throws(ChangesetError) {
-        result.field = try name(in: &pool)
+    private mutating func addColumn(_ result: inout Instruction, in arena: inout ChangesetArena) throws(ChangesetError)
+    {
+        result.field = try name(in: &arena)
         let offset = reader.offset
         result.type = try type()
         if try reader.bool() { result.flags.insert(.nullable) }
         result.detail = try collection()
-        if result.type == .link { result.word0 = UInt64(try name(in: &pool).rawValue) }
+        if result.type == .link { result.word0 = UInt64(try name(in: &arena).rawValue) }
         if result.collection == .dictionary {
             result.word1 = UInt64(bitPattern: Int64(try type().rawValue))
         }
@@ -199,12 +200,12 @@ private struct ItemDecoder {
     }
 
     private mutating func arrayOperands(
-        of result: inout Instruction, in pool: inout ChangesetPool
+        of result: inout Instruction, in arena: inout ChangesetArena
     ) throws(ChangesetError) {
         guard result.isIndexed else {
             throw ChangesetError(.r16, at: reader.offset, "\(result.kind) without an index")
         }
-        if result.kind == .arrayInsert { try value(of: &result, in: &pool) }
+        if result.kind == .arrayInsert { try value(of: &result, in: &arena) }
         if result.kind == .arrayMove { result.destination = try reader.u32() }
         result.priorSize = try reader.u32()
     }
@@ -212,14 +213,14 @@ private struct ItemDecoder {
     // MARK: name := u32(index)
 
     @inline(__always)
-    private mutating func name(in pool: inout ChangesetPool) throws(ChangesetError) -> NameID {
+    private mutating func name(in arena: inout ChangesetArena) throws(ChangesetError) -> NameID {
         let offset = reader.offset
         let index = Int(try reader.u32())
-        guard index < pool.strings.count - start.strings else {
+        guard index < arena.strings.count - start.strings else {
             throw ChangesetError(.r6, at: offset, "string number \(index) is not defined")
         }
         latestName = UInt64(index)
-        return pool.strings[start.strings + index]
+        return arena.strings[start.strings + index]
     }
 
     // MARK: type := i64; collection := u8
@@ -250,14 +251,14 @@ private struct ItemDecoder {
 
     @inline(__always)
     private mutating func key(
-        of className: NameID, in pool: inout ChangesetPool
-    ) throws(ChangesetError) -> ObjectNumber {
+        of className: NameID, in arena: inout ChangesetArena
+    ) throws(ChangesetError) -> ObjectKeyID {
         let offset = reader.offset
         var key = ObjectKey(className: className, type: try type())
         switch key.type {
         case .null: break
         case .int: key.word0 = UInt64(bitPattern: try reader.i64())
-        case .string: key.word0 = UInt64(try name(in: &pool).rawValue)
+        case .string: key.word0 = UInt64(try name(in: &arena).rawValue)
         case .globalKey:
             key.word0 = try reader.u64()
             key.word1 = try reader.u64()
@@ -269,13 +270,13 @@ private struct ItemDecoder {
             key.word1 = try reader.littleEndian(8)
         default: throw ChangesetError(.r10, at: offset, "\(key.type) cannot be an object key")
         }
-        return pool.objects.number(of: key)
+        return arena.objects.number(of: key)
     }
 
     // MARK: value := type value-body
 
     private mutating func value(
-        of result: inout Instruction, in pool: inout ChangesetPool
+        of result: inout Instruction, in arena: inout ChangesetArena
     ) throws(ChangesetError) {
         let offset = reader.offset
         result.type = try type()
@@ -289,15 +290,15 @@ private struct ItemDecoder {
         case .timestamp: try timestamp(of: &result)
         case .float:
             result.word0 = try reader.littleEndian(4)
-            if Float(bitPattern: UInt32(result.word0)).isNaN { pool.holdsNaN = true }
+            if Float(bitPattern: UInt32(result.word0)).isNaN { arena.holdsNaN = true }
         case .double:
             result.word0 = try reader.littleEndian(8)
-            if Double(bitPattern: result.word0).isNaN { pool.holdsNaN = true }
+            if Double(bitPattern: result.word0).isNaN { arena.holdsNaN = true }
         case .decimal: try decimal(of: &result)
         case .link:
-            let target = try name(in: &pool)
+            let target = try name(in: &arena)
             let targetIndex = latestName
-            result.word0 = UInt64(try key(of: target, in: &pool).rawValue)
+            result.word0 = UInt64(try key(of: target, in: &arena).rawValue)
             result.word1 = targetIndex << 32 | latestName
         case .objectID:
             result.word0 = try reader.littleEndian(8)
@@ -347,27 +348,27 @@ private struct ItemDecoder {
 
     @inline(__always)
     private mutating func pathHead(
-        of result: inout Instruction, into pool: inout ChangesetPool
+        of result: inout Instruction, into arena: inout ChangesetArena
     ) throws(ChangesetError) {
-        result.object = try key(of: result.className, in: &pool)
-        result.field = try name(in: &pool)
+        result.object = try key(of: result.className, in: &arena)
+        result.field = try name(in: &arena)
         let count = try reader.u32()
         guard count > 0 else { return }
-        // Each element takes a byte or more, so the elements of a pool are fewer than its bytes, whatever the count
+        // Each element takes a byte or more, so the elements of an arena are fewer than its bytes, whatever the count
         // says.
-        result.pathStart = UInt32(pool.elements.count)
+        result.pathStart = UInt32(arena.elements.count)
         result.pathCount = count
-        for _ in 1..<count { pool.elements.append(try element(in: &pool)) }
-        result.last = try element(in: &pool)
+        for _ in 1..<count { arena.elements.append(try element(in: &arena)) }
+        result.last = try element(in: &arena)
     }
 
     @inline(__always)
-    private mutating func element(in pool: inout ChangesetPool) throws(ChangesetError) -> PathElement {
+    private mutating func element(in arena: inout ChangesetArena) throws(ChangesetError) -> PathElement {
         let offset = reader.offset
         let code = try reader.i64()
         if code < 0 {
             if code != -1 { reader.isCanonical = false }
-            return PathElement(name: try name(in: &pool))
+            return PathElement(name: try name(in: &arena))
         }
         guard code <= UInt32.max else { throw ChangesetError(.s4, at: offset, "list index \(code) out of range") }
         return PathElement(index: UInt32(code))

@@ -1,6 +1,6 @@
 // The encoder: the mirror of `ChangesetDecoder.swift`, in the same order (`Spec/Changeset.md`, sections 10 and 12).
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset's bytes: all its strings in order, then its live instructions; nothing if none is left.
     ///
     /// A changeset that no merge has touched and whose bytes were canonical keeps them.
@@ -33,58 +33,58 @@ public struct ChangesetEncoder {
 
     public init() {}
 
-    /// The bytes of one changeset of a pool.
-    public mutating func encode(_ changeset: Int, of pool: ChangesetPool) -> [UInt8] {
-        let header = pool.headers[changeset]
+    /// The bytes of one changeset of an arena.
+    public mutating func encode(_ changeset: Int, of arena: ChangesetArena) -> [UInt8] {
+        let header = arena.headers[changeset]
         if header.isCanonical && !header.isDirty {
-            return pool.bytes.withUnsafeBufferPointer { Array(UnsafeBufferPointer(rebasing: $0[header.bytes])) }
+            return arena.bytes.withUnsafeBufferPointer { Array(UnsafeBufferPointer(rebasing: $0[header.bytes])) }
         }
-        return encodeAnew(changeset, of: pool)
+        return encodeAnew(changeset, of: arena)
     }
 
-    mutating func encodeAnew(_ changeset: Int, of pool: ChangesetPool) -> [UInt8] {
-        let header = pool.headers[changeset]
+    mutating func encodeAnew(_ changeset: Int, of arena: ChangesetArena) -> [UInt8] {
+        let header = arena.headers[changeset]
         if header.liveCount == 0 { return [] }
         writer.reserve(header.bytes.count + header.bytes.count / 8 + 16)
-        intern(pool.stringTable(of: changeset), of: pool)
-        if pool.additions.isEmpty {
-            for index in header.instructions where !pool.instructions[index].isDiscarded {
-                instruction(pool.instructions[index], of: pool)
+        intern(arena.stringTable(of: changeset), of: arena)
+        if arena.additions.isEmpty {
+            for index in header.instructions where !arena.instructions[index].isDiscarded {
+                instruction(arena.instructions[index], of: arena)
             }
         } else {
-            for index in pool.instructionIndices(of: changeset) { instruction(pool.instructions[index], of: pool) }
+            for index in arena.instructionIndices(of: changeset) { instruction(arena.instructions[index], of: arena) }
         }
         return writer.take()
     }
 
     // MARK: intern := u64(63) u32(index) string
 
-    private mutating func intern(_ strings: ArraySlice<NameID>, of pool: ChangesetPool) {
-        if localIndices.count < pool.names.count {
-            localIndices += repeatElement(0, count: pool.names.count - localIndices.count)
+    private mutating func intern(_ strings: ArraySlice<NameID>, of arena: ChangesetArena) {
+        if localIndices.count < arena.names.count {
+            localIndices += repeatElement(0, count: arena.names.count - localIndices.count)
         }
         for (index, name) in strings.enumerated() {
             localIndices[Int(name.rawValue)] = UInt32(truncatingIfNeeded: index)
             writer.write(small: 63)
             writer.write(UInt32(truncatingIfNeeded: index))
-            writer.write(counted: pool.bytes(of: name))
+            writer.write(counted: arena.bytes(of: name))
         }
     }
 
     // MARK: instruction := u64(opcode) operands
 
-    private mutating func instruction(_ instruction: Instruction, of pool: ChangesetPool) {
+    private mutating func instruction(_ instruction: Instruction, of arena: ChangesetArena) {
         writer.write(small: instruction.kind.rawValue)
         name(instruction.className)
-        if instruction.kind.hasPath { pathHead(instruction, of: pool) }
+        if instruction.kind.hasPath { pathHead(instruction, of: arena) }
         switch instruction.kind {
         case .addTable: addTable(instruction)
         case .eraseTable: break
-        case .createObject, .eraseObject: key(pool.objects.keys[Int(instruction.object.rawValue)])
+        case .createObject, .eraseObject: key(arena.objects.keys[Int(instruction.object.rawValue)])
         case .addColumn: addColumn(instruction)
         case .eraseColumn: name(instruction.field)
         case .update:
-            value(instruction, of: pool)
+            value(instruction, of: arena)
             if instruction.isIndexed {
                 writer.write(instruction.priorSize)
             } else {
@@ -92,11 +92,11 @@ public struct ChangesetEncoder {
             }
         case .addInteger: writer.write(Int64(bitPattern: instruction.word0))
         case .arrayInsert, .arrayMove, .arrayErase:
-            if instruction.kind == .arrayInsert { value(instruction, of: pool) }
+            if instruction.kind == .arrayInsert { value(instruction, of: arena) }
             if instruction.kind == .arrayMove { writer.write(instruction.destination) }
             writer.write(instruction.priorSize)
         case .clear: writer.write(small: instruction.detail)
-        case .setInsert, .setErase: value(instruction, of: pool)
+        case .setInsert, .setErase: value(instruction, of: arena)
         }
     }
 
@@ -140,7 +140,7 @@ public struct ChangesetEncoder {
 
     // MARK: value := type value-body
 
-    private mutating func value(_ instruction: Instruction, of pool: ChangesetPool) {
+    private mutating func value(_ instruction: Instruction, of arena: ChangesetArena) {
         let (word0, word1) = (instruction.word0, instruction.word1)
         writer.write(instruction.type)
         switch instruction.type {
@@ -149,7 +149,7 @@ public struct ChangesetEncoder {
         case .bool: writer.write(word0 != 0)
         case .string, .binary:
             let start = instruction.bytesOffset
-            writer.write(counted: pool.bytes[start..<start + instruction.bytesCount])
+            writer.write(counted: arena.bytes[start..<start + instruction.bytesCount])
         case .timestamp:
             writer.write(Int64(bitPattern: word0))
             writer.write(Int64(bitPattern: word1))
@@ -162,7 +162,7 @@ public struct ChangesetEncoder {
             writer.write(Int64(value.exponent))
             writer.write(value.isNegative)
         case .link:
-            let key = pool.objects.keys[Int(instruction.linked.rawValue)]
+            let key = arena.objects.keys[Int(instruction.linked.rawValue)]
             name(key.className)
             self.key(key)
         case .objectID: twelveBytes(word0, word1)
@@ -182,13 +182,13 @@ public struct ChangesetEncoder {
 
     // MARK: path := u32(n) element{n}
 
-    private mutating func pathHead(_ instruction: Instruction, of pool: ChangesetPool) {
-        key(pool.objects.keys[Int(instruction.object.rawValue)])
+    private mutating func pathHead(_ instruction: Instruction, of arena: ChangesetArena) {
+        key(arena.objects.keys[Int(instruction.object.rawValue)])
         name(instruction.field)
         writer.write(instruction.pathCount)
         guard instruction.pathCount > 0 else { return }
         let start = Int(instruction.pathStart)
-        for index in start..<start + Int(instruction.pathCount) - 1 { element(pool.elements[index]) }
+        for index in start..<start + Int(instruction.pathCount) - 1 { element(arena.elements[index]) }
         element(instruction.last)
     }
 

@@ -4,7 +4,7 @@ public struct ChangesetError: Error, Equatable, Sendable {
     public enum Rule: String, Sendable, CaseIterable {
         case r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17
         case s1, s2, s3, s4, s5, s6, s7, s8
-        /// The pool cannot address more than 2^32 − 1 bytes, strings, path elements or instructions.
+        /// The arena cannot address more than 2^32 − 1 bytes, strings, path elements or instructions.
         case tooLarge
     }
 

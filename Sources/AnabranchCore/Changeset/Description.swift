@@ -1,7 +1,7 @@
 // The text form of changesets, for people: one line an instruction, in the words of `Spec/Changeset.md`. Names stand
 // bare if they look like identifiers and quoted otherwise; text that is not UTF-8 stands in hexadecimal as x"ff00".
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset in words: a line with its strings by index, then a line for each live instruction.
     ///
     /// Each line ends with a newline; a changeset without strings and instructions has none.
@@ -69,7 +69,7 @@ extension ChangesetPool {
 
     // MARK: Objects and values
 
-    private func text(of object: ObjectNumber) -> String {
+    private func text(of object: ObjectKeyID) -> String {
         let (className, key) = primaryKey(of: object)
         return "\(name(className))[\(text(of: key))]"
     }
@@ -95,7 +95,7 @@ extension ChangesetPool {
         case .timestamp(let value): "Timestamp \(value)"
         case .float(let value): "Float \(value.isNaN ? "NaN 0x" + String(value.bitPattern, radix: 16) : "\(value)")"
         case .double(let value): "Double \(value.isNaN ? "NaN 0x" + String(value.bitPattern, radix: 16) : "\(value)")"
-        case .decimal(let value): "Decimal \(value)\(value.hasPlainText ? "" : " 0x" + hexadecimalDigits(value.bytes))"
+        case .decimal(let value): "Decimal \(value)\(value.hasPlainText ? "" : " 0x" + Hex.encode(value.bytes))"
         case .link(let className, let key): "Link \(name(className[...]))[\(text(of: key))]"
         case .objectID(let value): "ObjectId \(value)"
         case .uuid(let value): "UUID \(value)"
@@ -126,14 +126,8 @@ extension ChangesetPool {
     }
 
     private func hexadecimal<Bytes: Sequence>(_ content: Bytes) -> String where Bytes.Element == UInt8 {
-        "x\"\(hexadecimalDigits(content))\""
+        "x\"\(Hex.encode(content))\""
     }
-}
-
-func hexadecimalDigits<Bytes: Sequence>(_ bytes: Bytes) -> String where Bytes.Element == UInt8 {
-    var text: [UInt8] = []
-    JSONText.append(hex: bytes, to: &text)
-    return String(decoding: text, as: UTF8.self)
 }
 
 // MARK: - Words
@@ -227,14 +221,14 @@ extension Timestamp: CustomStringConvertible {
 
 extension ObjectID: CustomStringConvertible {
     /// 24 lower-case hexadecimal digits.
-    public var description: String { hexadecimalDigits(bytes) }
+    public var description: String { Hex.encode(bytes) }
 }
 
 extension UUIDBytes: CustomStringConvertible {
     /// Lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     public var description: String {
         let bytes = bytes
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hexadecimalDigits(bytes[$0]) }.joined(separator: "-")
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { Hex.encode(bytes[$0]) }.joined(separator: "-")
     }
 }
 

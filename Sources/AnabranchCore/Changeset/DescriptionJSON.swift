@@ -7,20 +7,16 @@
 // "collection"; a column "type" (of Mixed: "Mixed"), "nullable", "collection", "target" and "keyType"; a table
 // "tableType" and "primaryKey", an object of "field", "type" and "nullable".
 //
-// Text is a string, or {"bytes":"hex"} if it is not UTF-8. Values have the forms of the canonical state: {"int":"-5"},
-// {"bin":"00ff"}, {"ts":["seconds",nanoseconds]}, {"float":"bits in hex"}, {"double":"bits in hex"}, {"dec":"text"}
-// (with "bits" where the text does not tell them), {"oid":"24 hex"}, {"uuid":"8-4-4-4-12"}, {"gk":"hi-lo"},
-// {"link":["Class",key]}, null, true, false and text; besides {"type":"ObjectValue"}, and so with Dictionary, List, Set
-// and Erased.
+// Text, values and keys have the forms of `Text/ValueJSON.swift`, in the style that loses nothing.
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The changeset as a JSON object; the strings as they are, the live instructions an object each.
     public func json(of changeset: Int) -> String {
         var text: [UInt8] = []
         text += "{\"strings\":[".utf8
         for (index, name) in stringTable(of: changeset).enumerated() {
             if index > 0 { text += ",".utf8 }
-            JSONText.append(text: bytes(of: name), to: &text)
+            JSONText.append(text: bytes(of: name), .exact, to: &text)
         }
         text += "],\"instructions\":[".utf8
         for (position, index) in instructionIndices(of: changeset).enumerated() {
@@ -36,7 +32,7 @@ extension ChangesetPool {
         append(instruction.className, to: &text)
         if instruction.object != .none {
             text += ",\"key\":".utf8
-            JSONText.append(primaryKey(of: instruction.object).key, to: &text)
+            JSONText.append(primaryKey(of: instruction.object).key, .exact, to: &text)
         }
         if instruction.kind.hasPath { appendPath(of: instruction, to: &text) }
         switch instruction.kind {
@@ -49,7 +45,7 @@ extension ChangesetPool {
         case .arrayMove: text += ",\"to\":\(instruction.destination)".utf8
         case .update, .arrayInsert, .setInsert, .setErase:
             text += ",\"value\":".utf8
-            JSONText.append(payload(of: instruction), to: &text)
+            JSONText.append(payload(of: instruction), .exact, to: &text)
         case .arrayErase: break
         }
         switch instruction.kind {
@@ -94,56 +90,7 @@ extension ChangesetPool {
         append(instruction.field, to: &text)
     }
 
-    private func append(_ name: NameID, to text: inout [UInt8]) { JSONText.append(text: bytes(of: name), to: &text) }
-}
-
-extension JSONText {
-    /// Appends a string, or `{"bytes":"hex"}` if the bytes are not UTF-8.
-    package static func append<Bytes: Collection>(text content: Bytes, to text: inout [UInt8])
-    where Bytes.Element == UInt8 {
-        if String(validating: content, as: UTF8.self) != nil { return append(string: content, to: &text) }
-        text += "{\"bytes\":\"".utf8
-        append(hex: content, to: &text)
-        text += "\"}".utf8
-    }
-
-    package static func append(_ key: PrimaryKey, to text: inout [UInt8]) {
-        switch key {
-        case .null: text += "null".utf8
-        case .int(let value): text += "{\"int\":\"\(value)\"}".utf8
-        case .string(let value): append(text: value, to: &text)
-        case .globalKey(let value):
-            text += "{\"gk\":\"\(String(value.high, radix: 16))-\(String(value.low, radix: 16))\"}".utf8
-        case .objectID(let value): text += "{\"oid\":\"\(value)\"}".utf8
-        case .uuid(let value): text += "{\"uuid\":\"\(value)\"}".utf8
-        }
-    }
-
-    package static func append(_ payload: Payload, to text: inout [UInt8]) {
-        switch payload {
-        case .null: text += "null".utf8
-        case .int(let value): text += "{\"int\":\"\(value)\"}".utf8
-        case .bool(let value): text += "\(value)".utf8
-        case .string(let value): append(text: value, to: &text)
-        case .binary(let value):
-            text += "{\"bin\":\"".utf8
-            append(hex: value, to: &text)
-            text += "\"}".utf8
-        case .timestamp(let value): text += "{\"ts\":[\"\(value.seconds)\",\(value.nanoseconds)]}".utf8
-        case .float(let value): text += "{\"float\":\"\(String(value.bitPattern, radix: 16))\"}".utf8
-        case .double(let value): text += "{\"double\":\"\(String(value.bitPattern, radix: 16))\"}".utf8
-        case .decimal(let value):
-            let bits = value.hasPlainText ? "" : ",\"bits\":\"\(hexadecimalDigits(value.bytes))\""
-            text += "{\"dec\":\"\(value)\"\(bits)}".utf8
-        case .link(let className, let key):
-            text += "{\"link\":[".utf8
-            append(text: className, to: &text)
-            text += ",".utf8
-            append(key, to: &text)
-            text += "]}".utf8
-        case .objectID(let value): text += "{\"oid\":\"\(value)\"}".utf8
-        case .uuid(let value): text += "{\"uuid\":\"\(value)\"}".utf8
-        case .objectValue, .dictionary, .list, .set, .erased: text += "{\"type\":\"\(payload.type)\"}".utf8
-        }
+    private func append(_ name: NameID, to text: inout [UInt8]) {
+        JSONText.append(text: bytes(of: name), .exact, to: &text)
     }
 }

@@ -1,18 +1,18 @@
-/// The number of a name in the common table of a `ChangesetPool`: equal names have equal numbers.
+/// The number of a name in the common table of a `ChangesetArena`: equal names have equal numbers.
 public struct NameID: Hashable, Sendable {
     public let rawValue: UInt32
 
     @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
 }
 
-/// The number of an object, that is of a class and a primary key, in the common table of a `ChangesetPool`.
-public struct ObjectNumber: Hashable, Sendable {
+/// The number of an object, that is of a class and a primary key, in the common table of a `ChangesetArena`.
+public struct ObjectKeyID: Hashable, Sendable {
     public let rawValue: UInt32
 
     @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
     /// Stands in instructions that name no object.
-    static let none = ObjectNumber(.max)
+    static let none = ObjectKeyID(.max)
 }
 
 /// One element of a path: a list index, or the name of a dictionary key or of a field (`Spec/Changeset.md`, section 8).
@@ -39,9 +39,9 @@ public struct PathElement: Hashable, Sendable {
     @inline(__always) public var name: NameID { NameID(UInt32(truncatingIfNeeded: ~raw)) }
 }
 
-/// A decoded instruction: a value of fixed size in the contiguous storage of its `ChangesetPool`.
+/// A decoded instruction: a value of fixed size in the contiguous storage of its `ChangesetArena`.
 ///
-/// Names and objects are numbers of the pool's common tables. What merging can change stands here or in the pool's
+/// Names and objects are numbers of the arena's common tables. What merging can change stands here or in the arena's
 /// path elements; the bytes of strings and binaries stay where they arrived and are referenced. One cache line.
 public struct Instruction: Sendable {
     public internal(set) var kind: InstructionKind
@@ -50,13 +50,13 @@ public struct Instruction: Sendable {
     public internal(set) var type: PayloadType = .null
     /// A `CollectionType` (AddColumn, Clear) or a `TableType` (AddTable).
     var detail: UInt8 = 0
-    /// The changeset of the pool that the instruction belongs to.
+    /// The changeset of the arena that the instruction belongs to.
     var owner: UInt32
     public internal(set) var className: NameID
     /// For AddTable the name of the primary key field.
     public internal(set) var field = NameID(0)
-    public internal(set) var object: ObjectNumber = .none
-    /// Where the path's elements but the last one stand among the pool's path elements.
+    public internal(set) var object: ObjectKeyID = .none
+    /// Where the path's elements but the last one stand among the arena's path elements.
     var pathStart: UInt32 = 0
     /// The number of path elements, the last one included.
     var pathCount: UInt32 = 0
@@ -66,7 +66,7 @@ public struct Instruction: Sendable {
     public internal(set) var destination: UInt32 = 0
     /// The last path element; the index of a list instruction. Meaningless when the path is empty.
     var last = PathElement(index: 0)
-    /// The payload, see `ChangesetPool.payload(of:)`.
+    /// The payload, see `ChangesetArena.payload(of:)`.
     var word0: UInt64 = 0
     var word1: UInt64 = 0
 
@@ -101,8 +101,8 @@ public struct Instruction: Sendable {
     /// Of an AddColumn of a dictionary, the type of its keys.
     var keyType: PayloadType { PayloadType(rawValue: Int8(truncatingIfNeeded: word1)) ?? .string }
     /// The linked object of a payload of type Link.
-    var linked: ObjectNumber { ObjectNumber(UInt32(truncatingIfNeeded: word0)) }
-    /// The offset of a String or Binary payload in the pool's bytes.
+    var linked: ObjectKeyID { ObjectKeyID(UInt32(truncatingIfNeeded: word0)) }
+    /// The offset of a String or Binary payload in the arena's bytes.
     var bytesOffset: Int { Int(word0 >> 32) }
     /// The length of a String or Binary payload in bytes.
     var bytesCount: Int { Int(word0 & 0xFFFF_FFFF) }

@@ -1,6 +1,6 @@
 /// Mixes bytes and words into hash values that a peer cannot foresee: the secrets are drawn once a process.
 ///
-/// Only the tables of a pool use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a
+/// Only the tables of an arena use it; nothing that is stored depends on it. Whatever a peer chooses is mixed with a
 /// secret before it is multiplied: with a known factor on the other side it could make the product 0 and all values
 /// equal.
 enum SeededHash {
@@ -96,9 +96,9 @@ struct HashSlots: Sendable {
     }
 }
 
-/// The common table of the names of all changesets of a pool: classes, fields, path keys and string primary keys.
+/// The common table of the names of all changesets of an arena: classes, fields, path keys and string primary keys.
 struct InternedStrings: Sendable {
-    /// Where a name's bytes stand in the pool's bytes.
+    /// Where a name's bytes stand in the arena's bytes.
     struct Place: Sendable {
         var offset: UInt32
         var count: UInt32
@@ -121,8 +121,8 @@ struct InternedStrings: Sendable {
     @inline(__always)
     mutating func define(_ range: Range<Int>, in bytes: [UInt8], guess: NameID?) -> (name: NameID, isNew: Bool) {
         if let guess, isEqual(Int(guess.rawValue), range, in: bytes) { return redefine(Int(guess.rawValue)) }
-        let (hash, found) = bytes.withUnsafeBytes { pool in
-            let name = UnsafeRawBufferPointer(rebasing: pool[range])
+        let (hash, found) = bytes.withUnsafeBytes { arena in
+            let name = UnsafeRawBufferPointer(rebasing: arena[range])
             let hash = SeededHash.hash(name)
             return (hash, slots.find(hash) { isEqual($0, range, in: bytes) })
         }
@@ -184,7 +184,7 @@ struct ObjectKey: Equatable, Sendable {
     }
 }
 
-/// The common table of the objects that the changesets of a pool name.
+/// The common table of the objects that the changesets of an arena name.
 struct ObjectTable: Sendable {
     private(set) var keys: [ObjectKey] = []
     private var slots = HashSlots()
@@ -194,11 +194,11 @@ struct ObjectTable: Sendable {
     var count: Int { keys.count }
 
     @inline(__always)
-    mutating func number(of key: ObjectKey) -> ObjectNumber {
-        if latest < keys.count, keys[latest] == key { return ObjectNumber(UInt32(truncatingIfNeeded: latest)) }
+    mutating func number(of key: ObjectKey) -> ObjectKeyID {
+        if latest < keys.count, keys[latest] == key { return ObjectKeyID(UInt32(truncatingIfNeeded: latest)) }
         if latest &+ 1 < keys.count, keys[latest &+ 1] == key {
             latest &+= 1
-            return ObjectNumber(UInt32(truncatingIfNeeded: latest))
+            return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
         }
         let hash = key.hash
         let found = slots.find(hash) { keys[$0] == key }
@@ -208,7 +208,7 @@ struct ObjectTable: Sendable {
             keys.append(key)
             latest = slots.insert(hash, at: found.slot)
         }
-        return ObjectNumber(UInt32(truncatingIfNeeded: latest))
+        return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
     mutating func truncate(to count: Int) {

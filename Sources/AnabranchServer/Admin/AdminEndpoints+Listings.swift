@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 
 /// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section

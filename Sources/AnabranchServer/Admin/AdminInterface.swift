@@ -53,21 +53,3 @@ struct ServerOperations: Sendable {
     /// Whether clients are served: not before the server listens, and no longer once it ends.
     let isServing: Flag
 }
-
-/// What a connection is doing.
-struct ConnectionReport: Sendable {
-    /// Host and port of the client, if they are known.
-    let remote: String?
-    let member: Member
-    let protocolVersion: String
-    let sessions: [SessionReport]
-}
-
-/// What a session is doing.
-struct SessionReport: Sendable {
-    /// The client's name for the session.
-    let ident: UInt64
-    let path: VirtualPath
-    /// 0 until the client has named its file.
-    let clientIdent: UInt64
-}

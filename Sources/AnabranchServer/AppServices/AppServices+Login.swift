@@ -1,7 +1,7 @@
+import AnabranchCore
 import AnabranchHistory
 import Crypto
 import NIOPosix
-import Synchronization
 
 /// Registering, logging in, linking, and what e-mails do.
 extension AppServices {
@@ -272,19 +272,4 @@ extension AppServices {
     }
 
     static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }
-}
-
-/// Lets so many in at a time.
-final class AttemptGate: Sendable {
-    private let inside = Mutex(0)
-
-    func enter(countMax: Int) -> Bool {
-        inside.withLock { inside in
-            guard inside < countMax else { return false }
-            inside += 1
-            return true
-        }
-    }
-
-    func leave() { inside.withLock { $0 -= 1 } }
 }

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// Why a token is not accepted. It never quotes the token.
 struct TokenRefusal: Error, Equatable, Sendable, CustomStringConvertible {
     let description: String

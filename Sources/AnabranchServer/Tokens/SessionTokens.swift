@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 
 /// The tokens of our own: an access token opens doors for a short time, a refresh token is worth access tokens as long

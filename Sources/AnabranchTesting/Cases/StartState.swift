@@ -3,10 +3,10 @@ import AnabranchCore
 /// The state that both sides of a merge case start from, as far as their instructions tell: the classes, columns,
 /// objects and list elements that they take for granted.
 package struct StartState {
-    private let pool: ChangesetPool
+    private let arena: ChangesetArena
     /// What is there, or will be once a side has made it.
     private var classes: Set<NameID> = []
-    private var objects: Set<ObjectNumber> = []
+    private var objects: Set<ObjectKeyID> = []
     private var columns: Set<Column> = []
 
     private struct Column: Hashable {
@@ -14,25 +14,25 @@ package struct StartState {
         var field: NameID
     }
 
-    /// - Parameter pool: the changesets of both sides, not merged yet. Keys are integers; there are lists, but nothing
+    /// - Parameter arena: the changesets of both sides, not merged yet. Keys are integers; there are lists, but nothing
     ///   in their elements.
-    package static func graph(of pool: ChangesetPool) throws -> ObjectGraph {
+    package static func graph(of arena: ChangesetArena) throws -> ObjectGraph {
         var graph = ObjectGraph()
         _ = try graph.write(as: 1) { transaction in
-            var state = StartState(pool: pool)
-            for changeset in 0..<pool.count {
-                for instruction in pool.instructions(of: changeset) {
+            var state = StartState(arena: arena)
+            for changeset in 0..<arena.count {
+                for instruction in arena.instructions(of: changeset) {
                     state.note(instruction)
                 }
             }
-            for changeset in 0..<pool.count {
-                for instruction in pool.instructions(of: changeset) { try state.add(instruction, in: transaction) }
+            for changeset in 0..<arena.count {
+                for instruction in arena.instructions(of: changeset) { try state.add(instruction, in: transaction) }
             }
         }
         return graph
     }
 
-    private init(pool: ChangesetPool) { self.pool = pool }
+    private init(arena: ChangesetArena) { self.arena = arena }
 
     /// Remembers what the sides make themselves.
     private mutating func note(_ instruction: Instruction) {
@@ -48,12 +48,12 @@ package struct StartState {
         if classes.insert(instruction.className).inserted { try transaction.addClass(className, key: "_id", .int) }
         let isPath = instruction.kind.hasPath
         guard isPath || instruction.kind == .eraseColumn else { return }
-        let isList = !pool.path(of: instruction).isEmpty
+        let isList = !arena.path(of: instruction).isEmpty
         let column = Column(className: instruction.className, field: instruction.field)
         let isNew = columns.insert(column).inserted
         if isNew { try addColumn(instruction, isList: isList, in: transaction) }
         guard isPath, objects.insert(instruction.object).inserted else { return }
-        let object = try transaction.create(className, key: pool.primaryKey(of: instruction.object).key)
+        let object = try transaction.create(className, key: arena.primaryKey(of: instruction.object).key)
         guard isList else { return }
         let list = try object.list(name(instruction.field))
         for _ in 0..<instruction.priorSize { try list.append(.int(0)) }
@@ -63,7 +63,7 @@ package struct StartState {
         _ instruction: Instruction, isList: Bool, in transaction: WriteTransaction
     ) throws {
         let (className, field) = (name(instruction.className), name(instruction.field))
-        if case .link(let target, let key) = pool.payload(of: instruction), instruction.kind == .update {
+        if case .link(let target, let key) = arena.payload(of: instruction), instruction.kind == .update {
             let target = String(decoding: target, as: UTF8.self)
             try transaction.addLink(field, to: target, of: className)
             try transaction.create(target, key: key)
@@ -72,5 +72,5 @@ package struct StartState {
         }
     }
 
-    private func name(_ name: NameID) -> String { String(decoding: pool.bytes(of: name), as: UTF8.self) }
+    private func name(_ name: NameID) -> String { String(decoding: arena.bytes(of: name), as: UTF8.self) }
 }

@@ -58,9 +58,9 @@ package struct MemoryClient {
 
     /// One local transaction that was recorded elsewhere, perhaps an empty one.
     package mutating func commit(_ changeset: [UInt8], at timestamp: UInt64) throws {
-        var pool = ChangesetPool()
-        let number = try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: timestamp, ident: ident))
-        try apply([number], of: pool)
+        var arena = ChangesetArena()
+        let number = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: timestamp, ident: ident))
+        try apply([number], of: arena)
         append(changeset, base: download.serverVersion, timestamp: timestamp)
     }
 
@@ -72,9 +72,9 @@ package struct MemoryClient {
             Version(number: version, base: base, timestamp: timestamp, changeset: changeset, reciprocal: changeset))
     }
 
-    private mutating func apply(_ changesets: [Int], of pool: ChangesetPool) throws {
+    private mutating func apply(_ changesets: [Int], of arena: ChangesetArena) throws {
         guard keepsState else { return }
-        for changeset in changesets { try state.apply(changeset, of: pool) }
+        for changeset in changesets { try state.apply(changeset, of: arena) }
         _ = try state.eraseAsymmetricObjects()
     }
 
@@ -138,13 +138,13 @@ package struct MemoryClient {
             let incoming = try integrate(run, base: base, &merge)
             if let onMerged {
                 for (entry, changeset) in zip(run, incoming) {
-                    onMerged(entry.serverVersion, merge.pool.encoded(changeset))
+                    onMerged(entry.serverVersion, merge.arena.encoded(changeset))
                 }
             }
             rest = rest[run.endIndex...]
         }
-        for (position, changeset) in merge.local where merge.pool.isDirty(changeset) {
-            log[position].reciprocal = merge.pool.encoded(changeset)
+        for (position, changeset) in merge.local where merge.arena.isDirty(changeset) {
+            log[position].reciprocal = merge.arena.encoded(changeset)
         }
         download = batch.cursor
         latest = (batch.latestVersion, batch.latestVersionSalt)
@@ -156,28 +156,28 @@ package struct MemoryClient {
 
     /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
     private struct DownloadMerge {
-        var pool = ChangesetPool()
-        /// Where the versions of the log, by their position, are in the pool.
+        var arena = ChangesetArena()
+        /// Where the versions of the log, by their position, are in the arena.
         var local: [Int: Int] = [:]
     }
 
     /// Integrates what the server made on one base.
     ///
-    /// - Returns: where the entries are in the pool.
+    /// - Returns: where the entries are in the arena.
     private mutating func integrate(
         _ run: ArraySlice<DownloadEntry>, base: UInt64, _ merge: inout DownloadMerge
     ) throws -> [Int] {
         var incoming: [Int] = []
         for entry in run {
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            incoming.append(try merge.pool.decode(entry.changeset, version: entry.serverVersion, tag: tag))
+            incoming.append(try merge.arena.decode(entry.changeset, version: entry.serverVersion, tag: tag))
         }
         var local: [Int] = []
         for position in log.indices where log[position].number > base && !log[position].changeset.isEmpty {
             local.append(try changeset(at: position, &merge))
         }
-        try merge.pool.merge(local: local, incoming: incoming, strategy: strategy)
-        try apply(incoming, of: merge.pool)
+        try merge.arena.merge(local: local, incoming: incoming, strategy: strategy)
+        try apply(incoming, of: merge.arena)
         return incoming
     }
 
@@ -185,7 +185,7 @@ package struct MemoryClient {
         if let changeset = merge.local[position] { return changeset }
         let version = log[position]
         let tag = OriginTag(timestamp: version.timestamp, ident: ident)
-        let changeset = try merge.pool.decode(version.reciprocal, version: version.number, tag: tag)
+        let changeset = try merge.arena.decode(version.reciprocal, version: version.number, tag: tag)
         merge.local[position] = changeset
         return changeset
     }

@@ -11,7 +11,7 @@ struct AuthoredInstruction {
     var isRepeated = false
     /// The last version of the server's log that its author knew.
     var base: UInt64 = 0
-    /// The changeset of the pool in which it is.
+    /// The changeset of the arena in which it is.
     var changeset = 0
     /// The version of its changeset in the server's log; nil as long as it is not there.
     var version: UInt64?
@@ -45,9 +45,9 @@ extension AuthoredInstruction {
 }
 
 /// What was made and is not known to every replica yet, in the order in which it was made. Names and objects are
-/// numbers of one pool, so they can be compared.
+/// numbers of one arena, so they can be compared.
 struct AuthoredInstructions {
-    private(set) var pool = ChangesetPool()
+    private(set) var arena = ChangesetArena()
     private(set) var list: [AuthoredInstruction] = []
     /// Of each author, the changesets that are not in the server's log yet.
     private var waiting: [Int: [Int]] = [:]
@@ -65,16 +65,16 @@ struct AuthoredInstructions {
             return divergence
         }
         for new in list[count...] { if let className = linkInMixed(new) { classesInMixed.insert(className) } }
-        waiting[author, default: []].append(pool.count - 1)
+        waiting[author, default: []].append(arena.count - 1)
         return nil
     }
 
     /// Appends the instructions of a changeset, whatever they are.
     mutating func read(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0) throws {
-        let number = try pool.decode(changeset, version: 1, tag: tag)
-        list += pool.instructions(of: number).map {
+        let number = try arena.decode(changeset, version: 1, tag: tag)
+        list += arena.instructions(of: number).map {
             AuthoredInstruction(
-                author: author, tag: tag, instruction: $0, path: pool.path(of: $0), base: base, changeset: number)
+                author: author, tag: tag, instruction: $0, path: arena.path(of: $0), base: base, changeset: number)
         }
     }
 
@@ -157,7 +157,7 @@ struct AuthoredInstructions {
 
     // MARK: Names
 
-    func name(_ name: NameID) -> String { String(decoding: pool.bytes(of: name), as: UTF8.self) }
+    func name(_ name: NameID) -> String { String(decoding: arena.bytes(of: name), as: UTF8.self) }
 
     /// The class that a link column links to; nil for other columns.
     func target(ofColumn instruction: Instruction) -> String? {
@@ -168,7 +168,7 @@ struct AuthoredInstructions {
     /// The class that a payload links to.
     func target(ofPayload instruction: Instruction) -> String? {
         guard instruction.kind.hasPayload, instruction.type == .link,
-            case .link(let className, _) = pool.payload(of: instruction)
+            case .link(let className, _) = arena.payload(of: instruction)
         else { return nil }
         return String(decoding: className, as: UTF8.self)
     }

@@ -120,11 +120,11 @@ package final class ConvergenceRound {
     private func stateOfLog() throws -> ObjectGraph {
         var state = ObjectGraph()
         for entry in try file.log() {
-            var pool = ChangesetPool()
+            var arena = ChangesetArena()
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-            let changeset = try pool.decode(entry.changeset, version: entry.version, tag: tag)
-            for instruction in pool.instructions(of: changeset) { tally.kinds[Int(instruction.kind.rawValue)] += 1 }
-            try state.apply(changeset, of: pool)
+            let changeset = try arena.decode(entry.changeset, version: entry.version, tag: tag)
+            for instruction in arena.instructions(of: changeset) { tally.kinds[Int(instruction.kind.rawValue)] += 1 }
+            try state.apply(changeset, of: arena)
         }
         _ = try state.eraseAsymmetricObjects()
         return state
@@ -136,9 +136,9 @@ package final class ConvergenceRound {
 
     private func tell(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
         guard printsTrace else { return }
-        var pool = ChangesetPool()
-        let number = try pool.decode(changeset, version: 1, tag: tag)
-        let lines = pool.instructions(of: number).map { "    \(pool.text(of: $0))" }
+        var arena = ChangesetArena()
+        let number = try arena.decode(changeset, version: 1, tag: tag)
+        let lines = arena.instructions(of: number).map { "    \(arena.text(of: $0))" }
         trace += ["replica \(replica) writes at \(tag.timestamp)"] + lines
     }
 }

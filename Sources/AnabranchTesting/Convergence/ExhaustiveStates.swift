@@ -107,15 +107,15 @@ package enum ExhaustiveStates {
         let elements: [Element]? = if case .list(let elements) = mixed { elements } else { nil }
         var options: [Option] = []
         for changeset in SingleInstructions(by: author, listCount: listCount, mixed: elements).changesets {
-            var pool = ChangesetPool()
-            try pool.decode(changeset, version: 1, tag: tags.older)
+            var arena = ChangesetArena()
+            try arena.decode(changeset, version: 1, tag: tags.older)
             var after = graph
-            guard (try? after.apply(0, of: pool)) != nil, let instruction = pool.instructions(of: 0).first else {
+            guard (try? after.apply(0, of: arena)) != nil, let instruction = arena.instructions(of: 0).first else {
                 continue
             }
             let isSame = try StateDigest(of: after) == StateDigest(of: graph)
             let made = AuthoredInstruction(
-                author: 0, tag: tags.older, instruction: instruction, path: pool.path(of: instruction),
+                author: 0, tag: tags.older, instruction: instruction, path: arena.path(of: instruction),
                 isRepeated: isSame && (instruction.type == .list || instruction.type == .dictionary))
             options.append(Option(changeset: changeset, graph: after, instruction: made))
         }
@@ -151,7 +151,7 @@ package enum ExhaustiveStates {
         let kinds = (older.instruction.instruction.kind, newer.instruction.instruction.kind)
         report.notePair(kinds)
         if check.hasEffect {
-            // Names are compared, so both have to be in one pool.
+            // Names are compared, so both have to be in one arena.
             let pair = try Pair(older, newer)
             if let rule = pair.rule { report.rules[rule, default: 0] += 1 } else { report.unexplained += 1 }
         }
@@ -167,7 +167,7 @@ package enum ExhaustiveStates {
         }
     }
 
-    /// Both instructions in one pool.
+    /// Both instructions in one arena.
     private struct Pair {
         private(set) var older: AuthoredInstruction
         private(set) var newer: AuthoredInstruction
@@ -192,8 +192,8 @@ package enum ExhaustiveStates {
         func text(_ outcome: PairCheck.Outcome, in graph: ObjectGraph) throws -> String {
             """
             \(outcome) in \(String(decoding: try graph.canonicalJSON(), as: UTF8.self))
-              older: \(made.pool.text(of: older.instruction))
-              newer: \(made.pool.text(of: newer.instruction))
+              older: \(made.arena.text(of: older.instruction))
+              newer: \(made.arena.text(of: newer.instruction))
             """
         }
     }

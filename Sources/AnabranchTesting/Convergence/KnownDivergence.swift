@@ -101,9 +101,9 @@ private struct OrderedPair {
 
     // MARK: Sets
 
-    /// The pool's raw comparison also asks for equal offsets, which no author can foresee.
+    /// The arena's raw comparison also asks for equal offsets, which no author can foresee.
     private var isRawEqual: Bool {
-        let (left, right) = (made.pool.payload(of: left), made.pool.payload(of: right))
+        let (left, right) = (made.arena.payload(of: left), made.arena.payload(of: right))
         switch (left, right) {
         case (.string(let left), .string(let right)), (.binary(let left), .binary(let right)):
             return left != right && left.count == right.count
@@ -115,7 +115,7 @@ private struct OrderedPair {
     }
 
     private var hasEqualNumbers: Bool {
-        guard let left = made.pool.payload(of: left).number, let right = made.pool.payload(of: right).number else {
+        guard let left = made.arena.payload(of: left).number, let right = made.arena.payload(of: right).number else {
             return false
         }
         if left.isNaN || right.isNaN { return left.isNaN && right.isNaN }

@@ -35,13 +35,13 @@ struct PairCheck {
 
     /// The state of a side after it has merged, its own changes being major, and applied what the other made.
     private static func digest(of own: Side, after other: Side, _ hasEffect: inout Bool) throws -> StateDigest {
-        var pool = ChangesetPool()
-        try pool.decode(own.changeset, version: 2, tag: own.tag)
-        try pool.decode(other.changeset, version: 2, tag: other.tag)
-        try pool.merge(local: [0], incoming: [1])
-        if pool.isDirty(0) || pool.isDirty(1) { hasEffect = true }
+        var arena = ChangesetArena()
+        try arena.decode(own.changeset, version: 2, tag: own.tag)
+        try arena.decode(other.changeset, version: 2, tag: other.tag)
+        try arena.merge(local: [0], incoming: [1])
+        if arena.isDirty(0) || arena.isDirty(1) { hasEffect = true }
         var state = own.state
-        try state.apply(1, of: pool)
+        try state.apply(1, of: arena)
         return try StateDigest(of: state)
     }
 }

@@ -28,9 +28,9 @@ package struct MergeCase: Decodable, Sendable {
     package var error: String?
 }
 
-/// Both sides of a case, decoded into one pool.
+/// Both sides of a case, decoded into one arena.
 package struct MergeInput {
-    package var pool = ChangesetPool()
+    package var arena = ChangesetArena()
     package var local: [Int] = []
     package var incoming: [Int] = []
 
@@ -40,13 +40,13 @@ package struct MergeInput {
     }
 
     private mutating func decode(_ input: MergeCase.Input) throws -> Int {
-        try pool.decode(
+        try arena.decode(
             try Hex.bytes(of: input.hex), version: input.version,
             tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 
     /// The sides as they are now.
     package func outputs(of changesets: [Int]) -> [MergeCase.Output] {
-        changesets.map { MergeCase.Output(dirty: pool.isDirty($0), hex: Hex.encode(pool.encoded($0))) }
+        changesets.map { MergeCase.Output(dirty: arena.isDirty($0), hex: Hex.encode(arena.encoded($0))) }
     }
 }

@@ -45,9 +45,9 @@ package struct MergeComparison {
         /// Lists are merged by the grid in one block.
         case oneGrid
 
-        fileprivate var tuning: MergeTuning {
+        fileprivate var tuning: MergeThresholds {
             switch self {
-            case .indexed: MergeTuning()
+            case .indexed: MergeThresholds()
             case .finest: .finest
             case .oneGrid: .oneGrid
             }
@@ -117,34 +117,34 @@ private struct Sides {
         incoming = WrittenSide(merge.incoming, on: merge.shape).changesets
     }
 
-    /// Each merge gets a pool of its own, so that none pays for copying what they would share.
+    /// Each merge gets an arena of its own, so that none pays for copying what they would share.
     func merged(
-        _ strategy: MergeStrategy, _ tuning: MergeTuning = MergeTuning()
+        _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
     ) throws -> (outcome: MergeComparison.Outcome, time: MergeComparison.Time, listPairs: ListPairs) {
         let clock = ContinuousClock()
         let start = clock.now
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         for side in [local, incoming] {
             for (position, changeset) in side.enumerated() {
-                try pool.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
+                try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
-        pool.tuning = tuning
-        let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<pool.count))
+        arena.tuning = tuning
+        let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<arena.count))
         let decoded = clock.now
         do {
-            try pool.merge(local: localPlaces, incoming: incomingPlaces, strategy: strategy)
+            try arena.merge(local: localPlaces, incoming: incomingPlaces, strategy: strategy)
         } catch {
             let end = clock.now
-            return (.failed, MergeComparison.Time(merge: end - decoded, total: end - start), pool.listPairs)
+            return (.failed, MergeComparison.Time(merge: end - decoded, total: end - start), arena.listPairs)
         }
         let merged = clock.now
-        let encoded = pool.encoded(0..<pool.count)
+        let encoded = arena.encoded(0..<arena.count)
         let time = MergeComparison.Time(merge: merged - decoded, total: clock.now - start)
         let changesets = encoded.enumerated().map {
-            MergeComparison.Outcome.Changeset(bytes: $1, isDirty: pool.isDirty($0))
+            MergeComparison.Outcome.Changeset(bytes: $1, isDirty: arena.isDirty($0))
         }
-        return (.merged(changesets), time, pool.listPairs)
+        return (.merged(changesets), time, arena.listPairs)
     }
 }
 

@@ -50,12 +50,12 @@ struct BenchApplyCommand: ParsableCommand {
         var (decoding, applying): ([Duration], [Duration]) = ([], [])
         var count = 0
         for _ in 0..<repeats {
-            var pool = ChangesetPool()
+            var arena = ChangesetArena()
             decoding.append(
-                try clock.measure { try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2)) })
+                try clock.measure { try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2)) })
             var graph = start
-            applying.append(try clock.measure { _ = try graph.apply(0, of: pool) })
-            count = pool.instructions(of: 0).count
+            applying.append(try clock.measure { _ = try graph.apply(0, of: arena) })
+            count = arena.instructions(of: 0).count
         }
         return String(
             format: #"{"name":"%@","instructions":%ld,"decode_ms":%.3f,"apply_ms":%.3f,"per_second":%.0f}"#, name,

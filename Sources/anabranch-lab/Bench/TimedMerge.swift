@@ -37,16 +37,16 @@ struct TimedMerge {
         bytesIn = inputs.reduce(0) { $0 + $1.bytes.count }
     }
 
-    private func decoded() throws -> ChangesetPool {
-        var pool = ChangesetPool()
-        pool.reserve(changesets: inputs.count, byteCount: bytesIn)
-        for input in inputs { try pool.decode(input.bytes, version: input.version, tag: input.tag) }
-        return pool
+    private func decoded() throws -> ChangesetArena {
+        var arena = ChangesetArena()
+        arena.reserve(changesets: inputs.count, byteCount: bytesIn)
+        for input in inputs { try arena.decode(input.bytes, version: input.version, tag: input.tag) }
+        return arena
     }
 
-    private func merge(_ pool: inout ChangesetPool) throws {
-        try pool.merge(
-            local: Array(0..<localCount), incoming: Array(localCount..<pool.count), strategy: strategy)
+    private func merge(_ arena: inout ChangesetArena) throws {
+        try arena.merge(
+            local: Array(0..<localCount), incoming: Array(localCount..<arena.count), strategy: strategy)
     }
 
     // MARK: Encoding
@@ -63,22 +63,22 @@ struct TimedMerge {
         let clock = ContinuousClock()
         outputs = []
         let start = clock.now
-        var pool = try decoded()
+        var arena = try decoded()
         let decoded = clock.now
-        try merge(&pool)
+        try merge(&arena)
         let merged = clock.now
-        outputs = pool.encoded(0..<pool.count)
+        outputs = arena.encoded(0..<arena.count)
         return Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged)
     }
 
     // MARK: Applying
 
     func applyFigures(repeats: Int) throws -> String {
-        let pool = try decoded()
-        var states = (local: try StartState.graph(of: pool), incoming: ObjectGraph())
+        let arena = try decoded()
+        var states = (local: try StartState.graph(of: arena), incoming: ObjectGraph())
         states.incoming = states.local
-        for changeset in 0..<localCount { try states.local.apply(changeset, of: pool) }
-        for changeset in localCount..<pool.count { try states.incoming.apply(changeset, of: pool) }
+        for changeset in 0..<localCount { try states.local.apply(changeset, of: arena) }
+        for changeset in localCount..<arena.count { try states.incoming.apply(changeset, of: arena) }
         var samples: [Sample] = []
         var digest = ""
         for _ in 0..<repeats {
@@ -97,12 +97,12 @@ struct TimedMerge {
         var states = (local: local, incoming: incoming)
         let clock = ContinuousClock()
         let start = clock.now
-        var pool = try decoded()
+        var arena = try decoded()
         let decoded = clock.now
-        try merge(&pool)
+        try merge(&arena)
         let merged = clock.now
-        for changeset in localCount..<pool.count { try states.local.apply(changeset, of: pool) }
-        for changeset in 0..<localCount { try states.incoming.apply(changeset, of: pool) }
+        for changeset in localCount..<arena.count { try states.local.apply(changeset, of: arena) }
+        for changeset in 0..<localCount { try states.incoming.apply(changeset, of: arena) }
         return (Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged), states)
     }
 

@@ -28,8 +28,8 @@ enum ClientReplay {
 extension ObjectGraph {
     /// A transaction of a client.
     fileprivate mutating func apply(_ hex: String) throws {
-        var pool = ChangesetPool()
-        try apply(try pool.decode(try Hex.bytes(of: hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: pool)
+        var arena = ChangesetArena()
+        try apply(try arena.decode(try Hex.bytes(of: hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: arena)
         _ = try eraseAsymmetricObjects()
     }
 }

@@ -83,9 +83,9 @@ struct VectorCheck {
     }
 
     private func reencode(_ bytes: [UInt8]) throws(ChangesetError) -> [UInt8] {
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        return pool.encodedAnew(changeset)
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+        return arena.encodedAnew(changeset)
     }
 
     private func difference(_ actual: [UInt8], _ expected: [UInt8]) -> String {
@@ -124,7 +124,7 @@ struct VectorCheck {
     private func mergeProblem(_ record: MergeCase, _ strategy: MergeStrategy, earlier: Set<UInt64>) -> String? {
         do {
             var input = try MergeInput(record)
-            try input.pool.merge(local: input.local, incoming: input.incoming, strategy: strategy)
+            try input.arena.merge(local: input.local, incoming: input.incoming, strategy: strategy)
             if record.error != nil { return "merged, though the reference refused it" }
             let local = input.outputs(of: input.local)
             let incoming = input.outputs(of: input.incoming)

@@ -43,7 +43,7 @@ struct MergeCommand: ParsableCommand {
     private func result(of mergeCase: MergeCase) -> MergeResult {
         do {
             var input = try MergeInput(mergeCase)
-            try input.pool.merge(
+            try input.arena.merge(
                 local: input.local, incoming: input.incoming, strategy: pairwise ? .everyPair : .indexed)
             return MergeResult(
                 name: mergeCase.name, local_after: input.outputs(of: input.local),

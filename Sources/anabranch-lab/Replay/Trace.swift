@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchTesting
 import Foundation
 
@@ -12,7 +13,7 @@ struct Trace: Decodable {
 
         /// The recorded time in milliseconds since 2015-01-01 UTC; 0 where it lies before.
         var timestamp: UInt64 {
-            UInt64(exactly: (time.timeIntervalSince1970 - 1_420_070_400) * 1000) ?? 0
+            ChangesetTime(secondsSince1970: time.timeIntervalSince1970).rawValue
         }
     }
 

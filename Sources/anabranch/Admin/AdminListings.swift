@@ -1,3 +1,4 @@
+import AnabranchCore
 import ArgumentParser
 import Foundation
 
@@ -101,18 +102,16 @@ struct AdminHistory: AsyncParsableCommand {
 
     struct Listing: AdminListing {
         struct Entry: Decodable {
-            var version: UInt64, client: UInt64, client_version: UInt64, timestamp: Double, bytes: Int
+            var version: UInt64, client: UInt64, client_version: UInt64, timestamp: UInt64, bytes: Int
         }
 
         static let path = "/v1/history"
         static let columns = ["VERSION", "CLIENT", "CLIENT VERSION", "CHANGED", "BYTES"]
-        /// 2015-01-01, in seconds since 1970.
-        private static let epoch = 1_420_070_400.0
         var history: [Entry]
         var next: String?
         var rows: [[String]] {
             history.map { entry in
-                let time = Date(timeIntervalSince1970: Self.epoch + entry.timestamp / 1000)
+                let time = Date(timeIntervalSince1970: ChangesetTime(rawValue: entry.timestamp).secondsSince1970)
                 return [
                     "\(entry.version)", "\(entry.client)", "\(entry.client_version)", time.formatted(.iso8601),
                     "\(entry.bytes)",

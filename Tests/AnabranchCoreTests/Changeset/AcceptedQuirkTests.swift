@@ -26,27 +26,27 @@ import Testing
     ])
     func quirkIsEncodedProperly(_ quirk: String, _ proper: String) throws {
         let definitions = "3f000141 "
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(
             Hex.bytes(definitions + quirk), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.encode(pool.encoded(changeset)) == Hex.encode(Hex.bytes(definitions + proper)))
+        #expect(Hex.encode(arena.encoded(changeset)) == Hex.encode(Hex.bytes(definitions + proper)))
         let isProper = Hex.bytes(quirk) == Hex.bytes(proper)
-        #expect(pool.headers[changeset].isCanonical == isProper)
+        #expect(arena.headers[changeset].isCanonical == isProper)
     }
 
     @Test func overlongDefinitionsOfStringsAreEncodedProperly() throws {
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(
             Hex.bytes("bf00 8000 8100 41 01 00"), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.encode(pool.encoded(changeset)) == "3f0001410100")
+        #expect(Hex.encode(arena.encoded(changeset)) == "3f0001410100")
     }
 
     @Test func decimalsWithMoreThan34DigitsSurvive() throws {
         // 113 bits, all set.
         let hex = "3f000141 04 00 0101 00 00 08 ffffffffffffffffffffffffffffffff01 00 00 00"
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(pool.encodedAnew(changeset) == Hex.bytes(hex))
-        #expect(pool.lines(of: changeset) == ["Update A[1].A = Decimal +10384593717069655257060992658440191E+0"])
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+        #expect(arena.encodedAnew(changeset) == Hex.bytes(hex))
+        #expect(arena.lines(of: changeset) == ["Update A[1].A = Decimal +10384593717069655257060992658440191E+0"])
     }
 }

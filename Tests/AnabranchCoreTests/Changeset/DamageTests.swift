@@ -25,17 +25,17 @@ import Testing
 
     /// Decodes the bytes; if that works, checks the encoding and merges with another changeset of the vectors.
     private func check(_ damaged: [UInt8], with number: Int, _ damage: String) {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let tag = OriginTag(timestamp: 10, ident: 2)
-        guard let changeset = try? pool.decode(damaged, version: 1, tag: tag) else { return }
+        guard let changeset = try? arena.decode(damaged, version: 1, tag: tag) else { return }
         let comment: Comment = "changeset \(number), \(damage): \(Hex.encode(damaged))"
-        let encoded = pool.encodedAnew(changeset)
-        guard let again = try? pool.decode(encoded, version: 1, tag: tag) else {
+        let encoded = arena.encodedAnew(changeset)
+        guard let again = try? arena.decode(encoded, version: 1, tag: tag) else {
             Issue.record("what was encoded does not decode: \(comment)")
             return
         }
-        #expect(pool.encodedAnew(again) == encoded, comment)
-        #expect(pool.lines(of: again) == pool.lines(of: changeset), comment)
+        #expect(arena.encodedAnew(again) == encoded, comment)
+        #expect(arena.lines(of: again) == arena.lines(of: changeset), comment)
         let other = Self.changesets[(number * 7 + damaged.count) % Self.changesets.count]
         for (local, incoming) in [(damaged, other), (other, damaged)] {
             let outcomes = [MergeStrategy.everyPair, .indexed].map { Outcome.ofMerging([local], [incoming], $0) }

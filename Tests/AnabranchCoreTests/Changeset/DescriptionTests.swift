@@ -38,11 +38,11 @@ import Testing
     }
 
     @Test func namesThatAreNotUTF8Survive() throws {
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(Hex.bytes("3f0002ff41 02 00 03 00"), version: 1, tag: tag)
-        #expect(pool.text(of: changeset) == "strings: 0=x\"ff41\"\nCreateObject x\"ff41\"[x\"ff41\"]\n")
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(Hex.bytes("3f0002ff41 02 00 03 00"), version: 1, tag: tag)
+        #expect(arena.text(of: changeset) == "strings: 0=x\"ff41\"\nCreateObject x\"ff41\"[x\"ff41\"]\n")
         #expect(
-            pool.json(of: changeset)
+            arena.json(of: changeset)
                 == """
                 {"strings":[{"bytes":"ff41"}],"instructions":[
                 {"instruction":"CreateObject","class":{"bytes":"ff41"},"key":{"bytes":"ff41"}}]}
@@ -51,8 +51,8 @@ import Testing
 
     @Test func jsonHasAnObjectForEachInstruction() throws {
         let linked = Place(object: ObjectName(key: .globalKey(GlobalKey(high: 255, low: 1))), field: "d", path: ["k"])
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(
             AnabranchCoreTests.changeset(
                 .addTable("A"), .addTable("E", .embedded), .eraseTable("E"), .addColumn("A", "l", .link, .dictionary),
                 .eraseColumn("A", "l"), .createObject(), .eraseObject(),
@@ -61,7 +61,7 @@ import Testing
                 .clear(.at("s"), .set), .setInsert(.at("s"), .timestamp(Timestamp(seconds: -1, nanoseconds: -2))),
                 .setErase(.at("s"), .double(1.5)), .update(.at("b"), .bool(true)), .update(.at("n"), .null)),
             version: 1, tag: tag)
-        let lines = pool.json(of: changeset).split(separator: "\n")
+        let lines = arena.json(of: changeset).split(separator: "\n")
         #expect(lines.first == #"{"strings":["A","_id","E","l","B","d","k","i","s","b","n"],"instructions":["#)
         #expect(
             lines.dropFirst().map(String.init) == [
@@ -89,13 +89,13 @@ import Testing
     @Test func jsonOfAnyChangesetIsJSONWithAllItsInstructions() throws {
         for seed in Seeds.upTo(200) {
             var random = RandomSteps(seed: seed)
-            var pool = ChangesetPool()
-            let changeset = try pool.decode(AnabranchCoreTests.changeset(random.steps(15)), version: 1, tag: tag)
-            let value = try JSONSerialization.jsonObject(with: Data(pool.json(of: changeset).utf8)) as? [String: Any]
+            var arena = ChangesetArena()
+            let changeset = try arena.decode(AnabranchCoreTests.changeset(random.steps(15)), version: 1, tag: tag)
+            let value = try JSONSerialization.jsonObject(with: Data(arena.json(of: changeset).utf8)) as? [String: Any]
             let instructions = value?["instructions"] as? [[String: Any]]
             #expect(instructions?.count == 15, "\(Seeds.repeatCommand("jsonOfAnyChangeset", seed: seed))")
             let names = instructions?.compactMap { $0["instruction"] as? String }
-            #expect(names == pool.instructions(of: changeset).map(\.kind.description))
+            #expect(names == arena.instructions(of: changeset).map(\.kind.description))
         }
     }
 

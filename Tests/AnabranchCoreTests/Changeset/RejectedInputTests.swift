@@ -20,19 +20,19 @@ import Testing
 
     @Test(arguments: chapterExamples + reference + strict)
     func inputIsRejectedByItsRule(_ input: Input) {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let error = #expect(throws: ChangesetError.self) {
-            try pool.decode(Hex.bytes(input.hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+            try arena.decode(Hex.bytes(input.hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
         }
         #expect(error?.rule == input.rule)
         #expect(error?.offset == input.offset, "\(error?.description ?? "")")
-        #expect(pool.count == 0)
+        #expect(arena.count == 0)
     }
 
     @Test func errorNamesPlaceReasonAndRule() {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let error = #expect(throws: ChangesetError.self) {
-            try pool.decode([0x3E], version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+            try arena.decode([0x3E], version: 1, tag: OriginTag(timestamp: 0, ident: 0))
         }
         #expect(error?.description == "bad changeset at byte 0: unknown instruction 62 (R13)")
     }
@@ -160,7 +160,7 @@ import Testing
 
     @Test func everyRuleThatCanBeViolatedIsTested() {
         let tested = Set((Self.chapterExamples + Self.reference + Self.strict).map(\.rule))
-        // R17 needs a size type of fewer than 64 bits, tooLarge a pool of 4 GiB.
+        // R17 needs a size type of fewer than 64 bits, tooLarge an arena of 4 GiB.
         #expect(Set(ChangesetError.Rule.allCases).subtracting(tested) == [.r17, .tooLarge])
     }
 }

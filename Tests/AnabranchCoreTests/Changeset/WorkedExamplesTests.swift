@@ -20,13 +20,13 @@ import Testing
 
     @Test(arguments: examples)
     func exampleSaysWhatTheChapterSays(_ example: Example) throws {
-        var pool = ChangesetPool()
+        var arena = ChangesetArena()
         let bytes = Hex.bytes(example.hex)
-        let changeset = try pool.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(pool.lines(of: changeset) == example.lines)
-        #expect(pool.encoded(changeset) == bytes)
-        #expect(pool.encodedAnew(changeset) == bytes)
-        #expect(pool.headers[changeset].isCanonical)
+        let changeset = try arena.decode(bytes, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+        #expect(arena.lines(of: changeset) == example.lines)
+        #expect(arena.encoded(changeset) == bytes)
+        #expect(arena.encodedAnew(changeset) == bytes)
+        #expect(arena.headers[changeset].isCanonical)
     }
 
     @Test func recordedTransactionIsEncodedStringsFirst() throws {
@@ -35,10 +35,10 @@ import Testing
             3f000141 02000101 3f010169 040001010100010500 3f020173 0400010102000305 68656c6c6f 00
             02000102 3f03016c 04000102030009000101 00
             """)
-        var pool = ChangesetPool()
-        let changeset = try pool.decode(recorded, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+        var arena = ChangesetArena()
+        let changeset = try arena.decode(recorded, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
         #expect(
-            pool.text(of: changeset) == """
+            arena.text(of: changeset) == """
                 strings: 0="A" 1="i" 2="s" 3="l"
                 CreateObject A[1]
                 Update A[1].i = Int 5
@@ -48,7 +48,7 @@ import Testing
 
                 """)
         #expect(
-            pool.encoded(changeset)
+            arena.encoded(changeset)
                 == Hex.bytes(
                     """
                     3f000141 3f010169 3f020173 3f03016c 02000101 040001010100010500 0400010102000305 68656c6c6f 00
@@ -58,11 +58,11 @@ import Testing
 
     @Test func changesetsWithoutInstructionsAreEncodedAsNothing() throws {
         for hex in ["", "3f000141"] {
-            var pool = ChangesetPool()
-            let changeset = try pool.decode(Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-            #expect(pool.isEmpty(changeset))
-            #expect(!pool.isDirty(changeset))
-            #expect(pool.encoded(changeset).isEmpty)
+            var arena = ChangesetArena()
+            let changeset = try arena.decode(Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+            #expect(arena.isEmpty(changeset))
+            #expect(!arena.isDirty(changeset))
+            #expect(arena.encoded(changeset).isEmpty)
         }
     }
 
@@ -71,12 +71,12 @@ import Testing
         for seed in Seeds.upTo(200) {
             var random = RandomSteps(seed: seed)
             let steps = random.steps(20)
-            var pool = ChangesetPool()
-            let changeset = try pool.decode(
+            var arena = ChangesetArena()
+            let changeset = try arena.decode(
                 AnabranchCoreTests.changeset(steps, strings: order), version: 1,
                 tag: OriginTag(timestamp: 0, ident: 0))
             #expect(
-                pool.encoded(changeset) == AnabranchCoreTests.changeset(steps),
+                arena.encoded(changeset) == AnabranchCoreTests.changeset(steps),
                 "\(Seeds.repeatCommand("stepsOfAllKindsAreEncodedAsTheTestsWriteThem", seed: seed))")
         }
     }

@@ -24,31 +24,31 @@ enum Age {
     }
 }
 
-/// One changeset of each side, decoded into one pool.
+/// One changeset of each side, decoded into one arena.
 struct Meeting {
-    var pool = ChangesetPool()
+    var arena = ChangesetArena()
     let major: Int
     let minor: Int
 
     init(_ majorSteps: [Step], _ minorSteps: [Step], _ age: Age = .majorOlder) throws {
-        major = try pool.decode(changeset(majorSteps), version: 1, tag: age.tags.major)
-        minor = try pool.decode(changeset(minorSteps), version: 1, tag: age.tags.minor)
+        major = try arena.decode(changeset(majorSteps), version: 1, tag: age.tags.major)
+        minor = try arena.decode(changeset(minorSteps), version: 1, tag: age.tags.minor)
     }
 
     mutating func merge(_ strategy: MergeStrategy = .everyPair) throws {
-        try pool.merge(local: [major], incoming: [minor], strategy: strategy)
+        try arena.merge(local: [major], incoming: [minor], strategy: strategy)
     }
 }
 
 /// The lines of the steps' text form.
 func lines(_ steps: [Step]) throws -> [String] {
-    var pool = ChangesetPool()
-    let changeset = try pool.decode(
+    var arena = ChangesetArena()
+    let changeset = try arena.decode(
         AnabranchCoreTests.changeset(steps), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-    return pool.lines(of: changeset)
+    return arena.lines(of: changeset)
 }
 
-extension ChangesetPool {
+extension ChangesetArena {
     /// The live instructions of a changeset in words.
     func lines(of changeset: Int) -> [String] { instructions(of: changeset).map { text(of: $0) } }
 
@@ -68,9 +68,9 @@ func expectMerge(
         for (changeset, before, after) in [(meeting.major, major, majorAfter), (meeting.minor, minor, minorAfter)] {
             let side: Comment = "\(changeset == meeting.major ? "major" : "minor") side, \(strategy)"
             let (before, after) = (try lines(before), try lines(after))
-            #expect(meeting.pool.lines(of: changeset) == after, side, sourceLocation: sourceLocation)
-            #expect(meeting.pool.isDirty(changeset) == (before != after), side, sourceLocation: sourceLocation)
-            #expect(meeting.pool.isEmpty(changeset) == after.isEmpty, side, sourceLocation: sourceLocation)
+            #expect(meeting.arena.lines(of: changeset) == after, side, sourceLocation: sourceLocation)
+            #expect(meeting.arena.isDirty(changeset) == (before != after), side, sourceLocation: sourceLocation)
+            #expect(meeting.arena.isEmpty(changeset) == after.isEmpty, side, sourceLocation: sourceLocation)
         }
     }
 }

@@ -66,9 +66,9 @@ extension ObjectGraph {
     /// Applies one changeset by its bytes.
     @discardableResult
     mutating func apply(_ changeset: [UInt8]) throws -> StateChanges {
-        var pool = ChangesetPool()
-        let number = try pool.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
-        return try apply(number, of: pool)
+        var arena = ChangesetArena()
+        let number = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        return try apply(number, of: arena)
     }
 
     /// The canonical text.

@@ -13,7 +13,7 @@ func wrongMerges(in path: String) throws -> Int {
     try JSONLines.forEach(in: path, as: MergeCase.self) { _, record, _ in
         do {
             var input = try MergeInput(record)
-            try input.pool.merge(local: input.local, incoming: input.incoming)
+            try input.arena.merge(local: input.local, incoming: input.incoming)
             let outputs = input.outputs(of: input.local) + input.outputs(of: input.incoming)
             if outputs != (record.local_after ?? []) + (record.incoming_after ?? []) { count += 1 }
         } catch is TransformError {

@@ -1,0 +1,15 @@
+// Merge rules between object instructions (`Spec/Transform.md`, section 7.2).
+
+extension ChangesetArena {
+    /// R4. An object that one side erases is not created by the other.
+    func eraseObjectVersusCreateObject(_ erase: inout Instruction, _ create: inout Instruction) {
+        if erase.object == create.object { create.discard() }
+    }
+
+    /// R5. Both sides erase the object: the newer erasure stays, so that it outlives a re-creation by the older side.
+    /// At equal tags the major one is discarded.
+    func eraseObjectVersusEraseObject(_ major: inout Instruction, _ minor: inout Instruction) {
+        guard major.object == minor.object else { return }
+        if isOlder(minor, than: major) { minor.discard() } else { major.discard() }
+    }
+}

@@ -1,0 +1,28 @@
+/// Why two lists of changesets cannot be merged (`Spec/Transform.md`, section 7.6). On the wire: error 212.
+public struct TransformError: Error, Equatable, Sendable, CustomStringConvertible {
+    public enum Code: String, Sendable {
+        /// Both sides declare a class or a column, in ways that contradict each other.
+        case incompatibleSchema
+        /// Two instructions on one list disagree about its size.
+        case sizesDiffer
+        /// An index lies beyond the size that its instruction states.
+        case indexOutOfRange
+        /// A list and a dictionary are addressed at the same place.
+        case inconsistentPaths
+        /// More pairs would have to be visited than `ChangesetArena.mergedPairsMax`.
+        case tooManyPairs
+    }
+
+    public let code: Code
+    public let reason: String
+
+    init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// Errors are equal when their codes are.
+    public static func == (left: TransformError, right: TransformError) -> Bool { left.code == right.code }
+
+    public var description: String { "changesets cannot be merged: \(reason)" }
+}

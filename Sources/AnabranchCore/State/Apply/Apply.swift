@@ -1,0 +1,260 @@
+// Applying a decoded changeset to a state (`Spec/State.md`, part B).
+
+extension ObjectGraph {
+    /// Applies the live instructions of a changeset in order, all or nothing.
+    ///
+    /// - Returns: What was changed.
+    /// - Throws: `ApplyError` that names the place; the state is then as it was before. With the code `unavailable`
+    ///   the objects could not be read: nothing is wrong with the changeset.
+    @discardableResult
+    public mutating func apply(_ changeset: Int, of arena: ChangesetArena) throws(ApplyError) -> StateChanges {
+        var application = Application(of: arena, to: self)
+        try application.apply(changeset) { _ in false }
+        let result = application.editor.finish()
+        self = result.graph
+        return result.changes
+    }
+
+    /// Applies changesets in order, each as a transaction of a replica that keeps no objects of asymmetric classes
+    /// (A1); all of them or nothing.
+    ///
+    /// An instruction that cannot be applied may be skipped: it is discarded from its changeset, which is dirty then. A
+    /// merge leaves list and set operations alive beside the EraseColumn of their column, and nobody could read a log
+    /// that kept them.
+    ///
+    /// - Parameter isSkipped: Whether an instruction that failed with this error is skipped; not asked about errors
+    ///   that are `unavailable`. All other errors are thrown, and state and changesets are then as they were before.
+    /// - Returns: What was changed.
+    public mutating func applyTransactions(
+        _ changesets: [Int], of arena: inout ChangesetArena,
+        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) -> StateChanges {
+        var application = Application(of: arena, to: self)
+        for changeset in changesets {
+            try application.apply(changeset, skipping: isSkipped)
+            try application.editor.eraseNewAsymmetricObjects()
+        }
+        let result = application.editor.finish()
+        self = result.graph
+        for index in application.discarded {
+            var instruction = arena.instructions[index]
+            instruction.discard()
+            arena.store(instruction, at: index)
+        }
+        return result.changes
+    }
+
+    /// A client keeps no objects of asymmetric classes: it calls this at the end of every transaction (A1).
+    public mutating func eraseAsymmetricObjects() throws(ApplyError) -> StateChanges {
+        var editor = GraphEditor(self)
+        for number in schema.present where schema[number].kind == .topLevelAsymmetric {
+            try forEachObject(of: number) { key, _ throws(ApplyError) in
+                _ = try editor.eraseObject(ObjectReference(classID: number, key: key))
+            }
+        }
+        let result = editor.finish()
+        self = result.graph
+        return result.changes
+    }
+}
+
+/// Carries the instructions of an arena to a `GraphEditor`, with what names and objects were found to be.
+struct Application {
+    private let arena: ChangesetArena
+    var editor: GraphEditor
+    private var latestClass: (name: NameID, number: ClassID)?
+    private var latestObject: (number: ObjectKeyID, reference: ObjectReference)?
+    /// The places of fields by class and name, a few at a time.
+    private var places: [PlaceEntry] = Array(repeating: PlaceEntry(), count: 16)
+    private var path: [PathStep] = []
+    /// Where the instructions stand that were left out.
+    private(set) var discarded: [Int] = []
+
+    private struct PlaceEntry {
+        var className = NameID(.max)
+        var field = NameID(.max)
+        var place = Place.none
+    }
+
+    init(of arena: ChangesetArena, to graph: ObjectGraph) {
+        self.arena = arena
+        editor = GraphEditor(graph)
+    }
+
+    /// Applies a changeset without those of its instructions that fail and may be skipped.
+    mutating func apply(
+        _ changeset: Int, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        editor.graph.loadedBytes += arena.headers[changeset].bytes.count
+        var number = 0
+        guard arena.additions[changeset] == nil else {
+            for index in arena.instructionIndices(of: changeset) {
+                try apply(index, number, of: changeset, skipping: isSkipped)
+                number += 1
+            }
+            return
+        }
+        for index in arena.headers[changeset].instructions where !arena.instructions[index].isDiscarded {
+            try apply(index, number, of: changeset, skipping: isSkipped)
+            number += 1
+        }
+    }
+
+    @inline(__always)
+    private mutating func apply(
+        _ index: Int, _ number: Int, of changeset: Int, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        do {
+            try apply(arena.instructions[index])
+        } catch {
+            guard error.code != .unavailable else { throw error }
+            let error = describe(error, in: arena.instructions[index], number: number, of: changeset)
+            guard try isSkipped(error) else { throw error }
+            discarded.append(index)
+        }
+    }
+
+    @discardableResult
+    mutating func apply(_ instruction: Instruction) throws(ApplyError) -> GraphEditor.Effect {
+        switch instruction.kind {
+        case .addTable, .eraseTable, .addColumn, .eraseColumn: return try applySchema(instruction)
+        case .createObject: return try editor.createObject(try object(of: instruction))
+        case .eraseObject: return try editor.eraseObject(try object(of: instruction))
+        case .update: return try edit(instruction, .update(arena.payload(of: instruction)))
+        case .addInteger: return try edit(instruction, .addInteger(Int64(bitPattern: instruction.word0)))
+        case .arrayInsert:
+            let payload = arena.payload(of: instruction)
+            return try edit(instruction, .insert(payload, priorSize: Int(instruction.priorSize)))
+        case .arrayMove:
+            let destination = Int(instruction.destination)
+            return try edit(instruction, .move(to: destination, priorSize: Int(instruction.priorSize)))
+        case .arrayErase: return try edit(instruction, .erase(priorSize: Int(instruction.priorSize)))
+        case .clear: return try edit(instruction, .clear(instruction.collection))
+        case .setInsert: return try edit(instruction, .setInsert(arena.payload(of: instruction)))
+        case .setErase: return try edit(instruction, .setErase(arena.payload(of: instruction)))
+        }
+    }
+
+    // MARK: Schema
+
+    private mutating func applySchema(_ instruction: Instruction) throws(ApplyError) -> GraphEditor.Effect {
+        let className = Array(arena.bytes(of: instruction.className))
+        defer { forgetSchema() }
+        switch instruction.kind {
+        case .addTable:
+            var declared = ClassDeclaration(name: className, kind: instruction.tableType)
+            if declared.kind != .embedded, instruction.type != .globalKey {
+                declared.key = ClassState.KeyColumn(
+                    name: Array(arena.bytes(of: instruction.field)), type: instruction.type,
+                    isNullable: instruction.isNullable)
+            }
+            return try editor.addClass(declared)
+        case .eraseTable: return try editor.eraseClass(className)
+        case .addColumn:
+            var declared = ColumnDeclaration(
+                name: Array(arena.bytes(of: instruction.field)), type: instruction.type,
+                isNullable: instruction.isNullable, collection: instruction.collection)
+            if declared.type == .link { declared.target = Array(arena.bytes(of: instruction.target)) }
+            if declared.collection == .dictionary { declared.keyType = instruction.keyType }
+            return try editor.addColumn(declared, to: className)
+        default: return try editor.eraseColumn(Array(arena.bytes(of: instruction.field)), of: className)
+        }
+    }
+
+    private mutating func forgetSchema() {
+        latestClass = nil
+        latestObject = nil
+        for index in places.indices { places[index] = PlaceEntry() }
+    }
+
+    // MARK: Places
+
+    @inline(__always)
+    private mutating func edit(_ instruction: Instruction, _ edit: Edit) throws(ApplyError) -> GraphEditor.Effect {
+        let object = try object(of: instruction)
+        let place = try place(of: instruction, in: object)
+        path.removeAll(keepingCapacity: true)
+        if instruction.pathCount > 0 {
+            guard instruction.pathCount <= GraphEditor.pathCountMax else { throw .invalid("the path is too long") }
+            let start = Int(instruction.pathStart)
+            for element in arena.elements[start..<start + Int(instruction.pathCount) - 1] { path.append(step(element)) }
+            path.append(step(instruction.last))
+        }
+        return try editor.edit(object, place, path[...], edit)
+    }
+
+    private func step(_ element: PathElement) -> PathStep {
+        element.isIndex ? .index(Int(element.index)) : .name(Array(arena.bytes(of: element.name)))
+    }
+
+    @inline(__always)
+    private mutating func object(of instruction: Instruction) throws(ApplyError) -> ObjectReference {
+        if let latestObject, latestObject.number == instruction.object { return latestObject.reference }
+        let classID = try self.classID(instruction.className)
+        let key = arena.primaryKey(of: instruction.object).key.normalised
+        try editor.checkKey(key, of: classID)
+        let reference = ObjectReference(classID: classID, key: key)
+        latestObject = (instruction.object, reference)
+        return reference
+    }
+
+    @inline(__always)
+    private mutating func classID(_ name: NameID) throws(ApplyError) -> ClassID {
+        if let latestClass, latestClass.name == name { return latestClass.number }
+        let number = try editor.classID(Array(arena.bytes(of: name)))
+        latestClass = (name, number)
+        return number
+    }
+
+    @inline(__always)
+    private mutating func place(of instruction: Instruction, in object: ObjectReference) throws(ApplyError) -> Place {
+        let position = Int(instruction.className.rawValue &* 31 &+ instruction.field.rawValue) & (places.count - 1)
+        let entry = places[position]
+        if entry.className == instruction.className, entry.field == instruction.field { return entry.place }
+        guard let place = try editor.place(of: Array(arena.bytes(of: instruction.field)), in: object) else {
+            let isSetEdit = instruction.kind == .setInsert || instruction.kind == .setErase
+            throw isSetEdit && instruction.pathCount == 0
+                ? .undefined("the primary key is not a set") : .invalid("the primary key cannot be changed")
+        }
+        places[position] = PlaceEntry(className: instruction.className, field: instruction.field, place: place)
+        return place
+    }
+
+    /// The error with the place that the instruction names.
+    private func describe(
+        _ error: ApplyError, in instruction: Instruction, number: Int, of changeset: Int
+    ) -> ApplyError {
+        var error = error
+        error.changeset = changeset
+        error.instruction = number
+        error.className = Array(arena.bytes(of: instruction.className))
+        if !instruction.kind.isSchema { error.object = arena.primaryKey(of: instruction.object).key }
+        if instruction.kind.hasPath || instruction.kind == .addColumn || instruction.kind == .eraseColumn {
+            error.field = Array(arena.bytes(of: instruction.field))
+        }
+        if instruction.kind.hasPath { error.columns = columns(on: instruction) }
+        return error
+    }
+
+    /// The columns that an instruction leads through, up to one that is missing.
+    private func columns(on instruction: Instruction) -> [ColumnName] {
+        let schema = editor.schema
+        let className = Array(arena.bytes(of: instruction.className)), field = Array(arena.bytes(of: instruction.field))
+        var columns = [ColumnName(className: className, field: field)]
+        guard let number = schema.number(of: className), var place = schema[number].place(of: field) else {
+            return columns
+        }
+        for element in arena.path(of: instruction) {
+            guard place.collection == .single else {
+                place = place.element
+                continue
+            }
+            guard place.isEmbedded, !element.isIndex else { break }
+            let state = schema[place.target]
+            columns.append(ColumnName(className: state.name, field: Array(arena.bytes(of: element.name))))
+            guard let inner = state.place(of: Array(arena.bytes(of: element.name))) else { break }
+            place = inner
+        }
+        return columns
+    }
+}

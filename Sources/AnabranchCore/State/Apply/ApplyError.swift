@@ -1,0 +1,72 @@
+/// Why a changeset cannot be applied to a state, and where (`Spec/State.md`, part B). On the wire: error 212.
+public struct ApplyError: Error, Equatable, Sendable {
+    /// What is wrong, with the codes of the chapter as raw values.
+    public enum Code: String, Sendable {
+        /// The instruction does not fit the state: the reference reports a bad changeset.
+        case invalid = "BAD"
+        /// The reference raises another exception.
+        case rejected = "ERR"
+        /// The reference would stop or behave unpredictably.
+        case undefined = "ABORT"
+        /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
+        case unavailable = "UNAVAILABLE"
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// What is wrong, in words.
+    public let reason: String
+    /// The class, the object and the field that the instruction names, as far as it names them.
+    public internal(set) var className: [UInt8]?
+    public internal(set) var object: PrimaryKey?
+    public internal(set) var field: [UInt8]?
+    /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
+    /// far as they are known.
+    public internal(set) var columns: [ColumnName] = []
+    /// The changeset's number in its arena.
+    public internal(set) var changeset: Int?
+    /// The number of the instruction among the changeset's live ones, from 0.
+    public internal(set) var instruction: Int?
+
+    init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// The source of the objects failed.
+    public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
+
+    static func invalid(_ reason: String) -> ApplyError { ApplyError(.invalid, reason) }
+    static func rejected(_ reason: String) -> ApplyError { ApplyError(.rejected, reason) }
+    static func undefined(_ reason: String) -> ApplyError { ApplyError(.undefined, reason) }
+}
+
+/// A column, named as instructions name it.
+public struct ColumnName: Hashable, Sendable {
+    public let className: [UInt8]
+    public let field: [UInt8]
+}
+
+extension ApplyError: CustomStringConvertible {
+    /// For example `Task[1].title: no such field`.
+    public var description: String {
+        var place = className.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        if let object { place += "[\(object)]" }
+        if let field { place += "." + String(decoding: field, as: UTF8.self) }
+        return place.isEmpty ? reason : "\(place): \(reason)"
+    }
+}
+
+extension PrimaryKey: CustomStringConvertible {
+    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, hexadecimal.
+    public var description: String {
+        switch self {
+        case .null: "null"
+        case .int(let value): "\(value)"
+        case .string(let text): "\"\(String(decoding: text, as: UTF8.self))\""
+        case .globalKey(let key): "{\(String(key.high, radix: 16))-\(String(key.low, radix: 16))}"
+        case .objectID(let value): Hex.encode(value.bytes)
+        case .uuid(let value): Hex.encode(value.bytes)
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// What instructions do to lists, dictionaries and sets (`Spec/State.md`, B5 to B9).
+
+extension GraphEditor {
+    // MARK: A whole collection column (B8, B9)
+
+    mutating func act(
+        onCollection content: inout Content, at place: Place, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        switch edit {
+        case .clear(let kind):
+            guard kind == place.collection || kind == .single else {
+                throw .invalid("Clear of another kind of collection")
+            }
+            return clearAll(&content)
+        case .setInsert(let payload):
+            return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
+                let found = elements.find(value)
+                guard found.element == nil else { return .ignored }
+                try editor.remember(value, at: place)
+                elements.insert(SetElement(content: value), at: found.index)
+                return .applied
+            }
+        case .setErase(let payload):
+            return try change(&content, at: place, payload) { _, elements, value throws(ApplyError) in
+                let found = elements.find(value)
+                guard found.element != nil else { return .ignored }
+                elements.remove(at: found.index)
+                return .applied
+            }
+        default: throw .invalid("the path does not fit the instruction")
+        }
+    }
+
+    private func clearAll(_ content: inout Content) -> Effect {
+        switch content {
+        case .list(let list) where !list.isEmpty: content = .list(ContentList())
+        case .dictionary(let entries) where !entries.isEmpty: content = .dictionary(ContentDictionary())
+        case .set(let elements) where !elements.isEmpty: content = .set(ContentSet())
+        default: return .ignored
+        }
+        return .applied
+    }
+
+    private mutating func change(
+        _ content: inout Content, at place: Place, _ payload: Payload,
+        _ body: (inout GraphEditor, inout ContentSet, Content) throws(ApplyError) -> Effect
+    ) throws(ApplyError) -> Effect {
+        guard place.collection == .set else { throw .invalid("the field is not a set") }
+        guard let value = try value(payload), fits(value, place) else {
+            throw .invalid("\(payload.type) does not fit the set")
+        }
+        var elements = content.takeSet() ?? ContentSet()
+        defer { content = .set(elements) }
+        return try body(&self, &elements, value)
+    }
+
+    // MARK: A list element (B5, B7, B8)
+
+    mutating func act(
+        on list: inout ContentList, index: Int, at place: Place, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        switch edit {
+        case .update(let payload): return try update(&list, index: index, at: place, payload)
+        case .insert(let payload, let priorSize):
+            guard index <= priorSize, index <= list.count else {
+                throw .invalid("index \(index) of a list of \(list.count)")
+            }
+            try check(priorSize, of: list)
+            let content = try element(payload, at: place)
+            try remember(content, at: place)
+            list.insert(ListElement(content: content), at: index)
+        case .move(let destination, let priorSize):
+            guard index < list.count, destination < list.count else {
+                throw .invalid("move from \(index) to \(destination) in a list of \(list.count)")
+            }
+            guard index != destination else { throw .invalid("move to the same index") }
+            try check(priorSize, of: list)
+            let element = list.remove(at: index)
+            list.insert(element, at: destination)
+        case .erase(let priorSize):
+            guard index < priorSize, index < list.count else {
+                throw .invalid("index \(index) of a list of \(list.count)")
+            }
+            try check(priorSize, of: list)
+            list.remove(at: index)
+        case .clear(let kind):
+            guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
+            guard place.isMixed else { throw .undefined("the list does not hold collections") }
+            return try list.modify(at: index) { element throws(ApplyError) in
+                try self.clear(&element.content, kind)
+            }
+        case .addInteger, .setInsert, .setErase: throw .invalid("the path ends in a list index")
+        }
+        return .applied
+    }
+
+    private func check(_ priorSize: Int, of list: ContentList) throws(ApplyError) {
+        guard priorSize == list.count else { throw .invalid("prior size \(priorSize) of a list of \(list.count)") }
+    }
+
+    /// What an ArrayInsert inserts.
+    private func element(_ payload: Payload, at place: Place) throws(ApplyError) -> Content {
+        if let value = try value(payload) {
+            guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the list") }
+            return value
+        }
+        switch payload {
+        case .objectValue:
+            guard place.isEmbedded else { throw .invalid("the list holds no embedded objects") }
+            return .object(Fields())
+        case .erased: throw .invalid("only a dictionary entry can be erased")
+        default:
+            guard place.isMixed else { throw .undefined("the list does not hold collections") }
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
+            return payload == .list ? .list(ContentList()) : .dictionary(ContentDictionary())
+        }
+    }
+
+    /// The prior size of an Update is not checked.
+    private mutating func update(
+        _ list: inout ContentList, index: Int, at place: Place, _ payload: Payload
+    ) throws(ApplyError) -> Effect {
+        let value = try value(payload)
+        if let value, !fits(value, place) { throw .invalid("\(payload.type) does not fit the list") }
+        if payload == .objectValue { return .ignored }
+        if payload == .erased { throw .invalid("only a dictionary entry can be erased") }
+        guard index < list.count else { throw .rejected("index \(index) of a list of \(list.count)") }
+        guard let value else {
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
+            guard place.isMixed else { throw .rejected("the list does not hold collections") }
+            return list.modify(at: index) { makeCollection(payload, in: &$0.content) }
+        }
+        try list.modify(at: index) { element throws(ApplyError) in
+            try self.store(value, over: &element.content, at: place)
+        }
+        return .applied
+    }
+
+    // MARK: A dictionary entry (B5, B8)
+
+    mutating func act(
+        on entries: inout ContentDictionary, key: [UInt8], at place: Place, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        switch edit {
+        case .update(let payload): return try update(&entries, key: key, at: place, payload)
+        case .clear(let kind):
+            let found = entries.find(key)
+            guard found.element != nil else { throw .invalid("no such dictionary key") }
+            guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
+            return try entries.modify(at: found.index) { entry throws(ApplyError) in
+                try self.clear(&entry.content, kind)
+            }
+        default: throw .invalid("the path ends in a dictionary key")
+        }
+    }
+
+    private mutating func update(
+        _ entries: inout ContentDictionary, key: [UInt8], at place: Place, _ payload: Payload
+    ) throws(ApplyError) -> Effect {
+        let value = try value(payload)
+        guard key.first != UInt8(ascii: "$"), !key.contains(UInt8(ascii: ".")) else {
+            throw .rejected("a dictionary key begins with $ or contains a point")
+        }
+        let found = entries.find(key)
+        if payload == .erased {
+            guard found.element != nil else { return .ignored }
+            entries.remove(at: found.index)
+            return .applied
+        }
+        var content = found.element?.content ?? .null
+        if let value {
+            guard fits(value, place) else { throw .rejected("\(payload.type) does not fit the dictionary") }
+            try store(value, over: &content, at: place)
+        } else if payload == .objectValue {
+            guard place.isEmbedded else { throw .rejected("the dictionary holds no embedded objects") }
+            content = .object(Fields())
+        } else {
+            guard payload != .set else { throw .rejected("a set cannot be nested") }
+            guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
+            if makeCollection(payload, in: &content) == .ignored { return .ignored }
+        }
+        if found.element != nil {
+            entries.modify(at: found.index) { $0.content = content }
+        } else {
+            entries.insert(DictionaryEntry(key: key, content: content), at: found.index)
+        }
+        return .applied
+    }
+
+    // MARK: A place of a Mixed (B8)
+
+    /// Clears whatever is there: the place becomes an empty collection of the kind.
+    func clear(_ content: inout Content, _ kind: CollectionType) throws(ApplyError) -> Effect {
+        switch kind {
+        case .list: content = .list(ContentList())
+        case .dictionary: content = .dictionary(ContentDictionary())
+        case .set: throw .rejected("a set cannot be nested")
+        case .single: throw .undefined("Clear without a kind of collection")
+        }
+        return .applied
+    }
+}

@@ -1,0 +1,206 @@
+// From a field along a path to a place, and what Update and AddInteger do there (`Spec/State.md`, B1, B2, B5, B6).
+
+extension GraphEditor {
+    /// Longer paths are refused: a collection nested that deep is hostile, and each level costs stack.
+    static let pathCountMax = 512
+
+    /// Carries out an edit below a field of a top-level or embedded object.
+    mutating func edit(
+        _ fields: inout Fields, at place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        if fields.contents.count <= place.slot { fill(&fields, of: place.owner) }
+        return try self.edit(&fields.contents[place.slot], at: place, path, edit)
+    }
+
+    /// Writes out the initial values of all columns that were added since the object was written last.
+    private func fill(_ fields: inout Fields, of classID: ClassID) {
+        let columns = schema[classID].columns
+        fields.contents.reserveCapacity(columns.count)
+        for column in columns[fields.contents.count...] { fields.contents.append(column?.initial ?? .null) }
+    }
+
+    /// Walks one step, or acts where the path ends. As deep as the path is long.
+    private mutating func edit(
+        _ content: inout Content, at place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        guard let step = path.first else { return try act(on: &content, at: place, edit) }
+        let rest = path.dropFirst()
+        switch step {
+        case .index(let index):
+            guard var list = content.takeList() else { break }
+            defer { content = .list(list) }
+            if rest.isEmpty { return try act(on: &list, index: index, at: place.element, edit) }
+            guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
+            return try list.modify(at: index) { element throws(ApplyError) in
+                try self.edit(&element.content, at: place.element, rest, edit)
+            }
+        case .name(let name):
+            if var fields = content.takeObject() {
+                defer { content = .object(fields) }
+                guard let inner = schema[place.target].place(of: name) else {
+                    throw .invalid("no such field in an embedded object")
+                }
+                return try self.edit(&fields, at: inner, rest, edit)
+            }
+            guard var entries = content.takeDictionary() else { break }
+            defer { content = .dictionary(entries) }
+            if rest.isEmpty { return try act(on: &entries, key: name, at: place.element, edit) }
+            let found = entries.find(name)
+            guard found.element != nil else { throw .invalid("no such dictionary key") }
+            return try entries.modify(at: found.index) { entry throws(ApplyError) in
+                try self.edit(&entry.content, at: place.element, rest, edit)
+            }
+        }
+        throw .invalid("the path does not fit what is there")
+    }
+
+    // MARK: Values (B2)
+
+    /// What a payload that is a value stores; nil for ObjectValue, Dictionary, List, Set and Erased.
+    func value(_ payload: Payload) throws(ApplyError) -> Content? {
+        switch payload {
+        case .null: return .null
+        case .int(let value): return .int(value)
+        case .bool(let value): return .bool(value)
+        case .string(let text):
+            guard text.count <= 16_777_199 else { throw .rejected("a string of \(text.count) bytes") }
+            return .string(text)
+        case .binary(let bytes):
+            guard bytes.count <= 16_777_200 else { throw .rejected("a binary of \(bytes.count) bytes") }
+            return .binary(bytes)
+        case .timestamp(let value): return .timestamp(value)
+        case .float(let value): return .float(value)
+        case .double(let value): return .double(value)
+        case .decimal(let value): return value == .nullMarker ? .null : .decimal(value)
+        case .objectID(let value): return .objectID(value)
+        case .uuid(let value): return .uuid(value)
+        case .link(let className, let key): return .link(try target(className, key))
+        case .objectValue, .dictionary, .list, .set, .erased: return nil
+        }
+    }
+
+    /// The object that a link names; it need not exist.
+    private func target(_ className: [UInt8], _ key: PrimaryKey) throws(ApplyError) -> ObjectReference {
+        guard let number = schema.number(of: className) else { throw .invalid("the class linked to does not exist") }
+        let traits = graph.schema.traits(of: number), kind = traits.kind
+        guard kind != .embedded else { throw .invalid("a link to an embedded class") }
+        let key = key.normalised
+        guard traits.accepts(key) else { throw .invalid("the key of a link does not fit its class") }
+        guard kind != .topLevelAsymmetric else { throw .rejected("a link to an asymmetric class") }
+        return ObjectReference(classID: number, key: key)
+    }
+
+    /// Whether a place takes a value.
+    func fits(_ value: Content, _ place: Place) -> Bool {
+        switch value {
+        case .null: return place.isNullable
+        case .link(let object): return place.isMixed || place.type == .link && object.classID == place.target
+        default: return place.isMixed || place.type == value.scalarType
+        }
+    }
+
+    /// What a class knows of the links to it: a Mixed that has held one protects it, for good, and becomes known to it
+    /// as a linking column (B3, C3); a link that dangles leaves a tombstone (A6).
+    mutating func remember(_ value: Content, at place: Place) throws(ApplyError) {
+        guard case .link(let object) = value else { return }
+        try noteLink(to: object)
+        guard place.isMixed else { return }
+        let origin = Schema.Origin(owner: place.owner, slot: place.slot)
+        guard !schema[object.classID].hasOrigin(origin) else { return }
+        graph.schema[object.classID].add(origin)
+        if place.owner != object.classID { graph.schema[object.classID].protectors.insert(place.owner) }
+        changes.isSchemaChanged = true
+    }
+
+    /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
+    mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
+        try remember(value, at: place)
+        if !content.isEqualNumber(to: value) { content = value }
+    }
+
+    // MARK: A single field, or a whole collection column
+
+    private mutating func act(
+        on content: inout Content, at place: Place, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        guard place.collection == .single else { return try act(onCollection: &content, at: place, edit) }
+        switch edit {
+        case .update(let payload): return try update(&content, at: place, payload)
+        case .addInteger(let amount): return try add(amount, to: &content, at: place)
+        case .clear(let kind):
+            guard place.isMixed else { throw .invalid("Clear of a field that holds no collection") }
+            return try clear(&content, kind)
+        case .setInsert, .setErase:
+            throw place.isMixed ? .rejected("a Mixed holds no set") : .undefined("the field is not a set")
+        case .insert, .move, .erase: throw .invalid("the path does not end in a list index")
+        }
+    }
+
+    private mutating func update(
+        _ content: inout Content, at place: Place, _ payload: Payload
+    ) throws(ApplyError) -> Effect {
+        if let value = try value(payload) {
+            guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the field") }
+            // Only a single Decimal takes a new representation of its number.
+            if place.type == .decimal { content = value } else { try store(value, over: &content, at: place) }
+            return .applied
+        }
+        switch payload {
+        case .dictionary, .list:
+            guard place.isMixed else { throw .rejected("the field cannot hold a collection") }
+            return makeCollection(payload, in: &content)
+        case .objectValue:
+            guard try readsAsNull(content, at: place) else { return .ignored }
+            guard place.isEmbedded else { throw .rejected("the field holds no embedded object") }
+            content = .object(Fields())
+            return .applied
+        case .set: throw .rejected("a set cannot be nested")
+        default: throw .invalid("only a dictionary entry can be erased")
+        }
+    }
+
+    /// For ObjectValue and AddInteger a dangling link in a link column is null, but not one in a Mixed.
+    private func readsAsNull(_ content: Content, at place: Place) throws(ApplyError) -> Bool {
+        switch content {
+        case .null: return true
+        case .link(let object): return place.isMixed ? false : try !exists(object)
+        default: return false
+        }
+    }
+
+    /// Makes a place of a Mixed an empty collection, unless it is one of this kind.
+    func makeCollection(_ payload: Payload, in content: inout Content) -> Effect {
+        switch (payload, content) {
+        case (.list, .list), (.dictionary, .dictionary): return .ignored
+        case (.list, _): content = .list(ContentList())
+        default: content = .dictionary(ContentDictionary())
+        }
+        return .applied
+    }
+
+    private func add(_ amount: Int64, to content: inout Content, at place: Place) throws(ApplyError) -> Effect {
+        if try readsAsNull(content, at: place) { return .ignored }
+        guard case .int(let value) = content else { throw .invalid("AddInteger where there is no Int") }
+        content = .int(value &+ amount)
+        return .applied
+    }
+}
+
+extension Content {
+    /// The type of a value that is neither null nor a link; nil for everything else.
+    var scalarType: PayloadType? {
+        switch self {
+        case .int: .int
+        case .bool: .bool
+        case .string: .string
+        case .binary: .binary
+        case .timestamp: .timestamp
+        case .float: .float
+        case .double: .double
+        case .decimal: .decimal
+        case .objectID: .objectID
+        case .uuid: .uuid
+        case .null, .link, .object, .list, .dictionary, .set: nil
+        }
+    }
+}

@@ -1,0 +1,249 @@
+/// Changes a state instruction by instruction; the state that it began with stays as it was.
+///
+/// The effects themselves are in `SchemaEdits.swift`, `FieldEdits.swift` and `CollectionEdits.swift`.
+struct GraphEditor {
+    /// What an instruction did.
+    enum Effect {
+        case applied
+        /// Nothing to do, and no error (`Spec/State.md`, B10).
+        case ignored
+    }
+
+    var graph: ObjectGraph
+    var changes = StateChanges()
+    /// The object that was addressed last, taken out of the graph: instructions on one object follow each other.
+    private var current = CurrentObject.none
+    /// Objects that do not exist and that a link was written to since the object at hand was taken.
+    private var danglingTargets: [ObjectReference] = []
+    /// Objects of asymmetric classes that were created.
+    private var asymmetricObjects: [ObjectReference] = []
+
+    private struct CurrentObject {
+        let reference: ObjectReference
+        /// Its index in memory, or where it would be inserted.
+        let index: Int
+        let isInMemory: Bool
+        var exists: Bool
+        /// It does not exist, but links to it may.
+        let isTombstone: Bool
+        var fields: Fields
+        /// Of its rows, if it was read from there.
+        var storedBytes = 0
+        var isChanged = false
+
+        static let none = CurrentObject(
+            reference: ObjectReference(classID: ClassID(0), key: .null), index: 0, isInMemory: false,
+            exists: false, isTombstone: false, fields: Fields())
+    }
+
+    init(_ graph: ObjectGraph) { self.graph = graph }
+
+    var schema: Schema {
+        _read { yield graph.schema }
+    }
+
+    /// The state after everything that was done.
+    mutating func finish() -> (graph: ObjectGraph, changes: StateChanges) {
+        putBack()
+        return (graph, changes)
+    }
+
+    // MARK: Finding (B1)
+
+    func classID(_ name: [UInt8]) throws(ApplyError) -> ClassID {
+        guard let number = graph.schema.number(of: name) else { throw .invalid("no such class") }
+        return number
+    }
+
+    /// B1, step 2.
+    func checkKey(_ key: PrimaryKey, of classID: ClassID) throws(ApplyError) {
+        guard graph.schema.traits(of: classID).accepts(key) else {
+            throw .invalid("a key of type \(key.type) does not fit the class")
+        }
+    }
+
+    /// Whether an object exists, the one at hand included.
+    func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        if current.reference == object { return current.exists }
+        return try graph.contains(object)
+    }
+
+    /// The place of a field that a path instruction names; nil for the primary key.
+    func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
+        guard try exists(object) else { throw .invalid("no such object") }
+        if let place = schema[object.classID].place(of: field) { return place }
+        guard schema[object.classID].isKey(field) else { throw .invalid("no such field") }
+        return nil
+    }
+
+    /// What an object's fields hold; nil if it does not exist.
+    func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
+        if current.reference == object { return current.exists ? current.fields : nil }
+        return try graph.fields(of: object)
+    }
+
+    /// Notes that a link was written, for the day when its target is created.
+    mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
+        if try !exists(object) { danglingTargets.append(object) }
+    }
+
+    // MARK: Objects (B4)
+
+    /// The key is one that `checkKey` has accepted.
+    mutating func createObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
+        let kind = graph.schema.traits(of: object.classID).kind
+        guard kind != .embedded else { throw .rejected("the class is embedded") }
+        try take(object)
+        guard !current.exists else { return .ignored }
+        if kind == .topLevelAsymmetric { asymmetricObjects.append(object) }
+        current.exists = true
+        current.isChanged = true
+        return .applied
+    }
+
+    /// Whether an object does not exist while links to it may.
+    mutating func isTombstone(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        try take(object)
+        return current.isTombstone && !current.exists
+    }
+
+    /// The key is one that `checkKey` has accepted.
+    mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
+        try take(object)
+        guard current.exists else { return .ignored }
+        current.exists = false
+        current.fields = Fields()
+        current.isChanged = true
+        return .applied
+    }
+
+    /// The end of a transaction on a replica that does not keep them (A1).
+    mutating func eraseNewAsymmetricObjects() throws(ApplyError) {
+        for object in asymmetricObjects where schema.contains(object.classID) { _ = try eraseObject(object) }
+        asymmetricObjects.removeAll()
+    }
+
+    // MARK: Fields (B1)
+
+    /// Carries out an edit at a place of an object: a field, and a path that goes on from it.
+    mutating func edit(
+        _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
+        try take(object)
+        // The fields are moved out and back, so that they are changed in place.
+        var fields = Fields()
+        guard current.exists else { throw .invalid("no such object") }
+        swap(&fields, &current.fields)
+        defer { current.fields = fields }
+        let effect = try self.edit(&fields, at: place, path, edit)
+        if effect == .applied { current.isChanged = true }
+        return effect
+    }
+
+    // MARK: The object at hand
+
+    /// Makes an object the one at hand.
+    private mutating func take(_ object: ObjectReference) throws(ApplyError) {
+        if current.reference == object { return }
+        putBack()
+        let position = Int(object.classID.rawValue) - 1
+        let found = graph.objects[position].find { $0.compare(object.key) }
+        guard let entry = found.element else {
+            let stored = try graph.rows?.entry(of: object, in: schema)
+            current = CurrentObject(
+                reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
+                isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
+                storedBytes: stored?.byteCount ?? 0)
+            return
+        }
+        var taken: Fields?
+        graph.objects[position].modify(at: found.index) { swap(&$0.fields, &taken) }
+        current = CurrentObject(
+            reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
+            isTombstone: entry.fields == nil, fields: taken ?? Fields())
+    }
+
+    /// Puts the object at hand back into the graph; everything that looks at more than one object does this first.
+    mutating func putBack() {
+        guard current.reference.classID.rawValue > 0 else { return }
+        let object = current
+        current = .none
+        if object.isChanged { changes.objects.append(object.reference) }
+        let position = Int(object.reference.classID.rawValue) - 1
+        // A tombstone stays where links may dangle, and where a stored row must be hidden.
+        let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].origins.isEmpty
+        let fields = object.exists ? object.fields : nil
+        if object.isInMemory {
+            if isKept {
+                graph.objects[position].modify(at: object.index) { $0.fields = fields }
+            } else {
+                graph.objects[position].remove(at: object.index)
+            }
+        } else if object.isChanged, isKept {
+            graph.objects[position].insert(ObjectEntry(key: object.reference.key, fields: fields), at: object.index)
+            graph.loadedBytes += object.storedBytes
+        }
+        for target in danglingTargets { leaveTombstone(target) }
+        danglingTargets.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func leaveTombstone(_ object: ObjectReference) {
+        let position = Int(object.classID.rawValue) - 1
+        let found = graph.objects[position].find { $0.compare(object.key) }
+        guard found.element == nil else { return }
+        graph.objects[position].insert(ObjectEntry(key: object.key, fields: nil), at: found.index)
+        changes.objects.append(object)
+    }
+}
+
+/// What a change of a state did to which objects: the rows that a store has to write.
+public struct StateChanges: Sendable {
+    /// Classes or columns were added or erased, or a class was linked to in a new way.
+    public internal(set) var isSchemaChanged = false
+    /// A column, or a class, was erased: values that no row of an object tells of are gone.
+    var erasesValues = false
+    /// Their objects are gone.
+    public internal(set) var erasedClasses: [ClassID] = []
+    /// Objects that were created, changed or erased, in this order and possibly several times.
+    public internal(set) var objects: [ObjectReference] = []
+
+    /// Nothing was changed.
+    public init() {}
+
+    /// The objects in order, each once, without those of erased classes.
+    public var distinctObjects: [ObjectReference] {
+        let erased = Set(erasedClasses)
+        var distinct: [ObjectReference] = []
+        for object in objects.sorted() where distinct.last != object && !erased.contains(object.classID) {
+            distinct.append(object)
+        }
+        return distinct
+    }
+
+    /// Adds what a later change did.
+    public mutating func append(_ later: StateChanges) {
+        isSchemaChanged = isSchemaChanged || later.isSchemaChanged
+        erasesValues = erasesValues || later.erasesValues
+        erasedClasses += later.erasedClasses
+        objects += later.objects
+    }
+}
+
+/// What an instruction does at a place.
+enum Edit {
+    case update(Payload)
+    case addInteger(Int64)
+    case insert(Payload, priorSize: Int)
+    case move(to: Int, priorSize: Int)
+    case erase(priorSize: Int)
+    case clear(CollectionType)
+    case setInsert(Payload)
+    case setErase(Payload)
+}
+
+/// One element of a path.
+enum PathStep: Hashable, Sendable {
+    case index(Int)
+    /// A dictionary key or a field of an embedded object.
+    case name([UInt8])
+}

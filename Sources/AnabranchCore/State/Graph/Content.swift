@@ -1,0 +1,186 @@
+/// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
+/// was erased and added anew stays distinct.
+public struct ClassID: Hashable, Comparable, Sendable {
+    public let rawValue: UInt32
+
+    public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+
+    public static func < (left: ClassID, right: ClassID) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// A top-level object of an `ObjectGraph`, whether it exists or not.
+public struct ObjectReference: Hashable, Comparable, Sendable {
+    public let classID: ClassID
+    public let key: PrimaryKey
+
+    public init(classID: ClassID, key: PrimaryKey) {
+        self.classID = classID
+        self.key = key
+    }
+
+    public static func < (left: ObjectReference, right: ObjectReference) -> Bool {
+        left.classID != right.classID ? left.classID < right.classID : left.key < right.key
+    }
+}
+
+/// What a place of an object holds: a value, a collection or an embedded object (`Spec/State.md`, A3 to A8).
+///
+/// A link is a value like any other; whether its target exists is decided when it is read.
+enum Content: Sendable {
+    case null
+    case int(Int64)
+    case bool(Bool)
+    case string([UInt8])
+    case binary([UInt8])
+    case timestamp(Timestamp)
+    case float(Float)
+    case double(Double)
+    case decimal(Decimal128)
+    case objectID(ObjectID)
+    case uuid(UUIDBytes)
+    indirect case link(ObjectReference)
+    /// An embedded object; the place says of which class.
+    case object(Fields)
+    case list(ContentList)
+    case dictionary(ContentDictionary)
+    case set(ContentSet)
+}
+
+// Taking a collection out leaves null behind, so that it is changed in place and not copied.
+extension Content {
+    mutating func takeList() -> ContentList? {
+        guard case .list(let list) = self else { return nil }
+        self = .null
+        return list
+    }
+
+    mutating func takeDictionary() -> ContentDictionary? {
+        guard case .dictionary(let entries) = self else { return nil }
+        self = .null
+        return entries
+    }
+
+    mutating func takeSet() -> ContentSet? {
+        guard case .set(let elements) = self else { return nil }
+        self = .null
+        return elements
+    }
+
+    mutating func takeObject() -> Fields? {
+        guard case .object(let fields) = self else { return nil }
+        self = .null
+        return fields
+    }
+}
+
+typealias ContentList = CountedTree<ListElement>
+
+struct ListElement: TreeElement, Sendable {
+    var content: Content
+    var separator: NoSeparator { NoSeparator() }
+    static var leafCountMax: Int { 128 }
+}
+
+/// Distinct values in the order of `Content.compare` (`Spec/State.md`, A7).
+typealias ContentSet = CountedTree<SetElement>
+
+struct SetElement: TreeElement, Sendable {
+    var content: Content
+    var separator: Content { content }
+    static var leafCountMax: Int { 64 }
+}
+
+extension ContentSet {
+    /// Where a value stands or would be inserted.
+    func find(_ value: Content) -> (index: Int, element: SetElement?) {
+        find { Content.compare($0, value) }
+    }
+}
+
+/// Entries in the order of their keys' bytes (`Spec/State.md`, A8).
+typealias ContentDictionary = CountedTree<DictionaryEntry>
+
+struct DictionaryEntry: TreeElement, Sendable {
+    let key: [UInt8]
+    var content: Content
+    var separator: [UInt8] { key }
+    static var leafCountMax: Int { 64 }
+}
+
+extension ContentDictionary {
+    /// Where an entry stands or would be inserted.
+    func find(_ key: [UInt8]) -> (index: Int, element: DictionaryEntry?) {
+        find { $0.compare(key) }
+    }
+}
+
+/// The fields of an object by the slots of its class. Slots beyond the end hold their initial values (A4), so that a
+/// new column costs existing objects nothing; the slots of erased columns mean nothing.
+struct Fields: Sendable {
+    var contents: [Content] = []
+}
+
+extension [UInt8] {
+    /// Bytewise order, a shorter prefix first: negative, zero or positive.
+    func compare(_ other: [UInt8]) -> Int {
+        withUnsafeBufferPointer { left in
+            other.withUnsafeBufferPointer { right in
+                for index in 0..<Swift.min(left.count, right.count) where left[index] != right[index] {
+                    return left[index] < right[index] ? -1 : 1
+                }
+                return left.count - right.count
+            }
+        }
+    }
+}
+
+/// Negative, zero or positive.
+@inline(__always)
+func order<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
+    left < right ? -1 : left == right ? 0 : 1
+}
+
+extension PrimaryKey: Comparable {
+    public static func < (left: PrimaryKey, right: PrimaryKey) -> Bool { left.compare(right) < 0 }
+
+    /// The order of objects in a class: by type, then by value, texts by bytes. Rows sort alike (`Spec/State.md`, D2).
+    func compare(_ other: PrimaryKey) -> Int {
+        switch (self, other) {
+        case (.int(let left), .int(let right)): order(left, right)
+        case (.string(let left), .string(let right)): left.compare(right)
+        case (.globalKey(let left), .globalKey(let right)):
+            left.high != right.high ? order(left.high, right.high) : order(left.low, right.low)
+        case (.objectID(let left), .objectID(let right)): order(left.order, right.order)
+        case (.uuid(let left), .uuid(let right)): order(left.order, right.order)
+        default: Int(rank) - Int(other.rank)
+        }
+    }
+
+    /// The place of a key's type among those of keys, also its first byte in a row.
+    var rank: UInt8 {
+        switch self {
+        case .null: 0
+        case .int: 1
+        case .string: 2
+        case .globalKey: 3
+        case .objectID: 4
+        case .uuid: 5
+        }
+    }
+
+    /// The key as a state knows it: of a GlobalKey only the low 30 and 32 bits count (`Spec/State.md`, A2).
+    var normalised: PrimaryKey {
+        guard case .globalKey(let key) = self else { return self }
+        return .globalKey(GlobalKey(high: key.high & 0x3FFF_FFFF, low: key.low & 0xFFFF_FFFF))
+    }
+}
+
+extension ObjectID {
+    /// Sorts like the bytes.
+    var order: UInt128 { UInt128(low.byteSwapped) << 64 | UInt128(high.byteSwapped) }
+}
+
+extension UUIDBytes {
+    /// Sorts like the bytes.
+    var order: UInt128 { UInt128(low.byteSwapped) << 64 | UInt128(high.byteSwapped) }
+}

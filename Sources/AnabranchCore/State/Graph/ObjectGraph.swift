@@ -1,0 +1,82 @@
+/// The state of a synchronized database: classes, objects, and what their fields hold (`Spec/State.md`, part A).
+///
+/// A value: a copy costs nothing and is a snapshot that later changes never touch, so a reader on another thread sees
+/// the state between two changesets and nothing else. Objects are in memory, or they are read from `ObjectRows` when
+/// they are needed first; links are values, so an object is read without those that it links to.
+public struct ObjectGraph: Sendable {
+    var schema = Schema()
+    /// By class number minus one: the objects in memory, in the order of their keys.
+    var objects: [CountedTree<ObjectEntry>] = []
+    /// Where objects are that are not in memory; nil if all of them are.
+    let rows: (any ObjectRows)?
+    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, and all
+    /// changesets since the last `unload`.
+    public internal(set) var loadedBytes = 0
+
+    /// A state without classes.
+    public init() { rows = nil }
+
+    init(schema: Schema, rows: any ObjectRows) {
+        self.schema = schema
+        self.rows = rows
+        objects = Array(repeating: CountedTree(), count: schema.classes.count)
+    }
+
+    // MARK: Objects
+
+    /// Whether an object exists; a key that is only linked to does not.
+    public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        guard schema.contains(object.classID) else { return false }
+        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
+        if let entry = found.element { return entry.fields != nil }
+        return try rows?.holds(object) ?? false
+    }
+
+    /// What an object's fields hold; nil if it does not exist.
+    func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
+        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
+        if let entry = found.element { return entry.fields }
+        guard let rows else { return nil }
+        return try rows.entry(of: object, in: schema)?.fields
+    }
+
+    /// Calls `body` with each object of a class in the order of their keys.
+    func forEachObject(
+        of classID: ClassID, _ body: (PrimaryKey, Fields) throws(ApplyError) -> Void
+    ) throws(ApplyError) {
+        let inMemory = objects[Int(classID.rawValue) - 1]
+        guard let rows else {
+            for entry in inMemory { if let fields = entry.fields { try body(entry.key, fields) } }
+            return
+        }
+        var waiting = inMemory.makeIterator()
+        var next = waiting.next()
+        var stored = StoredObjects(of: classID, in: rows, schema: schema)
+        while let (key, fields) = try stored.next() {
+            while let entry = next, entry.key < key {
+                if let fields = entry.fields { try body(entry.key, fields) }
+                next = waiting.next()
+            }
+            guard next?.key != key else { continue }
+            try body(key, fields)
+        }
+        while let entry = next {
+            if let fields = entry.fields { try body(entry.key, fields) }
+            next = waiting.next()
+        }
+    }
+
+    /// The content of a field, which is the initial one where nothing was written yet.
+    func content(_ slot: Int, of fields: Fields, in state: ClassState) -> Content {
+        slot < fields.contents.count ? fields.contents[slot] : state.columns[slot]?.initial ?? .null
+    }
+}
+
+/// An object in memory.
+struct ObjectEntry: TreeElement, Sendable {
+    let key: PrimaryKey
+    /// Nil for a tombstone: the object does not exist, but links to it may, or its row is still stored.
+    var fields: Fields?
+    var separator: PrimaryKey { key }
+    static var leafCountMax: Int { 32 }
+}

@@ -1,0 +1,221 @@
+/// The classes of an `ObjectGraph`: their kinds, keys and columns (`Spec/State.md`, A1 to A4).
+struct Schema: Sendable {
+    /// So many classes a state can have had, erased ones included. Honest schemas have some hundreds.
+    static let classCountMax = 16_384
+    /// So many columns all present classes together can have had, erased ones included.
+    static let slotCountMax = 262_144
+
+    /// By class number minus one; an erased class keeps its place.
+    private(set) var classes: [ClassState] = []
+    /// By class number minus one.
+    private var traits: [ClassTraits] = []
+    private var numbers: [[UInt8]: ClassID] = [:]
+    /// Of all present classes together.
+    private(set) var slotCount = 0
+
+    func number(of name: [UInt8]) -> ClassID? { numbers[name] }
+
+    /// A class by a number that this schema has given out.
+    subscript(number: ClassID) -> ClassState {
+        @inline(__always) _read { yield classes[Int(number.rawValue) - 1] }
+        @inline(__always) _modify { yield &classes[Int(number.rawValue) - 1] }
+    }
+
+    /// What instructions on objects ask for: a class as a whole is large to take out.
+    @inline(__always)
+    func traits(of number: ClassID) -> ClassTraits { traits[Int(number.rawValue) - 1] }
+
+    /// The numbers of the present classes, ascending.
+    var present: [ClassID] {
+        classes.indices.filter { !classes[$0].isErased }.map { ClassID(UInt32($0 + 1)) }
+    }
+
+    func contains(_ number: ClassID) -> Bool {
+        number.rawValue > 0 && number.rawValue <= classes.count && !self[number].isErased
+    }
+
+    mutating func add(_ state: ClassState) {
+        classes.append(state)
+        traits.append(ClassTraits(of: state))
+        slotCount += state.columns.count
+        if !state.isErased { numbers[state.name] = ClassID(UInt32(classes.count)) }
+    }
+
+    /// Adds a column to a class.
+    mutating func add(_ column: Column, to number: ClassID) {
+        self[number].add(column)
+        slotCount += 1
+    }
+
+    mutating func erase(_ number: ClassID) {
+        slotCount -= self[number].columns.count
+        numbers[self[number].name] = nil
+        self[number] = .erased
+        traits[Int(number.rawValue) - 1] = ClassTraits(of: .erased)
+    }
+
+    /// A column that holds, or may hold, links: an embedded class stands for itself, not for its owners.
+    struct Origin: Hashable, Sendable {
+        var owner: ClassID
+        var slot: Int
+    }
+}
+
+/// One class.
+struct ClassState: Sendable {
+    /// So many columns a class can have had, erased ones included: an object may have a value for each.
+    static let slotCountMax = 4_096
+
+    let name: [UInt8]
+    let kind: TableType
+    /// The primary key column; nil where objects have GlobalKeys or, embedded, no keys.
+    let key: KeyColumn?
+    /// By slot; the slot of an erased column stays empty and is never used again.
+    private(set) var columns: [Column?] = []
+    private var slots: [[UInt8]: Int] = [:]
+    /// The columns that link to this class, in the order in which they became known to it: a link column when it was
+    /// added, a Mixed column when it first held a link. They stay when they are erased.
+    private(set) var origins: [Schema.Origin] = []
+    private var knownOrigins: Set<Schema.Origin> = []
+    /// Classes whose Mixed columns have ever held a link to this one, which protects it from EraseTable (B3).
+    var protectors: Set<ClassID> = []
+    /// The low word of the next GlobalKey made here (A2).
+    var nextGlobalKey: UInt64 = 0
+    private(set) var isErased = false
+
+    /// Keeps the place of a class that was erased.
+    static let erased: ClassState = {
+        var state = ClassState(name: [], kind: .topLevel, key: nil)
+        state.isErased = true
+        return state
+    }()
+
+    struct KeyColumn: Equatable, Sendable {
+        let name: [UInt8]
+        let type: PayloadType
+        let isNullable: Bool
+    }
+
+    init(name: [UInt8], kind: TableType, key: KeyColumn?) {
+        self.name = name
+        self.kind = kind
+        self.key = key
+    }
+
+    func place(of field: [UInt8]) -> Place? {
+        guard let slot = slots[field] else { return nil }
+        return columns[slot]?.place
+    }
+
+    func hasOrigin(_ origin: Schema.Origin) -> Bool { knownOrigins.contains(origin) }
+
+    /// Adds a column that links to this class, unless it is known.
+    mutating func add(_ origin: Schema.Origin) {
+        if knownOrigins.insert(origin).inserted { origins.append(origin) }
+    }
+
+    func isKey(_ field: [UInt8]) -> Bool { key?.name == field }
+
+    /// The slots of the present columns, ascending: the order in which columns were added.
+    var liveSlots: [Int] { columns.indices.filter { columns[$0] != nil } }
+
+    /// Adds a column, or nil in place of one that was erased.
+    mutating func add(_ column: Column?) {
+        if let column { slots[column.name] = columns.count }
+        columns.append(column)
+    }
+
+    mutating func eraseColumn(at slot: Int) {
+        if let column = columns[slot] { slots[column.name] = nil }
+        columns[slot] = nil
+    }
+}
+
+/// What a class is and stays.
+struct ClassTraits: Sendable {
+    let kind: TableType
+    private let keyType: PayloadType?
+    private let isKeyNullable: Bool
+
+    init(of state: ClassState) {
+        kind = state.kind
+        keyType = state.key?.type
+        isKeyNullable = state.key?.isNullable == true
+    }
+
+    /// Whether objects of the class can have this key (B1, step 2).
+    func accepts(_ key: PrimaryKey) -> Bool {
+        switch key {
+        case .globalKey: keyType == nil
+        case .null: isKeyNullable
+        default: keyType == key.type
+        }
+    }
+}
+
+/// A column and what may stand in it.
+struct Column: Sendable {
+    let name: [UInt8]
+    let place: Place
+
+    /// What a new object has here (A4).
+    var initial: Content {
+        switch place.collection {
+        case .list: return .list(ContentList())
+        case .set: return .set(ContentSet())
+        case .dictionary: return .dictionary(ContentDictionary())
+        case .single: break
+        }
+        guard !place.isNullable else { return .null }
+        switch place.type {
+        case .int: return .int(0)
+        case .bool: return .bool(false)
+        case .string: return .string([])
+        case .binary: return .binary([])
+        case .timestamp: return .timestamp(Timestamp(seconds: 0, nanoseconds: 0))
+        case .float: return .float(0)
+        case .double: return .double(0)
+        case .decimal: return .decimal(.zero)
+        case .objectID: return .objectID(ObjectID(low: 0, high: 0))
+        case .uuid: return .uuid(UUIDBytes(low: 0, high: 0))
+        default: return .null
+        }
+    }
+}
+
+/// What may stand at a place: a column, an element of its collection, or a place in a collection nested in a Mixed.
+struct Place: Sendable {
+    /// The class of the top-level or embedded object whose column it is or is in.
+    var owner: ClassID
+    var slot: Int
+    /// Of the value or the elements; `null` means Mixed.
+    var type: PayloadType
+    var isNullable: Bool
+    var collection: CollectionType
+    /// Of links, the class linked to.
+    var target = ClassID(0)
+    /// The links are to an embedded class: objects stand here themselves.
+    var isEmbedded = false
+
+    static let none = Place(owner: ClassID(0), slot: 0, type: .null, isNullable: true, collection: .single)
+
+    @inline(__always) var isMixed: Bool { type == .null }
+
+    /// Whether a list can stand here.
+    var holdsList: Bool { collection == .list || collection == .single && isMixed }
+
+    /// An element of the collection here, or of a collection nested in the Mixed here.
+    @inline(__always)
+    var element: Place {
+        var element = self
+        element.collection = .single
+        return element
+    }
+}
+
+extension Decimal128 {
+    /// 0 × 10^0.
+    static let zero = Decimal128(low: 0, high: 0x3040_0000_0000_0000)
+    /// Stands for null wherever it is read (`Spec/State.md`, A5).
+    static let nullMarker = Decimal128(low: 0xAA, high: 0x7C00_0000_0000_0000)
+}

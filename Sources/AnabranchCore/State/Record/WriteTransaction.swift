@@ -1,0 +1,335 @@
+/// One local transaction on a state: each action takes effect at once and is recorded as instructions in the order and
+/// form of `Spec/State.md`, part C.
+///
+/// Handles of objects and collections belong to their transaction. An action that makes no sense throws `ApplyError`
+/// with the place and leaves the state and the record as they were. Assigning through a subscript cannot throw: the
+/// first such error is thrown when the transaction ends, which undoes all of it.
+public final class WriteTransaction {
+    /// The client file that writes; it marks the GlobalKeys that are made here.
+    public let ident: UInt64
+    var editor: GraphEditor
+    var recorder = ChangesetRecorder()
+    private var links = LinkIndex()
+    /// The first error of an assignment.
+    private var failure: ApplyError?
+    private var isReadOnly: Bool
+
+    init(on graph: ObjectGraph, as ident: UInt64, isReadOnly: Bool = false) {
+        self.ident = ident
+        self.isReadOnly = isReadOnly
+        editor = GraphEditor(graph)
+    }
+
+    // MARK: Schema (C2)
+
+    /// Adds a class whose objects have a primary key; nothing if it exists.
+    ///
+    /// - Parameter type: Int, String, ObjectId or UUID.
+    public func addClass(
+        _ name: String, key field: String, _ type: PayloadType, isNullable: Bool = false, isAsymmetric: Bool = false
+    ) throws(ApplyError) {
+        guard [.int, .string, .objectID, .uuid].contains(type) else {
+            throw place(.invalid("\(type) cannot be a primary key"), name)
+        }
+        let key = ClassState.KeyColumn(name: Array(field.utf8), type: type, isNullable: isNullable)
+        let kind = isAsymmetric ? TableType.topLevelAsymmetric : .topLevel
+        try addClass(ClassDeclaration(name: Array(name.utf8), kind: kind, key: key))
+    }
+
+    /// Adds a class whose objects have GlobalKeys; nothing if it exists.
+    public func addClass(_ name: String) throws(ApplyError) {
+        try addClass(ClassDeclaration(name: Array(name.utf8), kind: .topLevel))
+    }
+
+    /// Adds a class whose objects are embedded in others; nothing if it exists.
+    public func addEmbeddedClass(_ name: String) throws(ApplyError) {
+        try addClass(ClassDeclaration(name: Array(name.utf8), kind: .embedded))
+    }
+
+    func addClass(_ declared: ClassDeclaration) throws(ApplyError) {
+        try checkWritable()
+        do throws(ApplyError) {
+            if try editor.addClass(declared) == .applied { recorder.addClass(declared) }
+        } catch {
+            throw place(error, declared.name)
+        }
+    }
+
+    /// Removes a class with its objects. No other class may have, or have had, links to it.
+    public func eraseClass(_ name: String) throws(ApplyError) {
+        try checkWritable()
+        do throws(ApplyError) {
+            _ = try editor.eraseClass(Array(name.utf8))
+        } catch {
+            throw place(error, name)
+        }
+        recorder.eraseClass(Array(name.utf8))
+    }
+
+    /// Adds a column of scalars, or of Mixed with the type `null`; nothing if it exists.
+    public func addColumn(
+        _ field: String, _ type: PayloadType, isNullable: Bool = false, collection: CollectionType = .single,
+        to className: String
+    ) throws(ApplyError) {
+        try addColumn(
+            ColumnDeclaration(
+                name: Array(field.utf8), type: type, isNullable: isNullable || type == .null, collection: collection),
+            to: Array(className.utf8))
+    }
+
+    /// Adds a column of links to, or of embedded objects of, a class; nothing if it exists.
+    public func addLink(
+        _ field: String, to target: String, collection: CollectionType = .single, of className: String
+    ) throws(ApplyError) {
+        try addColumn(
+            ColumnDeclaration(
+                name: Array(field.utf8), type: .link, isNullable: collection == .single || collection == .dictionary,
+                collection: collection, target: Array(target.utf8)),
+            to: Array(className.utf8))
+    }
+
+    func addColumn(_ declared: ColumnDeclaration, to className: [UInt8]) throws(ApplyError) {
+        try checkWritable()
+        do throws(ApplyError) {
+            guard declared.type != .link || declared.target != nil else { throw .invalid("a link needs a class") }
+            if try editor.addColumn(declared, to: className) == .applied { recorder.addColumn(declared, to: className) }
+        } catch {
+            throw place(error, className, field: declared.name)
+        }
+    }
+
+    /// Removes a column with all its values.
+    public func eraseColumn(_ field: String, of className: String) throws(ApplyError) {
+        try checkWritable()
+        do throws(ApplyError) {
+            _ = try editor.eraseColumn(Array(field.utf8), of: Array(className.utf8))
+        } catch {
+            throw place(error, Array(className.utf8), field: Array(field.utf8))
+        }
+        recorder.eraseColumn(Array(field.utf8), of: Array(className.utf8))
+    }
+
+    // MARK: Objects (C3)
+
+    /// Creates an object, or returns the one that has the key.
+    ///
+    /// - Parameter values: Recorded in the order of the class's columns, also where the object existed.
+    @discardableResult
+    public func create(
+        _ className: String, key: PrimaryKey, _ values: [String: Payload] = [:], areDefaults: Bool = false
+    ) throws(ApplyError) -> DynamicObject {
+        try create(Array(className.utf8), key, values, areDefaults: areDefaults)
+    }
+
+    /// Creates an object of a class without primary key.
+    @discardableResult
+    public func create(_ className: String, _ values: [String: Payload] = [:]) throws(ApplyError) -> DynamicObject {
+        let number = try self.number(of: Array(className.utf8))
+        let counter = editor.schema[number].nextGlobalKey
+        let key = GlobalKey(high: ident, low: counter)
+        let object = try create(Array(className.utf8), .globalKey(key), values, areDefaults: false)
+        editor.graph.schema[number].nextGlobalKey = counter + 1
+        editor.changes.isSchemaChanged = true
+        return object
+    }
+
+    private func create(
+        _ className: [UInt8], _ key: PrimaryKey, _ values: [String: Payload], areDefaults: Bool
+    ) throws(ApplyError) -> DynamicObject {
+        try checkWritable()
+        let reference = ObjectReference(classID: try number(of: className), key: key.normalised)
+        do throws(ApplyError) {
+            try editor.checkKey(reference.key, of: reference.classID)
+            let mayBeLinked = try editor.isTombstone(reference)
+            if try editor.createObject(reference) == .applied {
+                recorder.createObject(className, key)
+                if mayBeLinked { try recordRevival(of: reference) }
+            }
+        } catch {
+            throw place(error, className, key: key)
+        }
+        let object = DynamicObject(transaction: self, reference: reference)
+        let slots = try values.map { value throws(ApplyError) in
+            (slot: try object.location(of: value.key).place.slot, value: value)
+        }
+        for (_, value) in slots.sorted(by: { $0.slot < $1.slot }) {
+            try object.set(value.key, to: value.value, isDefault: areDefaults)
+        }
+        return object
+    }
+
+    /// The object with a key; nil if there is none.
+    public func object(_ className: String, key: PrimaryKey) throws(ApplyError) -> DynamicObject? {
+        let reference = ObjectReference(classID: try number(of: Array(className.utf8)), key: key.normalised)
+        return try editor.exists(reference) ? DynamicObject(transaction: self, reference: reference) : nil
+    }
+
+    /// The objects of a class in the order of their keys.
+    public func objects(_ className: String) throws(ApplyError) -> [DynamicObject] {
+        let number = try number(of: Array(className.utf8))
+        editor.putBack()
+        var objects: [DynamicObject] = []
+        try editor.graph.forEachObject(of: number) { key, _ throws(ApplyError) in
+            let reference = ObjectReference(classID: number, key: key)
+            objects.append(DynamicObject(transaction: self, reference: reference))
+        }
+        return objects
+    }
+
+    /// Deletes an object; links to it are removed first. An embedded object is taken out of its owner.
+    public func delete(_ object: DynamicObject) throws(ApplyError) {
+        try checkWritable()
+        if let location = object.embedding { return try deleteEmbedded(at: location) }
+        let reference = object.reference
+        guard try editor.exists(reference) else { throw place(.invalid("no such object"), reference) }
+        if editor.schema[reference.classID].kind != .topLevelAsymmetric {
+            try removeLinks(to: reference) { _ in true }
+            recorder.eraseObject(editor.schema[reference.classID].name, reference.key)
+        }
+        _ = try editor.eraseObject(reference)
+    }
+
+    /// Deletes all objects of a class. Links between them need no removal.
+    public func deleteAll(_ className: String) throws(ApplyError) {
+        try checkWritable()
+        let objects = try objects(className)
+        guard let number = objects.first?.reference.classID else { return }
+        let isRecorded = editor.schema[number].kind != .topLevelAsymmetric
+        for object in objects where isRecorded { try removeLinks(to: object.reference) { $0.owner != number } }
+        for object in objects {
+            if isRecorded { recorder.eraseObject(editor.schema[number].name, object.reference.key) }
+            _ = try editor.eraseObject(object.reference)
+        }
+    }
+
+    private func deleteEmbedded(at location: Location) throws(ApplyError) {
+        guard case .index? = location.path.last else { return try perform(.update(.null), at: location) }
+        try perform(.erase(priorSize: try count(at: location.container)), at: location)
+    }
+
+    // MARK: Links to objects (C3)
+
+    /// Removes the links to an object in columns that are `included`, column by column and owner by owner.
+    private func removeLinks(
+        to target: ObjectReference, _ included: (Schema.Origin) -> Bool
+    ) throws(ApplyError) {
+        for search in try links.searches(for: target, in: &editor) where included(search.origin) {
+            for owner in search.owners {
+                while let found = try search.places(of: owner, limit: 1, in: editor).first {
+                    switch found.kind {
+                    case .value: try perform(.update(.null), at: found.location)
+                    case .element(let count): try perform(.erase(priorSize: count), at: found.location)
+                    case .setElement: try perform(.setErase(payload(of: target)), at: found.location)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records again the links that a new object has brought back to life: redundant, but expected.
+    private func recordRevival(of target: ObjectReference) throws(ApplyError) {
+        let link = payload(of: target)
+        for search in try links.searches(for: target, in: &editor) {
+            for owner in search.owners {
+                for found in try search.places(of: owner, in: editor) {
+                    switch found.kind {
+                    case .value: try perform(.update(link), at: found.location)
+                    case .element(let count): try perform(.update(link), at: found.location, priorSize: count)
+                    case .setElement:
+                        try perform(.setErase(link), at: found.location)
+                        try perform(.setInsert(link), at: found.location)
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: Carrying out and recording
+
+    /// Carries out an edit and records it, also one without effect: callers know what is not recorded.
+    func perform(
+        _ edit: Edit, at location: Location, isDefault: Bool = false, priorSize: Int? = nil
+    ) throws(ApplyError) {
+        try checkWritable()
+        do throws(ApplyError) {
+            if case .link(let className, let key)? = edit.payload {
+                try noteLink(className, key, from: location.object)
+            }
+            _ = try editor.edit(location.object, location.field, location.path[...], edit)
+        } catch {
+            throw place(error, location)
+        }
+        recorder.edit(edit, at: target(of: location), isDefault: isDefault, priorSize: priorSize)
+    }
+
+    /// Empties a collection: nothing if it is empty, unless it is nested in a Mixed.
+    func clear(_ location: Location, _ kind: CollectionType) throws(ApplyError) {
+        let count = try count(at: location)
+        if count > 0 || location.place.collection == .single { try perform(.clear(kind), at: location) }
+    }
+
+    /// A link that is written must lead to an object, unlike one that arrives.
+    private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: ObjectReference) throws(ApplyError) {
+        let target = ObjectReference(classID: try editor.classID(className), key: key.normalised)
+        guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
+        links.note(target, from: owner)
+    }
+
+    private func target(of location: Location) -> ChangesetRecorder.Target {
+        let state = editor.schema[location.object.classID]
+        return ChangesetRecorder.Target(
+            className: state.name, key: location.object.key, field: state.columns[location.field.slot]?.name ?? [],
+            path: location.path, embeddedClass: location.embeddedClass.map { editor.schema[$0].name })
+    }
+
+    func checkWritable() throws(ApplyError) {
+        if isReadOnly { throw .invalid("the transaction does not write, or has ended") }
+    }
+
+    // MARK: Ending
+
+    /// Keeps the first error of assignments.
+    func assign(_ body: () throws(ApplyError) -> Void) {
+        do { try body() } catch { failure = failure ?? error }
+    }
+
+    /// Ends the transaction: its handles write no more.
+    func finish() throws(ApplyError) -> (graph: ObjectGraph, changes: StateChanges) {
+        isReadOnly = true
+        if let failure { throw failure }
+        return editor.finish()
+    }
+}
+
+/// What a local transaction made.
+public struct WriteResult<Result> {
+    /// What the closure returned.
+    public var result: Result
+    /// The recorded changeset, empty if nothing was touched; it can consist of strings alone.
+    public var changeset: [UInt8]
+    public var changes: StateChanges
+}
+
+extension ObjectGraph {
+    /// Writes to the state and records how; the state is as before when `body`, or an assignment in it, throws.
+    ///
+    /// - Parameter ident: The file ident of the writing client; 0 as long as it has none; 1 is the server's own file.
+    public mutating func write<Result>(
+        as ident: UInt64, _ body: (WriteTransaction) throws -> Result
+    ) throws -> WriteResult<Result> {
+        let transaction = WriteTransaction(on: self, as: ident)
+        let result = try body(transaction)
+        let finished = try transaction.finish()
+        self = finished.graph
+        loadedBytes += transaction.recorder.bytes.count
+        return WriteResult(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
+    }
+
+    /// Reads the state through the handles of a transaction that refuses to write.
+    public func read<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+        let transaction = WriteTransaction(on: self, as: 0, isReadOnly: true)
+        let result = try body(transaction)
+        _ = try transaction.finish()
+        return result
+    }
+}

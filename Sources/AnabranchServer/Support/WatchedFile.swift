@@ -1,0 +1,77 @@
+import Foundation
+import Logging
+import Synchronization
+
+/// What a file means, or several files together, read again whenever one of them has changed. Replace such a file by
+/// renaming a new one over it.
+final class WatchedFile<Value: Sendable>: Sendable {
+    /// What tells one content of a file from the next without reading it.
+    private struct Stamp: Equatable {
+        let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
+
+        init(_ path: String) throws(FileError) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { throw FileError.last(path) }
+            inode = UInt64(status.st_ino)
+            size = Int64(status.st_size)
+            seconds = status.modified.tv_sec
+            nanoseconds = status.modified.tv_nsec
+        }
+    }
+
+    private struct State {
+        var stamps: [Stamp]
+        var value: Value
+    }
+
+    private let paths: [String]
+    private let logger: Logger
+    private let read: @Sendable () async throws -> Value
+    private let state: Mutex<State>
+
+    /// - Parameter read: makes the value from what the files are.
+    init(_ paths: String..., logger: Logger, read: @escaping @Sendable () async throws -> Value) async throws {
+        self.paths = paths
+        self.logger = logger
+        self.read = read
+        let stamps = try paths.map { try Stamp($0) }
+        state = Mutex(State(stamps: stamps, value: try await read()))
+    }
+
+    /// What was read last.
+    var current: Value { state.withLock { $0.value } }
+
+    /// The newest value that could be read: files that are gone or wrong leave things as they are.
+    func value() async -> Value {
+        await refresh()
+        return current
+    }
+
+    /// - Returns: whether there is a new value.
+    @discardableResult
+    func refresh() async -> Bool {
+        let known = state.withLock { $0.stamps }
+        guard let stamps = try? paths.map({ try Stamp($0) }), stamps != known else { return false }
+        do {
+            let value = try await read()
+            state.withLock { $0 = State(stamps: stamps, value: value) }
+            logger.notice("file read again", metadata: ["path": "\(paths[0])"])
+            return true
+        } catch {
+            // Not complained about again before it has changed again.
+            state.withLock { $0.stamps = stamps }
+            logger.error("file not usable", metadata: ["path": "\(paths[0])", "error": "\(error)"])
+            return false
+        }
+    }
+}
+
+extension stat {
+    fileprivate var modified: timespec {
+        #if canImport(Darwin)
+        st_mtimespec
+        #else
+        st_mtim
+        #endif
+    }
+}

@@ -1,0 +1,189 @@
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchCore
+
+/// States whose objects are stored in rows.
+@Suite struct ObjectRowsTests {
+    /// Stores what a changeset changes.
+    @discardableResult
+    private func store(_ changeset: [UInt8], in rows: inout MemoryRows) throws -> RowWrites {
+        let stored = try ObjectGraph(rows: rows)
+        var graph = stored
+        let changes = try graph.apply(changeset)
+        let writes = try graph.rowWrites(since: stored, changes: changes)
+        rows.write(writes)
+        return writes
+    }
+
+    @Test func aStateIsReadBackAsItWas() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        let (stored, graph) = (try ObjectGraph(rows: rows), try ApplyTests.graph())
+        #expect(try stored.json == graph.json)
+        #expect(try StateDigest(of: stored) == StateDigest(of: graph))
+        #expect(stored.loadedCount == 0)
+    }
+
+    @Test func onlyWhatChangedIsWritten() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        try store(changeset(.createObject(ObjectName(key: 2))), in: &rows)
+        let writes = try store(changeset(.update(.at("i"), .int(8)), .update(.at("n"), .int(8))), in: &rows)
+        #expect(writes.rows.count == 1 && writes.removed.isEmpty)
+        let schema = try store(changeset(.addColumn("A", "new")), in: &rows)
+        #expect(schema.rows.map(\.address) == [.schema])
+    }
+
+    @Test func aLongListIsWrittenInChunks() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        let writes = try store(changeset(.insert(.item(2_500), .int(7), size: 5_000)), in: &rows)
+        #expect(writes.rows.count <= 3 && writes.removed.count <= 1)
+        try store(changeset(.erase(.item(0), size: 5_001)), in: &rows)
+        let stored = try ObjectGraph(rows: rows)
+        var expected = (0..<5_000).map { $0 }
+        expected.insert(7, at: 2_500)
+        let values = try stored.read { try #require(try $0.object("A", key: 1)).list("l").values }
+        #expect(values == expected.dropFirst().map { .int(Int64($0)) })
+        // A list that is cleared and filled anew begins with the same numbers of chunks.
+        steps = [.clear(.at("l"))]
+        for index: UInt32 in 0..<1_000 { steps.append(.insert(.item(index), .int(-Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        let again = try ObjectGraph(rows: rows).read { try #require(try $0.object("A", key: 1)).list("l").values }
+        #expect(again == (0..<1_000).map { .int(-$0) })
+        let erased = try store(changeset(.eraseObject()), in: &rows)
+        #expect(erased.removed.allSatisfy { $0.chunk > 0 })
+        #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
+    }
+
+    /// As many chunks as a node of the tree takes, and one more of a single element.
+    @Test func aListThatWasReadBackLosesItsLastChunk() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<4_097 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        try store(changeset(.erase(.item(4_096), size: 4_097)), in: &rows)
+        let values = try ObjectGraph(rows: rows).read { try #require(try $0.object("A", key: 1)).list("l").values }
+        #expect(values == (0..<4_096).map { .int($0) })
+    }
+
+    /// Of a class without list columns, whose Mixed can hold a list all the same.
+    @Test func aLongListInAMixedIsWrittenInChunks() throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "m", .null, nullable: true), .createObject()]
+        steps.append(.update(.at("m"), .list))
+        for index: UInt32 in 0..<2_000 { steps.append(.insert(.at("m", .index(index)), .int(1), size: index)) }
+        try store(changeset(steps), in: &rows)
+        let chunkCount = rows.rows.keys.count { $0.chunk > 0 }
+        #expect(chunkCount > 10)
+        let writes = try store(changeset(.insert(.at("m", 1_000), .int(7), size: 2_000)), in: &rows)
+        #expect(writes.rows.count <= 3)
+        try store(changeset(.update(.at("m"), .int(1))), in: &rows)
+        #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
+    }
+
+    /// They go with the next change of their object, whether it was in memory when the column was erased or not.
+    @Test(arguments: [false, true]) func theChunksOfAnErasedColumnGo(isInMemory: Bool) throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "l", .int, .list), .addColumn("A", "i"), .createObject()]
+        for index: UInt32 in 0..<1_000 { steps.append(.insert(.item(index), .int(1), size: index)) }
+        try store(changeset(steps), in: &rows)
+        var graph = try ObjectGraph(rows: rows)
+        for step in [Step.update(.at("i"), .int(1)), .eraseColumn("A", "l"), .update(.at("i"), .int(2))] {
+            let stored = graph
+            let changes = try graph.apply(changeset(step))
+            rows.write(try graph.rowWrites(since: stored, changes: changes))
+            if !isInMemory { graph = try ObjectGraph(rows: rows) }
+        }
+        #expect(rows.rows.keys.allSatisfy { $0.chunk == 0 })
+        #expect(try ObjectGraph(rows: rows).json == #"{"A":[[{"int":"1"},{"i":{"int":"2"}}]]}"#)
+    }
+
+    @Test func anErasedClassTakesItsRowsAlong() throws {
+        var rows = MemoryRows()
+        try store(
+            changeset(.addTable("A"), .createObject(), .addTable("B"), .createObject(ObjectName(className: "B"))),
+            in: &rows)
+        try store(changeset(.eraseTable("A"), .addTable("A"), .createObject(ObjectName(key: 3))), in: &rows)
+        #expect(try ObjectGraph(rows: rows).json == #"{"A":[[{"int":"3"},{}]],"B":[[{"int":"1"},{}]]}"#)
+        #expect(rows.rows.count == 3)
+    }
+
+    @Test func linksReviveThroughRows() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object + [.update(.at("a"), .link("A", 9))]), in: &rows)
+        var graph = try ObjectGraph(rows: rows)
+        let written = try graph.write(as: 2) { try $0.create("A", key: 9) }
+        #expect(try Replay.decode(written.changeset).instructions(of: 0).map(\.kind) == [.createObject, .update])
+    }
+
+    @Test func unloadedObjectsAreReadAgain() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        var graph = try ObjectGraph(rows: rows)
+        try graph.apply(changeset(.update(.at("i"), .int(8))))
+        #expect(graph.loadedCount == 1)
+        let stored = rows.rows.filter { $0.key.classID.rawValue > 0 }.reduce(0) { $0 + $1.value.count }
+        #expect(graph.loadedBytes >= stored)
+        graph.unload()
+        #expect(graph.loadedCount == 0 && graph.loadedBytes == 0)
+        #expect(try graph.text(of: "i") == #"{"int":"7"}"#)
+    }
+
+    @Test func keysSortAsTheirBytes() {
+        let keys: [PrimaryKey] = [
+            .null, .int(.min), .int(-1), .int(0), .int(256), .int(.max), "", "a", "a\0", "b",
+            .globalKey(GlobalKey(high: 1, low: 500)), .globalKey(GlobalKey(high: 2, low: 0)),
+            .objectID(ObjectID(low: 1 << 56, high: 0)), .objectID(ObjectID(low: 1, high: 0)),
+            .uuid(UUIDBytes(low: 0, high: 1)), .uuid(UUIDBytes(low: 2, high: 0)),
+        ]
+        #expect(keys == keys.sorted())
+        let bytes = keys.map(\.rowKey)
+        #expect(bytes == bytes.sorted { $0.lexicographicallyPrecedes($1) })
+        #expect(bytes.map { PrimaryKey(rowKey: $0) } == keys)
+    }
+
+    // MARK: Trouble
+
+    @Test func aStoreThatFailsIsNotTheChangesetsFault() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        var broken = rows
+        broken.isBroken = true
+        #expect(throws: ApplyError.self) { try ObjectGraph(rows: broken) }
+        let schema = try ObjectGraph(rows: rows).schema
+        var graph = ObjectGraph(schema: schema, rows: broken)
+        let error = #expect(throws: ApplyError.self) { try graph.apply(changeset(.update(.at("i"), .int(1)))) }
+        #expect(error?.code == .unavailable)
+    }
+
+    /// Every truncation and every third bit flipped, of every row: reading fails or gives something, nothing traps.
+    @Test func damagedRowsDoNotTrap() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        for (address, bytes) in rows.rows {
+            for bit in stride(from: 0, to: 8 * bytes.count, by: 3) {
+                var damaged = bytes
+                damaged[bit / 8] ^= 1 << UInt8(bit % 8)
+                try read(rows, address, damaged)
+            }
+            for count in bytes.indices { try read(rows, address, Array(bytes[..<count])) }
+        }
+    }
+
+    private func read(_ rows: MemoryRows, _ address: RowAddress, _ bytes: [UInt8]) throws {
+        var rows = rows
+        rows.damage(address, bytes)
+        do throws(ApplyError) {
+            var graph = try ObjectGraph(rows: rows)
+            _ = try graph.canonicalJSON()
+            _ = try StateDigest(of: graph)
+            _ = try? graph.apply(changeset(.update(.at("m", "k"), .int(1)), .insert(.item(0), .int(1), size: 2)))
+        } catch {
+            #expect(error.code == .unavailable)
+        }
+    }
+}

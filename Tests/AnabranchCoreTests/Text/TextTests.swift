@@ -1,0 +1,50 @@
+import Testing
+
+@testable import AnabranchCore
+
+@Suite struct TextTests {
+    @Test func everyByteHasTwoDigits() {
+        let bytes = Array(UInt8.min...UInt8.max)
+        let text = AnabranchCore.Hex.encode(bytes)
+        #expect(text.hasPrefix("000102") && text.hasSuffix("fdfeff") && text.utf8.count == 512)
+        #expect(AnabranchCore.Hex.decode(text) == bytes)
+        #expect(AnabranchCore.Hex.decode(text.uppercased()) == bytes)
+    }
+
+    @Test(arguments: ["0", "000", "0g", "0x", " 00", "٠٠", "００", "/0", ":0", "@0", "`0"])
+    func otherTextIsNoHex(_ text: String) {
+        #expect(AnabranchCore.Hex.decode(text) == nil)
+    }
+
+    @Test(arguments: [
+        ("", #""""#), ("a/ä\u{7f}\u{2028}", "\"a/ä\u{7f}\u{2028}\""), (#"\" "#, #""\\\" ""#),
+        ("\u{0}\n\u{1f}", #""\u0000\u000a\u001f""#),
+    ])
+    func stringsOfJSONAreEscaped(text: String, json: String) {
+        #expect(JSONText.quoted(text) == json)
+    }
+
+    /// The style decides about strings that are not UTF-8 and decimals whose text lacks bits, and about nothing else.
+    @Test func valuesHaveOneFormOfJSON() {
+        func json(_ payload: Payload, _ style: ValueJSONStyle) -> [UInt8] {
+            var text: [UInt8] = []
+            JSONText.append(payload, style, to: &text)
+            return text
+        }
+        let damaged = Payload.string([0x61, 0xff])
+        #expect(json(damaged, .canonical) == [0x22, 0x61, 0xff, 0x22])
+        #expect(json(damaged, .exact) == Array(#"{"bytes":"61ff"}"#.utf8))
+        let values: [(Payload, String)] = [
+            (.null, "null"), (.bool(true), "true"), (.int(-5), #"{"int":"-5"}"#), (.string([0x61]), #""a""#),
+            (.binary([0, 255]), #"{"bin":"00ff"}"#), (.double(1), #"{"double":"3ff0000000000000"}"#),
+            (.timestamp(Timestamp(seconds: -1, nanoseconds: -2)), #"{"ts":["-1",-2]}"#),
+            (.link(className: [0x41], key: .int(1)), #"{"link":["A",{"int":"1"}]}"#),
+            (.link(className: [0x41], key: .globalKey(GlobalKey(high: 2, low: 255))), #"{"link":["A",{"gk":"2-ff"}]}"#),
+            (.objectValue, #"{"type":"ObjectValue"}"#),
+        ]
+        for (value, text) in values {
+            #expect(json(value, .canonical) == Array(text.utf8))
+            #expect(json(value, .exact) == Array(text.utf8))
+        }
+    }
+}
