@@ -100,7 +100,10 @@ let package = Package(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch", "anabranch-lab",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
         .testTarget(name: "RepositoryTests"),
     ],

@@ -81,7 +81,7 @@ struct StoreOption: ParsableArguments {
         return found
     }
 
-    /// What goes wrong is told on a line, without the words of the wire.
+    /// Turns an error of the store into a line for people, without the code of the wire.
     static func explainingErrors(_ body: () throws -> Void) throws {
         do {
             try body()

@@ -8,7 +8,7 @@ package final class ConvergenceRound {
     private var clients: [MemoryClient] = []
     private var made = AuthoredInstructions()
     package private(set) var tally = RoundTally()
-    /// What happened, for people; empty unless it is wanted.
+    /// What happened, in words; empty unless `printsTrace`.
     package private(set) var trace: [String] = []
     private let printsTrace: Bool
 
@@ -32,7 +32,7 @@ package final class ConvergenceRound {
             tally.rounds = 1
             return try difference()
         } catch {
-            tell("\(error)")
+            note("\(error)")
             return "\(error)"
         }
     }
@@ -73,7 +73,7 @@ package final class ConvergenceRound {
             at: timestamp,
             if: { changeset in
                 divergence = try made.add(changeset, by: replica, tag: tag, base: base)
-                if divergence == nil { try tell(changeset, by: replica, tag) }
+                if divergence == nil { try note(changeset, by: replica, tag) }
                 return divergence == nil
             },
             { transaction in
@@ -92,14 +92,14 @@ package final class ConvergenceRound {
 
     private func upload(_ replica: Int, _ countMax: Int = .max) throws {
         let before = file.version
-        tell("replica \(replica) uploads")
+        note("replica \(replica) uploads")
         try clients[replica].upload(countMax, to: file)
         tally.changesets += Int(file.version - before)
         made.noteUpload(by: replica, versions: before + 1..<file.version + 1)
     }
 
     private func download(_ replica: Int) throws {
-        tell("replica \(replica) downloads up to version \(file.version)")
+        note("replica \(replica) downloads up to version \(file.version)")
         try clients[replica].download(from: file)
         made.forget(knownToAllAt: clients.map(\.download.serverVersion).min() ?? 0)
     }
@@ -130,11 +130,11 @@ package final class ConvergenceRound {
         return state
     }
 
-    // MARK: Story
+    // MARK: Trace
 
-    private func tell(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
+    private func note(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
 
-    private func tell(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
+    private func note(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
         guard printsTrace else { return }
         var arena = ChangesetArena()
         let number = try arena.decode(changeset, version: 1, tag: tag)

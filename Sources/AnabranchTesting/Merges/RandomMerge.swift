@@ -25,12 +25,12 @@ package struct RandomMerge {
         package var objects = 1
         package var lists = 1
         package var listSize = 0
-        /// Elements of the lists that are containers already, and inserted ones that become so: one in so many.
+        /// One in this many elements is a container, of those at the start and of inserted ones; nil: none is.
         package var containersOneIn: Int?
         /// Payloads of all types instead of integers alone.
         package var hasAllTypes = false
         package var hasNaN = false
-        /// Instructions with a wrong size or index: one in so many.
+        /// One in this many instructions has a wrong size or index; nil: none has.
         package var damagedOneIn: Int?
     }
 

@@ -96,7 +96,8 @@ struct VectorCheck {
 
     // MARK: Merges
 
-    /// A flag that an earlier run of the same message set stays set, and the records do not tell where a message ends.
+    /// Within a message a dirty flag that an earlier merge set stays set, and the records do not say where a message
+    /// ends.
     private mutating func checkMerges(_ scenario: Scenario, _ place: String) {
         struct Left {
             var peer: UInt64
