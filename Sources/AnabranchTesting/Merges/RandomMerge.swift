@@ -106,7 +106,7 @@ extension RandomMerge.Shape {
     }
 }
 
-/// Which actions the sides take, each as often as it is listed.
+/// The actions of both sides. An action that is listed twice is taken twice as often.
 struct Mix {
     typealias Action = RandomMerge.Step.Action
 

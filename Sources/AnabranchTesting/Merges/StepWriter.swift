@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Writes steps as instructions of the changeset at hand.
+/// Writes steps as instructions of the current changeset.
 struct StepWriter {
     typealias Content = ModelDocument.Content
 
@@ -9,7 +9,7 @@ struct StepWriter {
     private let shape: RandomMerge.Shape
     private var writer = ChangesetWriter()
     private var random = SeededRandom(seed: 0)
-    /// What is added to the size or the index of the instruction at hand, against better knowledge.
+    /// Deliberate errors of the current instruction: what is added to its size and to its index.
     private var damage = (size: 0, index: 0)
 
     init(_ shape: RandomMerge.Shape) { self.shape = shape }
@@ -62,7 +62,7 @@ struct StepWriter {
             elements.remove(at: index)
         case .move where size > 1:
             let index = random.below(size)
-            // Now and then to where the element is.
+            // Sometimes the destination is where the element already is.
             let distance = random.below(16 * size)
             let destination = distance == 0 ? index : (index + max(1, distance % size)) % size
             writer.write(.move(path.index(index), to: UInt32(destination + damage.index), size: stated(size)))
@@ -218,7 +218,7 @@ struct StepWriter {
         var content: Content
     }
 
-    /// A scalar, or now and then a container where the document has such.
+    /// A scalar, or sometimes a container, if the document has containers.
     private mutating func value() -> Value {
         guard let distance = shape.containersOneIn, random.isOne(in: distance) else {
             return Value(payload: scalar(), content: .value)

@@ -66,8 +66,8 @@ struct TraceReplay {
         try exchange()
     }
 
-    /// All transactions are made before anything is exchanged. A user alone has less text than the one who was
-    /// recorded: positions count round its end.
+    /// All transactions are made before anything is exchanged. Each user then has less text than in the recording, so
+    /// positions beyond its end start again at its beginning.
     mutating func stayOffline() throws {
         for number in trace.txns.indices { try write(number, wrapping: true) }
         try exchange()

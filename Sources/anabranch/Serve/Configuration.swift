@@ -3,7 +3,7 @@ import Foundation
 import Logging
 import Yams
 
-/// Why a server cannot start as it is configured.
+/// Why a server cannot start with its configuration.
 struct ConfigurationError: Error, CustomStringConvertible {
     let description: String
 }
