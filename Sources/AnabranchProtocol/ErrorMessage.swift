@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// What a JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
 public struct ErrorMessage: Error, Equatable, Sendable {
     public var code: ErrorCode
@@ -32,12 +34,12 @@ public struct ErrorMessage: Error, Equatable, Sendable {
     /// Writes that the server undid (section 7.4).
     public struct Rejection: Equatable, Sendable {
         /// The client version whose writes were undone.
-        public var clientVersion: UInt64
+        public var clientVersion: ClientVersion
         /// The server version that contains the undo: needed for code 231.
-        public var serverVersion: UInt64?
+        public var serverVersion: ServerVersion?
         public var updates: [Update]
 
-        public init(clientVersion: UInt64, serverVersion: UInt64? = nil, updates: [Update]) {
+        public init(clientVersion: ClientVersion, serverVersion: ServerVersion? = nil, updates: [Update]) {
             self.clientVersion = clientVersion
             self.serverVersion = serverVersion
             self.updates = updates
@@ -90,8 +92,8 @@ public struct ErrorMessage: Error, Equatable, Sendable {
         }
         if let rejection {
             json.add("rejectedUpdates", rejection.updates.map(\.json))
-            json.add("rejectedClientVersion", rejection.clientVersion)
-            if let version = rejection.serverVersion { json.add("compensatingWriteServerVersion", version) }
+            json.add("rejectedClientVersion", rejection.clientVersion.rawValue)
+            if let version = rejection.serverVersion { json.add("compensatingWriteServerVersion", version.rawValue) }
         }
         return json.bytes
     }

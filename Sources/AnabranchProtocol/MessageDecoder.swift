@@ -14,13 +14,13 @@ public struct MessageDecoder: Sendable {
     ///   - isVoid: whether what a session uploads is of no interest any more: then the body is not looked at, which
     ///     would be work for nothing, and the UPLOAD comes out without entries.
     public func decode(
-        _ message: [UInt8], isVoid: (_ session: UInt64) -> Bool = { _ in false }
+        _ message: [UInt8], isVoid: (_ session: SessionID) -> Bool = { _ in false }
     ) throws(ProtocolViolation) -> ClientMessage {
         var head = try MessageHead(message)
         switch head.type {
-        case .bind: return .bind(try bind(&head))
-        case .ident: return .ident(try ident(&head))
-        case .upload: return .upload(try upload(&head, isVoid))
+        case .bind: return try bind(&head)
+        case .ident: return try ident(&head)
+        case .upload: return try upload(&head, isVoid)
         case .mark: return try mark(&head)
         case .unbind: return try unbind(&head)
         case .ping: return try ping(&head)
@@ -29,8 +29,8 @@ public struct MessageDecoder: Sendable {
         }
     }
 
-    private func bind(_ head: inout MessageHead) throws(ProtocolViolation) -> BindMessage {
-        let session = try head.ident()
+    private func bind(_ head: inout MessageHead) throws(ProtocolViolation) -> ClientMessage {
+        let session: SessionID = try head.ident()
         let partitionBytes = try head.size()
         let tokenBytes = try head.size()
         let needsFileIdent = try head.flag()
@@ -39,29 +39,29 @@ public struct MessageDecoder: Sendable {
         guard tokenBytes <= limits.tokenBytesMax else { throw head.syntax("token too long") }
         var body = try head.end(bodyBytes: partitionBytes + tokenBytes)
         let partition = Array(body.skip(count: partitionBytes))
-        return BindMessage(session: session, partition: partition, needsFileIdent: needsFileIdent)
+        return .bind(session: session, BindRequest(partition: partition, needsFileIdent: needsFileIdent))
     }
 
-    private func ident(_ head: inout MessageHead) throws(ProtocolViolation) -> IdentMessage {
-        let message = IdentMessage(
-            session: try head.ident(),
-            file: FileIdent(ident: try head.ident(), salt: try head.ident()),
+    private func ident(_ head: inout MessageHead) throws(ProtocolViolation) -> ClientMessage {
+        let session: SessionID = try head.ident()
+        let request = IdentRequest(
+            file: SaltedFileID(ident: try head.ident(), salt: try head.ident()),
             download: DownloadCursor(serverVersion: try head.number(), clientVersion: try head.number()),
             latest: SaltedVersion(version: try head.number(), salt: try head.number()))
-        guard message.latest.version == 0 || message.latest.salt != 0 else { throw head.syntax("version without salt") }
+        guard request.latest.version == 0 || request.latest.salt != 0 else { throw head.syntax("version without salt") }
         _ = try head.end()
-        return message
+        return .ident(session: session, request)
     }
 
     private func upload(
-        _ head: inout MessageHead, _ isVoid: (UInt64) -> Bool
-    ) throws(ProtocolViolation) -> UploadMessage {
-        let session = try head.ident()
+        _ head: inout MessageHead, _ isVoid: (SessionID) -> Bool
+    ) throws(ProtocolViolation) -> ClientMessage {
+        let session: SessionID = try head.ident()
         let isCompressed = try head.flag()
         let uncompressedBytes = try head.size()
         let compressedBytes = try head.size()
         let progress = UploadCursor(clientVersion: try head.number(), serverVersion: try head.number())
-        let lockedVersion = try head.number()
+        let lockedVersion: ServerVersion = try head.number()
         guard isCompressed || compressedBytes == 0 else { throw head.syntax("compressed size without compression") }
         var body = try head.end(bodyBytes: isCompressed ? compressedBytes : uncompressedBytes)
         if isVoid(session) {
@@ -71,8 +71,9 @@ public struct MessageDecoder: Sendable {
                 body.skip(count: compressedBytes), to: uncompressedBytes, limits: limits)
             body = NumberReader(inflated, from: 0)
         }
-        return UploadMessage(
-            session: session, progress: progress, lockedVersion: lockedVersion, entries: try UploadEntries(body))
+        let entries = try UploadEntries(body)
+        return .upload(
+            session: session, UploadMessage(progress: progress, lockedVersion: lockedVersion, entries: entries))
     }
 
     private func mark(_ head: inout MessageHead) throws(ProtocolViolation) -> ClientMessage {
@@ -97,14 +98,14 @@ public struct MessageDecoder: Sendable {
     private func error(_ head: inout MessageHead) throws(ProtocolViolation) -> ClientMessage {
         guard let code = Int32(exactly: try head.signedNumber()) else { throw head.syntax("code out of range") }
         let textBytes = try head.size()
-        let session = try head.ident()
+        let session: SessionID = try head.ident()
         var body = try head.end(bodyBytes: textBytes)
         return .error(session: session, code: Int(code), text: body.skip(count: textBytes))
     }
 
     private func testCommand(_ head: inout MessageHead) throws(ProtocolViolation) -> ClientMessage {
-        let session = try head.ident()
-        _ = try head.ident()  // of the request
+        let session: SessionID = try head.ident()
+        let _: UInt64 = try head.ident()  // of the request
         _ = try head.end(bodyBytes: try head.size())
         return .testCommand(session: session)
     }
@@ -123,9 +124,8 @@ public struct UploadEntries: Sequence, Sendable {
         self.body = body
         var rest = body
         while rest.remaining > 0 {
-            let entry = try Self.entry(&rest)
+            changesetBytes += try Self.window(&rest).changeset.count
             count += 1
-            changesetBytes += entry.changeset.count
         }
     }
 
@@ -134,19 +134,28 @@ public struct UploadEntries: Sequence, Sendable {
     public struct Iterator: IteratorProtocol {
         fileprivate var rest: NumberReader
 
-        public mutating func next() -> UploadEntry? {
-            rest.remaining > 0 ? try? UploadEntries.entry(&rest) : nil
+        public mutating func next() -> UploadedChangeset? {
+            guard rest.remaining > 0, let window = try? UploadEntries.window(&rest) else { return nil }
+            return UploadedChangeset(
+                cursor: window.cursor, timestamp: window.tag.timestamp, origin: window.tag.ident,
+                changeset: Array(window.changeset))
         }
     }
 
-    private static func entry(_ body: inout NumberReader) throws(ProtocolViolation) -> UploadEntry {
+    private typealias Window = (cursor: UploadCursor, tag: OriginTag, changeset: ArraySlice<UInt8>)
+
+    private static func window(_ body: inout NumberReader) throws(ProtocolViolation) -> Window {
         let cursor = UploadCursor(clientVersion: try number(&body), serverVersion: try number(&body))
         let tag = OriginTag(timestamp: try number(&body), ident: try number(&body))
-        let changesetBytes = try number(&body)
+        let changesetBytes: UInt64 = try number(&body)
         guard changesetBytes <= UInt64(body.remaining) else {
             throw ProtocolViolation(.badChangesetSize, "upload: changeset longer than the rest of the body")
         }
-        return UploadEntry(cursor: cursor, tag: tag, changeset: body.skip(count: Int(changesetBytes)))
+        return (cursor, tag, body.skip(count: Int(changesetBytes)))
+    }
+
+    private static func number<Number: TypedNumber>(_ body: inout NumberReader) throws(ProtocolViolation) -> Number {
+        Number(rawValue: try number(&body))
     }
 
     private static func number(_ body: inout NumberReader) throws(ProtocolViolation) -> UInt64 {

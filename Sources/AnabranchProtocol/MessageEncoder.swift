@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// One WebSocket binary message to be sent: the head, then the body, which may be shared with other messages.
 public struct EncodedMessage: Equatable, Sendable {
     public let head: [UInt8]
@@ -28,15 +30,15 @@ public struct DownloadBody: Equatable, Sendable {
 
     /// Copies each changeset once, and deflates the whole if the limits say so: the expensive step of a DOWNLOAD.
     ///
-    /// - Parameter entries: in the order of the log.
-    public init(_ entries: [DownloadEntry], limits: Limits = Limits()) {
+    /// - Parameter changesets: in the order of the log.
+    public init(_ changesets: [DownloadedChangeset], limits: Limits = Limits()) {
         var body: [UInt8] = []
-        body.reserveCapacity(entries.reduce(0) { $0 + $1.changeset.count + Self.entryHeadBytesExpected })
-        for entry in entries {
-            body.append(field: entry.serverVersion)
-            body.append(field: entry.clientVersion)
-            body.append(field: entry.tag.timestamp)
-            body.append(field: entry.tag.ident)
+        body.reserveCapacity(changesets.reduce(0) { $0 + $1.changeset.count + Self.entryHeadBytesExpected })
+        for entry in changesets {
+            body.append(field: entry.cursor.serverVersion.rawValue)
+            body.append(field: entry.cursor.clientVersion.rawValue)
+            body.append(field: entry.tag.timestamp.rawValue)
+            body.append(field: entry.tag.ident.rawValue)
             body.append(field: entry.originalBytes)
             body.append(field: entry.changeset.count)
             body.append(contentsOf: entry.changeset)
@@ -62,13 +64,13 @@ extension ServerMessage {
     public var encoded: EncodedMessage {
         switch self {
         case .ident(let session, let file):
-            head("ident", [session, file.ident, file.salt])
-        case .download(let session, let header, let body):
-            download(session, header, body)
+            head("ident", [session.rawValue, file.ident.rawValue, file.salt.rawValue])
+        case .download(let session, let progress, let body):
+            download(session, progress, body)
         case .mark(let session, let request):
-            head("mark", [session, request])
+            head("mark", [session.rawValue, request])
         case .unbound(let session):
-            head("unbound", [session])
+            head("unbound", [session.rawValue])
         case .pong(let timestamp):
             head("pong", [timestamp])
         case .log(let session, let message):
@@ -78,26 +80,26 @@ extension ServerMessage {
         }
     }
 
-    private func download(_ session: UInt64, _ header: DownloadHeader, _ body: DownloadBody) -> EncodedMessage {
+    private func download(_ session: SessionID, _ progress: DownloadProgress, _ body: DownloadBody) -> EncodedMessage {
         head(
             "download",
             [
-                session, header.cursor.serverVersion, header.cursor.clientVersion,
-                header.latest.version, header.latest.salt,
-                header.upload.clientVersion, header.upload.serverVersion,
-                header.downloadableBytes,
+                session.rawValue, progress.cursor.serverVersion.rawValue, progress.cursor.clientVersion.rawValue,
+                progress.latest.version.rawValue, progress.latest.salt.rawValue,
+                progress.upload.clientVersion.rawValue, progress.upload.serverVersion.rawValue,
+                progress.downloadableBytes,
                 body.isCompressed ? 1 : 0, UInt64(body.uncompressedBytes),
                 body.isCompressed ? UInt64(body.bytes.count) : 0,
             ],
             body: body.bytes)
     }
 
-    private func log(_ session: UInt64, _ json: [UInt8]) -> EncodedMessage {
-        head("log_message", [session, UInt64(json.count)], body: json)
+    private func log(_ session: SessionID, _ json: [UInt8]) -> EncodedMessage {
+        head("log_message", [session.rawValue, UInt64(json.count)], body: json)
     }
 
-    private func error(_ session: UInt64, _ code: ErrorCode, _ json: [UInt8]) -> EncodedMessage {
-        head("json_error", [UInt64(code.rawValue), UInt64(json.count), session], body: json, code)
+    private func error(_ session: SessionID, _ code: ErrorCode, _ json: [UInt8]) -> EncodedMessage {
+        head("json_error", [UInt64(code.rawValue), UInt64(json.count), session.rawValue], body: json, code)
     }
 
     private func head(

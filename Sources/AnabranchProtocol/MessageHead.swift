@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// Reads the decimal numbers of which heads and entries consist (`Spec/Protocol.md`, section 3).
 struct NumberReader {
     let bytes: [UInt8]
@@ -76,6 +78,12 @@ struct MessageHead {
         self.type = type
         reader = NumberReader(message, from: name.count)
     }
+
+    /// An ident, or another number that begins at 1.
+    mutating func ident<Number: TypedNumber>() throws(ProtocolViolation) -> Number { Number(rawValue: try ident()) }
+
+    /// 0 … 2^63 − 1.
+    mutating func number<Number: TypedNumber>() throws(ProtocolViolation) -> Number { Number(rawValue: try number()) }
 
     /// An ident, or another number that begins at 1.
     mutating func ident() throws(ProtocolViolation) -> UInt64 {

@@ -4,7 +4,7 @@ import AnabranchCore
 /// cannot be taken for an answer to the session's successor.
 public struct SessionHandle: Hashable, Sendable {
     /// The client's name for the session.
-    public let ident: UInt64
+    public let ident: SessionID
     let serial: UInt64
 }
 
@@ -15,7 +15,7 @@ public enum Request: Equatable, Sendable {
     case open(SessionHandle, partition: [UInt8], needsFileIdent: Bool)
     /// IDENT: to be answered by `identAccepted`, `fail`, or, if another session of this connection has bound the file,
     /// `failConnection` with 108.
-    case check(SessionHandle, IdentMessage)
+    case check(SessionHandle, IdentRequest)
     /// UPLOAD: to be integrated, or refused by `fail`. It can come while the check of the IDENT is under way: the order
     /// has to be kept, and if the check fails the UPLOAD is void.
     case integrate(SessionHandle, UploadMessage)
@@ -66,15 +66,15 @@ public struct ServerConnection: ~Copyable, Sendable {
     }
 
     private var phase = Phase.open
-    private var sessions: [UInt64: ServerSession] = [:]
+    private var sessions: [SessionID: ServerSession] = [:]
     private var serial: UInt64 = 0
 
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
     /// Idents of the sessions that have a message to send, in the order of their turns; each once.
-    private var speakers: [UInt64] = []
+    private var speakers: [SessionID] = []
     /// Idents of the sessions that want a DOWNLOAD to be made, likewise.
-    private var scanners: [UInt64] = []
+    private var scanners: [SessionID] = []
     private var downloadsUnderWay = 0
 
     /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
@@ -117,26 +117,21 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .ping(let timestamp, _):
             pong = timestamp
             return nil
-        case .bind(let bind) where sessions[bind.session] == nil:
-            return try open(bind)
-        case .bind(let bind):
-            return try receive(message, for: bind.session)
-        case .ident(let ident):
-            return try receive(message, for: ident.session)
-        case .upload(let upload):
-            return try receive(message, for: upload.session)
-        case .mark(let session, _), .unbind(let session), .error(let session, _, _), .testCommand(let session):
+        case .bind(let session, let bind) where sessions[session] == nil:
+            return try open(session, bind)
+        case .bind(let session, _), .ident(let session, _), .upload(let session, _), .mark(let session, _),
+            .unbind(let session), .error(let session, _, _), .testCommand(let session):
             return try receive(message, for: session)
         }
     }
 
-    private mutating func open(_ bind: BindMessage) throws(ProtocolViolation) -> Request? {
+    private mutating func open(_ ident: SessionID, _ bind: BindRequest) throws(ProtocolViolation) -> Request? {
         guard sessions.count < limits.sessionsPerConnectionMax * 2 else {
             throw ProtocolViolation(.connectionClosed, "far too many sessions")
         }
         serial += 1
-        let handle = SessionHandle(ident: bind.session, serial: serial)
-        sessions[bind.session] = ServerSession(handle, needsFileIdent: bind.needsFileIdent)
+        let handle = SessionHandle(ident: ident, serial: serial)
+        sessions[ident] = ServerSession(handle, needsFileIdent: bind.needsFileIdent)
         if sessions.count > limits.sessionsPerConnectionMax {
             fail(handle, ErrorMessage(.otherSessionError, "too many sessions on one connection"))
             return nil
@@ -149,7 +144,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     }
 
     private mutating func receive(
-        _ message: ClientMessage, for ident: UInt64
+        _ message: ClientMessage, for ident: SessionID
     ) throws(ProtocolViolation) -> Request? {
         guard var session = sessions[ident] else {
             throw ProtocolViolation(.badSessionIdent, "no such session")
@@ -163,25 +158,25 @@ public struct ServerConnection: ~Copyable, Sendable {
     // MARK: - From the server
 
     /// The ident for a session that needs one is durable and can be told.
-    public mutating func fileIdentAllocated(_ handle: SessionHandle, _ file: FileIdent) {
+    public mutating func fileIdentAllocated(_ handle: SessionHandle, _ file: SaltedFileID) {
         update(handle) { $0.fileIdentAllocated(file) }
     }
 
     /// The IDENT passed its check: the session runs, from this cursor on.
     ///
     /// - Parameter exposedVersion: the newest durable server version.
-    public mutating func identAccepted(_ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: UInt64) {
+    public mutating func identAccepted(_ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: ServerVersion) {
         update(handle) { $0.identAccepted(cursor: cursor, exposedVersion: exposedVersion) }
     }
 
     /// New server versions are durable. May be called at any time and in any order.
-    public mutating func versionExposed(_ handle: SessionHandle, _ version: UInt64) {
+    public mutating func versionExposed(_ handle: SessionHandle, _ version: ServerVersion) {
         update(handle) { $0.versionExposed(version) }
     }
 
     /// The DOWNLOAD that `Output.scan` asked for.
-    public mutating func downloadReady(_ handle: SessionHandle, _ header: DownloadHeader, _ body: DownloadBody) {
-        update(handle) { $0.downloadReady(header, body) }
+    public mutating func downloadReady(_ handle: SessionHandle, _ progress: DownloadProgress, _ body: DownloadBody) {
+        update(handle) { $0.downloadReady(progress, body) }
     }
 
     /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
@@ -255,7 +250,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         return giveTurn(to: scanners.removeFirst())
     }
 
-    private mutating func giveTurn(to ident: UInt64) -> Output? {
+    private mutating func giveTurn(to ident: SessionID) -> Output? {
         guard var session = sessions[ident] else { preconditionFailure("a session that is gone has no turn") }
         if let error = session.pendingError, !version.hasErrorMessages {
             end(error)

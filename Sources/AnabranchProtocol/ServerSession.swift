@@ -19,7 +19,7 @@ struct ServerSession: Sendable {
 
     private enum State {
         case allocating
-        case identReady(FileIdent)
+        case identReady(SaltedFileID)
         case waiting
         case checking(Feed)
         case running(Feed)
@@ -92,11 +92,11 @@ struct ServerSession: Sendable {
             state = .unbinding
             return .detach(handle)
 
-        case (.waiting, .ident(let message)):
+        case (.waiting, .ident(_, let request)):
             state = .checking(Feed())
-            return .check(handle, message)
+            return .check(handle, request)
 
-        case (.checking, .upload(let message)), (.running, .upload(let message)):
+        case (.checking, .upload(_, let message)), (.running, .upload(_, let message)):
             return .integrate(handle, message)
 
         case (.checking(var feed), .mark(_, let request)):
@@ -142,13 +142,13 @@ struct ServerSession: Sendable {
 
     // MARK: - From the server
 
-    mutating func fileIdentAllocated(_ file: FileIdent) {
+    mutating func fileIdentAllocated(_ file: SaltedFileID) {
         guard isLive else { return }
         guard case .allocating = state else { preconditionFailure("the session did not ask for a file ident") }
         state = .identReady(file)
     }
 
-    mutating func identAccepted(cursor: DownloadCursor, exposedVersion: UInt64) {
+    mutating func identAccepted(cursor: DownloadCursor, exposedVersion: ServerVersion) {
         guard isLive else { return }
         guard case .checking(var feed) = state else { preconditionFailure("no IDENT is being checked") }
         feed.cursor = cursor
@@ -157,13 +157,13 @@ struct ServerSession: Sendable {
     }
 
     /// Before the IDENT is checked this is no news yet: `identAccepted` will say it.
-    mutating func versionExposed(_ version: UInt64) {
+    mutating func versionExposed(_ version: ServerVersion) {
         if hasFile { updateFeed { $0.exposedVersion = max($0.exposedVersion, version) } }
     }
 
-    mutating func downloadReady(_ header: DownloadHeader, _ body: DownloadBody) {
-        let message = ServerMessage.download(session: handle.ident, header, body)
-        updateFeed { $0.downloadReady(header, message.encoded) }
+    mutating func downloadReady(_ progress: DownloadProgress, _ body: DownloadBody) {
+        let message = ServerMessage.download(session: handle.ident, progress, body)
+        updateFeed { $0.downloadReady(progress, message.encoded) }
     }
 
     mutating func warn(_ warning: ErrorMessage) {
@@ -230,7 +230,7 @@ struct ServerSession: Sendable {
 /// one whenever there is something beyond the cursor, and, once there is nothing, the answer to the latest MARK.
 private struct Feed: Sendable {
     var cursor = DownloadCursor()
-    var exposedVersion: UInt64 = 0
+    var exposedVersion: ServerVersion = 0
     var mark: UInt64?
     /// They go before the DOWNLOAD that they speak of.
     var warnings: [ErrorMessage] = []
@@ -257,11 +257,11 @@ private struct Feed: Sendable {
         return mark == nil ? .nothing : .message
     }
 
-    mutating func downloadReady(_ header: DownloadHeader, _ message: EncodedMessage) {
+    mutating func downloadReady(_ progress: DownloadProgress, _ message: EncodedMessage) {
         guard case .underWay = download else { preconditionFailure("no DOWNLOAD was asked for") }
-        precondition(cursor.serverVersion <= header.cursor.serverVersion, "a DOWNLOAD must not go back")
-        cursor = header.cursor
-        exposedVersion = max(exposedVersion, header.latest.version)
+        precondition(cursor.serverVersion <= progress.cursor.serverVersion, "a DOWNLOAD must not go back")
+        cursor = progress.cursor
+        exposedVersion = max(exposedVersion, progress.latest.version)
         download = .ready(message)
     }
 

@@ -140,7 +140,7 @@ private struct Server {
         if Bool.random(using: &generator), !requests.isEmpty {
             switch requests.removeFirst() {
             case .open(let handle, _, needsFileIdent: true):
-                connection.fileIdentAllocated(handle, FileIdent(ident: 2, salt: 77))
+                connection.fileIdentAllocated(handle, SaltedFileID(ident: 2, salt: 77))
             case .check(let handle, let message):
                 connection.identAccepted(handle, cursor: message.download, exposedVersion: 3)
                 running.append(handle)
@@ -152,14 +152,14 @@ private struct Server {
         if Bool.random(using: &generator), !scans.isEmpty {
             let (handle, cursor) = scans.removeFirst()
             let version = cursor.serverVersion + 1
-            let header = DownloadHeader(
+            let header = DownloadProgress(
                 cursor: DownloadCursor(serverVersion: version), latest: SaltedVersion(version: version, salt: 1),
                 upload: UploadCursor(), downloadableBytes: 0)
             connection.downloadReady(handle, header, .empty)
             downloads += 1
         }
         if Int.random(in: 0..<8, using: &generator) == 0, let handle = running.randomElement(using: &generator) {
-            connection.versionExposed(handle, .random(in: 0...99, using: &generator))
+            connection.versionExposed(handle, ServerVersion(UInt64.random(in: 0...99, using: &generator)))
         }
     }
 }

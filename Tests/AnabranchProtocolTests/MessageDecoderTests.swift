@@ -13,20 +13,22 @@ import Testing
     @Test func bind() throws {
         #expect(
             try decode("bind 1 10 0 1 0\n\"testpart\"")
-                == .bind(BindMessage(session: 1, partition: bytes("\"testpart\""), needsFileIdent: true)))
+                == .bind(session: 1, BindRequest(partition: bytes("\"testpart\""), needsFileIdent: true)))
         #expect(
             try decode("bind 999123 11 12 0 1\nserver/pathtoken_string")
-                == .bind(BindMessage(session: 999123, partition: bytes("server/path"), needsFileIdent: false)))
+                == .bind(session: 999123, BindRequest(partition: bytes("server/path"), needsFileIdent: false)))
         #expect(
-            try decode("bind 3 0 0 7 0\n") == .bind(BindMessage(session: 3, partition: [], needsFileIdent: true)))
+            try decode("bind 3 0 0 7 0\n")
+                == .bind(session: 3, BindRequest(partition: [], needsFileIdent: true)))
     }
 
     @Test func ident() throws {
         #expect(
             try decode("ident 234888 999123 123999 3 4 1 2\n")
                 == .ident(
-                    IdentMessage(
-                        session: 234888, file: FileIdent(ident: 999123, salt: 123999),
+                    session: 234888,
+                    IdentRequest(
+                        file: SaltedFileID(ident: 999123, salt: 123999),
                         download: DownloadCursor(serverVersion: 3, clientVersion: 4),
                         latest: SaltedVersion(version: 1, salt: 2))))
     }
@@ -61,32 +63,32 @@ import Testing
         let first = String(repeating: "A", count: 32)
         let second = String(repeating: "E", count: 32)
         let body = "29 18 259604001718 888123 32 \(first)30 19 259604001850 888234 32 \(second)"
-        guard case .upload(let upload) = try decode("upload 999123 0 122 0 30 17 10\n\(body)") else {
+        guard case .upload(let session, let upload) = try decode("upload 999123 0 122 0 30 17 10\n\(body)") else {
             Issue.record("not an UPLOAD")
             return
         }
-        #expect(upload.session == 999123)
+        #expect(session == 999123)
         #expect(upload.progress == UploadCursor(clientVersion: 30, serverVersion: 17))
         #expect(upload.lockedVersion == 10)
         #expect(upload.entries.count == 2)
         #expect(upload.entries.changesetBytes == 64)
         let expected = [
-            UploadEntry(
+            UploadedChangeset(
                 cursor: UploadCursor(clientVersion: 29, serverVersion: 18),
-                tag: OriginTag(timestamp: 259_604_001_718, ident: 888123), changeset: bytes(first)[...]),
-            UploadEntry(
+                timestamp: 259_604_001_718, origin: 888123, changeset: bytes(first)),
+            UploadedChangeset(
                 cursor: UploadCursor(clientVersion: 30, serverVersion: 19),
-                tag: OriginTag(timestamp: 259_604_001_850, ident: 888234), changeset: bytes(second)[...]),
+                timestamp: 259_604_001_850, origin: 888234, changeset: bytes(second)),
         ]
         #expect(Array(upload.entries) == expected)
 
         let deflated = try #require(BodyCompression.deflate(bytes(body), level: 6))
         let compressed = bytes("upload 999123 1 122 \(deflated.count) 30 17 10\n") + deflated
-        #expect(try decoder.decode(compressed) == .upload(upload))
+        #expect(try decoder.decode(compressed) == .upload(session: session, upload))
     }
 
     @Test func anEmptyUploadAcknowledgesDownloads() throws {
-        guard case .upload(let upload) = try decode("upload 1 0 0 0 4 1 1\n") else {
+        guard case .upload(_, let upload) = try decode("upload 1 0 0 0 4 1 1\n") else {
             Issue.record("not an UPLOAD")
             return
         }
@@ -169,7 +171,7 @@ import Testing
 
     @Test func theLargestNumbersAreInRange() throws {
         let max = UInt64(Int64.max)
-        #expect(try decode("unbind \(max)\n") == .unbind(session: max))
+        #expect(try decode("unbind \(max)\n") == .unbind(session: SessionID(max)))
         #expect(try decode("mark 00000000000000000001 \(max)\n") == .mark(session: 1, request: max))
         #expect(violation(bytes("ident \(max) \(max) \(max) \(max) \(max) \(max) \(max)\n")) == nil)
         #expect(violation(bytes("upload 1 0 0 0 \(max) \(max) \(max)\n")) == nil)
@@ -230,7 +232,8 @@ import Testing
     @Test func anUploadOf16MiBComesThroughUnharmed() throws {
         let changeset = [UInt8](repeating: 0xA5, count: 16 << 20)
         let body = uploadBody([(3, 0, 1, 0, changeset), (4, 0, 2, 0, [1, 2, 3])])
-        guard case .upload(let upload) = try decoder.decode(bytes("upload 1 0 \(body.count) 0 4 0 0\n") + body) else {
+        guard case .upload(_, let upload) = try decoder.decode(bytes("upload 1 0 \(body.count) 0 4 0 0\n") + body)
+        else {
             Issue.record("not an UPLOAD")
             return
         }

@@ -8,10 +8,10 @@ import Testing
     private func encoded(_ message: ServerMessage) -> String { text(message.encoded.bytes) }
 
     @Test func messagesWithoutBody() {
-        let file = FileIdent(ident: 2, salt: 4_611_686_018_427_387_904)
+        let file = SaltedFileID(ident: 2, salt: 4_611_686_018_427_387_904)
         #expect(encoded(.ident(session: 1, file)) == "ident 1 2 4611686018427387904\n")
         #expect(encoded(.mark(session: 1, request: 1)) == "mark 1 1\n")
-        #expect(encoded(.unbound(session: UInt64(Int64.max))) == "unbound 9223372036854775807\n")
+        #expect(encoded(.unbound(session: SessionID(Int64.max))) == "unbound 9223372036854775807\n")
         #expect(encoded(.pong(timestamp: 81234)) == "pong 81234\n")
         #expect(encoded(.pong(timestamp: 0)) == "pong 0\n")
         #expect(encoded(.pong(timestamp: .min)) == "pong -9223372036854775808\n")
@@ -30,25 +30,27 @@ import Testing
     }
 
     @Test func theDownloadsOfSection14() {
-        let first = DownloadHeader(
+        let first = DownloadProgress(
             cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
         #expect(encoded(.download(session: 1, first, .empty)) == "download 1 0 0 0 0 0 0 0 0 0 0\n")
-        let acknowledgement = DownloadHeader(
+        let acknowledgement = DownloadProgress(
             cursor: DownloadCursor(serverVersion: 1, clientVersion: 3),
             latest: SaltedVersion(version: 1, salt: 77001),
             upload: UploadCursor(clientVersion: 3, serverVersion: 0), downloadableBytes: 0)
         #expect(encoded(.download(session: 1, acknowledgement, .empty)) == "download 1 1 3 1 77001 3 0 0 0 0 0\n")
     }
 
-    private let header = DownloadHeader(
+    private let header = DownloadProgress(
         cursor: DownloadCursor(serverVersion: 12, clientVersion: 5), latest: SaltedVersion(version: 13, salt: 99),
         upload: UploadCursor(clientVersion: 6, serverVersion: 4), downloadableBytes: 1000)
 
     @Test func aDownloadWithEntries() {
         let tag = OriginTag(timestamp: 374_544_000_000, ident: 1)
         let body = DownloadBody([
-            DownloadEntry(serverVersion: 10, clientVersion: 0, tag: tag, changeset: bytes("abc")),
-            DownloadEntry(serverVersion: 12, clientVersion: 5, tag: tag, changeset: bytes("de"), originalBytes: 40),
+            DownloadedChangeset(cursor: DownloadCursor(serverVersion: 10), tag: tag, changeset: bytes("abc")),
+            DownloadedChangeset(
+                cursor: DownloadCursor(serverVersion: 12, clientVersion: 5), tag: tag, changeset: bytes("de"),
+                originalBytes: 40),
         ])
         #expect(
             encoded(.download(session: 7, header, body))
@@ -61,7 +63,8 @@ import Testing
     {
         let changeset = (0..<changesetBytes).map { _ in UInt8.random(in: alphabet, using: &generator) }
         let tag = OriginTag(timestamp: 0, ident: 2)
-        return DownloadBody([DownloadEntry(serverVersion: 1, clientVersion: 0, tag: tag, changeset: changeset)])
+        let cursor = DownloadCursor(serverVersion: 1)
+        return DownloadBody([DownloadedChangeset(cursor: cursor, tag: tag, changeset: changeset)])
     }
 
     @Test func onlyABodyBeyondTheThresholdIsCompressed() throws {

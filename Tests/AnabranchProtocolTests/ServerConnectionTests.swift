@@ -29,7 +29,7 @@ import Testing
             Issue.record("no UPLOAD")
             return
         }
-        #expect(upload.entries.map(\.changeset) == [changeset[...]])
+        #expect(upload.entries.map(\.changeset) == [changeset])
         try conversation.expose(1)
         #expect(conversation.said() == ["scan 1 0 0"])
         try conversation.download(to: 1)
@@ -154,13 +154,13 @@ import Testing
 
     @Test func sessionsTakeTurns() throws {
         let conversation = try Conversation()
-        for session in 1...3 as ClosedRange<UInt64> {
+        for session in [1, 2, 3] as [SessionID] {
             conversation.receive("bind \(session) 1 0 0 0\nx")
             conversation.receive("ident \(session) 2 77 0 0 0 0\n")
             try conversation.accept(session)
         }
         #expect(conversation.said() == ["scan 1 0 0", "scan 2 0 0", "scan 3 0 0"])
-        for session in [2, 1, 3] as [UInt64] {
+        for session in [2, 1, 3] as [SessionID] {
             conversation.receive("mark \(session) 1\n")
             try conversation.download(session, to: 0)
         }
@@ -173,7 +173,7 @@ import Testing
         var limits = Limits()
         limits.downloadsUnderWayMax = 2
         let conversation = try Conversation(limits: limits)
-        for session in 1...4 as ClosedRange<UInt64> {
+        for session in [1, 2, 3, 4] as [SessionID] {
             conversation.receive("bind \(session) 1 0 0 0\nx")
             conversation.receive("ident \(session) 2 77 0 0 0 0\n")
             try conversation.accept(session)

@@ -288,7 +288,7 @@ import Testing
     @Test func aCompensatingWriteIsToldBeforeItsDownload() throws {
         let conversation = try conversation(in: .running)
         var error = ErrorMessage(.compensatingWrite)
-        for version in [5, 6] as [UInt64] {
+        for version in [5, 6] as [ServerVersion] {
             error.rejection = ErrorMessage.Rejection(clientVersion: 3, serverVersion: version, updates: [])
             try conversation.warn(1, error)
         }

@@ -32,7 +32,7 @@ extension AdminEndpoints {
             [
                 "path": .string(file.path.description), "version": JSONValue(file.head.version),
                 "base_version": JSONValue(file.head.baseVersion), "log_bytes": JSONValue(file.head.cumulativeSize),
-                "clients": JSONValue(file.clientFileCount),
+                "clients": JSONValue(file.head.clientFileCount),
             ]
         } next: {
             $0.path.description
@@ -40,7 +40,7 @@ extension AdminEndpoints {
     }
 
     private func clients(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
-        let path = try query.path(), ident = try query.afterNumber()
+        let path = try query.path(), ident = ClientFileID(rawValue: try query.afterNumber())
         let clients = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
         }
@@ -58,7 +58,7 @@ extension AdminEndpoints {
     }
 
     private func history(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
-        let path = try query.path(), version = try query.afterNumber()
+        let path = try query.path(), version = ServerVersion(rawValue: try query.afterNumber())
         let entries = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.entries(of: path, after: version, countMax: query.countMax)
         }
@@ -93,7 +93,7 @@ extension AdminEndpoints {
             guard let last = reports.last?.ident else { break }
             for (ident, report) in reports {
                 let isFirst = ident.number == start.connection
-                for session in report.sessions where !isFirst || session.ident > start.session {
+                for session in report.sessions where !isFirst || session.ident.rawValue > start.session {
                     found.append((ident, report, session))
                 }
             }
@@ -132,4 +132,6 @@ extension AdminEndpoints {
 extension JSONValue {
     /// Idents, versions and times; one beyond 2^63−1, which only a client's timestamp can be, as 2^63−1.
     fileprivate init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
+
+    fileprivate init(_ number: some TypedNumber) { self.init(number.rawValue) }
 }

@@ -78,7 +78,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func disconnect(_ body: [String: JSONValue]) async throws(HTTPRefusal) -> JSONValue {
         let connection = ConnectionIdent(number: try body.number("connection"))
-        let session = body["session"] == nil ? nil : try body.number("session")
+        let session = body["session"] == nil ? nil : SessionID(rawValue: try body.number("session"))
         let isDone = await server.table.withConnection(connection) { handler in
             if let session { return handler.disconnect(session: session) }
             handler.disconnect()
@@ -93,7 +93,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func expire(_ body: [String: JSONValue]) async throws(HTTPRefusal) -> JSONValue {
         let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
-        let ident = try body.number("client")
+        let ident = ClientFileID(rawValue: try body.number("client"))
         // Opening a file would make it.
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }

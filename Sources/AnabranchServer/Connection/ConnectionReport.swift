@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 
 /// What a connection is doing.
@@ -12,8 +13,8 @@ struct ConnectionReport: Sendable {
 /// What a session is doing.
 struct SessionReport: Sendable {
     /// The client's name for the session.
-    let ident: UInt64
+    let ident: SessionID
     let path: VirtualPath
     /// 0 until the client has named its file.
-    let clientIdent: UInt64
+    let clientIdent: ClientFileID
 }

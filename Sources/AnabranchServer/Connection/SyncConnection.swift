@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
@@ -19,7 +20,7 @@ struct SyncConnection: ~Copyable {
         let path: VirtualPath
         let partition: [UInt8]
         /// 0 until the client has named its file.
-        var clientIdent: UInt64 = 0
+        var clientIdent: ClientFileID = 0
     }
 
     let ident: ConnectionIdent
@@ -164,7 +165,7 @@ struct SyncConnection: ~Copyable {
 
     /// Ends a session that may come back at once.
     /// - Returns: false if there is none of that name.
-    mutating func disconnect(session ident: UInt64) -> Bool {
+    mutating func disconnect(session ident: SessionID) -> Bool {
         guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
         refuse(session, .sessionClosed)
         return true

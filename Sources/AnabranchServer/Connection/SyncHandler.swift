@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchProtocol
 import Logging
 import NIOCore
@@ -237,7 +238,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     /// Ends the sessions of that name; their clients open them anew. On the event loop.
     /// - Returns: whether there was one.
-    func disconnect(session ident: UInt64) -> Bool {
+    func disconnect(session ident: SessionID) -> Bool {
         guard let context, phase == .open || phase == .draining, connection.disconnect(session: ident) else {
             return false
         }

@@ -23,7 +23,7 @@ struct FileCall: Sendable {
         /// BIND; with `needsFileIdent` an ident is allocated for the user.
         case open(user: String?, needsFileIdent: Bool)
         /// IDENT: the session wants to run.
-        case identify(IdentMessage)
+        case identify(IdentRequest)
         case integrate(UploadMessage)
         /// The session wants to send the DOWNLOAD that follows the cursor.
         case scan(from: DownloadCursor)
@@ -47,11 +47,11 @@ struct FileCall: Sendable {
 /// What a synced file tells a session. Everything said is durable (`Spec/History.md`, section 10).
 struct FileReply: Sendable {
     enum News: Sendable {
-        case allocated(FileIdent)
-        case accepted(DownloadCursor, exposedVersion: UInt64)
+        case allocated(SaltedFileID)
+        case accepted(DownloadCursor, exposedVersion: ServerVersion)
         /// A commit made new versions.
-        case exposed(UInt64)
-        case download(DownloadHeader, DownloadBody)
+        case exposed(ServerVersion)
+        case download(DownloadProgress, DownloadBody)
         /// The file has let go of the session.
         case failed(ErrorMessage)
         /// The whole connection has done something that it may not do.

@@ -11,7 +11,7 @@ import AnabranchProtocol
 final class FileHub {
     /// The client file and the progress of a running session.
     private struct Running {
-        let ident: UInt64
+        let ident: ClientFileID
         var progress: SessionProgress
     }
 
@@ -24,7 +24,7 @@ final class FileHub {
     private(set) var replies: [FileReply] = []
     private var sessions: [SessionKey: Session] = [:]
     /// At most one running session a client file (`Spec/History.md`, invariant I-35).
-    private var runningSessions: [UInt64: SessionKey] = [:]
+    private var runningSessions: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
     private var newcomers: [(session: SessionKey, user: String?)] = []
 
@@ -49,7 +49,7 @@ final class FileHub {
         do throws(HistoryError) {
             switch call.request {
             case .open(let user, let needsFileIdent): open(key, user: user, needsFileIdent: needsFileIdent)
-            case .identify(let message): try identify(key, message)
+            case .identify(let request): try identify(key, request)
             case .integrate(let message): try integrate(key, message)
             case .scan(let cursor): try scan(key, from: cursor, bodies: &bodies, limits: limits)
             case .close: release(key)
@@ -66,13 +66,10 @@ final class FileHub {
     }
 
     /// IDENT: the checks of `Spec/History.md`, section 4; the history knows rows 1 to 10, here are 11 and 12.
-    private func identify(_ key: SessionKey, _ message: IdentMessage) throws(HistoryError) {
+    private func identify(_ key: SessionKey, _ request: IdentRequest) throws(HistoryError) {
         guard case .open(let user) = sessions[key] else { return }
-        let ident = message.file.ident
-        let progress = try file.identify(
-            IdentRequest(
-                file: ClientFileIdent(ident: ident, salt: message.file.salt), download: message.download,
-                latestVersion: message.latest.version, latestVersionSalt: message.latest.salt, user: user))
+        let ident = request.file.ident
+        let progress = try file.identify(request, user: user)
         if let other = runningSessions[ident] {
             guard other.connection != key.connection else {
                 return reply(key, .connectionFailed(ErrorMessage(.boundInOtherSession)))
@@ -88,7 +85,7 @@ final class FileHub {
     /// UPLOAD: the checks of `Spec/History.md`, section 5. What is new waits for the next commit.
     private func integrate(_ key: SessionKey, _ message: UploadMessage) throws(HistoryError) {
         guard case .running(var running) = sessions[key] else { return }
-        let rest = try running.progress.accept(Upload(message))
+        let rest = try running.progress.accept(message.upload)
         sessions[key] = .running(running)
         if let rest { try file.enqueue(rest, from: running.ident) }
     }
@@ -97,19 +94,18 @@ final class FileHub {
         _ key: SessionKey, from cursor: DownloadCursor, bodies: inout SharedBodies, limits: Limits
     ) throws(HistoryError) {
         guard case .running(var running) = sessions[key] else { return }
-        let batch = try file.downloads(for: running.ident).batch(
+        let download = try file.downloads(for: running.ident).download(
             after: cursor, byteBudget: limits.downloadBytesSoftMax)
-        running.progress.download = batch.cursor
+        running.progress.download = download.progress.cursor
         sessions[key] = .running(running)
-        reply(
-            key,
-            .download(DownloadHeader(batch), bodies.body(of: batch, after: cursor, path: file.path, limits: limits)))
+        let body = bodies.body(of: download, after: cursor, path: file.path, limits: limits)
+        reply(key, .download(download.progress, body))
     }
 
     // MARK: For the operator
 
     /// Lets a client file expire; the session that uses it is told.
-    func expire(_ ident: UInt64) throws(HistoryError) {
+    func expire(_ ident: ClientFileID) throws(HistoryError) {
         try file.expire(ident)
         if let key = runningSessions[ident] {
             fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
@@ -125,7 +121,7 @@ final class FileHub {
         guard !waiting.isEmpty else { return }
         let idents = try file.allocateIdents(for: waiting.map(\.user), at: unixSeconds)
         for (newcomer, file) in zip(waiting, idents) {
-            reply(newcomer.session, .allocated(FileIdent(ident: file.ident, salt: file.salt)))
+            reply(newcomer.session, .allocated(file))
         }
     }
 
@@ -184,25 +180,5 @@ extension ErrorMessage {
     init(_ error: HistoryError) {
         let code = ErrorCode(rawValue: error.wireCode) ?? .otherSessionError
         self.init(code, error.isTransient ? "" : error.reason)
-    }
-}
-
-extension Upload {
-    fileprivate init(_ message: UploadMessage) {
-        self.init(
-            progress: message.progress, lockedVersion: message.lockedVersion,
-            changesets: message.entries.map { entry in
-                UploadedChangeset(
-                    cursor: entry.cursor, timestamp: entry.tag.timestamp, origin: entry.tag.ident,
-                    changeset: Array(entry.changeset))
-            })
-    }
-}
-
-extension DownloadHeader {
-    fileprivate init(_ batch: DownloadBatch) {
-        self.init(
-            cursor: batch.cursor, latest: SaltedVersion(version: batch.latestVersion, salt: batch.latestVersionSalt),
-            upload: batch.uploadCursor, downloadableBytes: batch.downloadableBytes)
     }
 }

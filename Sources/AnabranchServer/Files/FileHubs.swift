@@ -101,7 +101,7 @@ final class FileHubs {
 
     /// Lets a client file expire; the session that uses it ends. The replies are among those of the next turn.
     /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
-    func expire(_ ident: UInt64, of path: VirtualPath) throws(HistoryError) {
+    func expire(_ ident: ClientFileID, of path: VirtualPath) throws(HistoryError) {
         let hub = try hub(at: path)
         touched.insert(path)
         do {
@@ -115,7 +115,7 @@ final class FileHubs {
     /// A write of the server itself; running sessions of the file hear of it in the next turn.
     /// - Throws: what `SyncedFile.write` throws.
     func write(
-        to path: VirtualPath, idempotencyKey: String?, at timestamp: UInt64,
+        to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
         _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
         do {

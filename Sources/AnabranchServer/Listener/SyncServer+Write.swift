@@ -23,7 +23,7 @@ extension SyncServer {
         guard let stores = stores.withLock({ $0 }) else {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
-        let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970).rawValue
+        let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
         return try await stores.run(on: path) { hubs in
             Result { try hubs.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
         }.get()

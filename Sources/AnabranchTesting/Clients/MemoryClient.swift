@@ -6,10 +6,10 @@ import AnabranchHistory
 package struct MemoryClient {
     /// A version of the client's own log.
     private struct Version {
-        var number: UInt64
+        var number: ClientVersion
         /// The last server version that was integrated before.
-        var base: UInt64
-        var timestamp: UInt64
+        var base: ServerVersion
+        var timestamp: ChangesetTime
         /// As it was made: the form that is uploaded. Empty where an integration or an empty transaction made the
         /// version.
         var changeset: [UInt8]
@@ -17,27 +17,27 @@ package struct MemoryClient {
         var reciprocal: [UInt8]
     }
 
-    package let file: ClientFileIdent
+    package let file: SaltedFileID
     private let strategy: MergeStrategy
     private let keepsState: Bool
     package private(set) var state = ObjectGraph()
     private var log: [Version] = []
-    private var version: UInt64 = 1
+    private var version: ClientVersion = 1
     /// How far it has integrated the server's log.
     package private(set) var download = DownloadCursor()
-    private var latest: (version: UInt64, salt: UInt64) = (0, 0)
+    private var latest = SaltedVersion()
     /// How far its log was uploaded in this session, and how far the server has confirmed it.
     private var uploaded = UploadCursor()
     private var acknowledged = UploadCursor()
 
     /// - Parameter keepsState: Without a state it takes changesets for what they are, and applies none.
-    package init(_ file: ClientFileIdent, strategy: MergeStrategy = .indexed, keepsState: Bool = true) {
+    package init(_ file: SaltedFileID, strategy: MergeStrategy = .indexed, keepsState: Bool = true) {
         self.file = file
         self.strategy = strategy
         self.keepsState = keepsState
     }
 
-    package var ident: UInt64 { file.ident }
+    package var ident: ClientFileID { file.ident }
 
     // MARK: Local transactions
 
@@ -45,7 +45,7 @@ package struct MemoryClient {
     ///
     /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing has happened.
     package mutating func write(
-        at timestamp: UInt64, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
+        at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
         _ body: (WriteTransaction) throws -> Void
     ) throws {
         var next = state
@@ -57,14 +57,14 @@ package struct MemoryClient {
     }
 
     /// One local transaction that was recorded elsewhere, perhaps an empty one.
-    package mutating func commit(_ changeset: [UInt8], at timestamp: UInt64) throws {
+    package mutating func commit(_ changeset: [UInt8], at timestamp: ChangesetTime) throws {
         var arena = ChangesetArena()
         let number = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: timestamp, ident: ident))
         try apply([number], of: arena)
         append(changeset, base: download.serverVersion, timestamp: timestamp)
     }
 
-    private mutating func append(_ changeset: [UInt8], base: UInt64, timestamp: UInt64) {
+    private mutating func append(_ changeset: [UInt8], base: ServerVersion, timestamp: ChangesetTime) {
         // Of versions without changes that follow each other the last one says all.
         if log.last?.changeset.isEmpty == true { log.removeLast() }
         version += 1
@@ -82,14 +82,14 @@ package struct MemoryClient {
 
     /// What it says when it comes back.
     package var identRequest: IdentRequest {
-        IdentRequest(file: file, download: download, latestVersion: latest.version, latestVersionSalt: latest.salt)
+        IdentRequest(file: file, download: download, latest: latest)
     }
 
     /// Begins a session: what was uploaded but not confirmed is uploaded again.
     package mutating func startSession() { uploaded = acknowledged }
 
     /// The newest version that has to be uploaded; 0 if there is none in the log.
-    package var newestChange: UInt64 { log.last { !$0.changeset.isEmpty }?.number ?? 0 }
+    package var newestChange: ClientVersion { log.last { !$0.changeset.isEmpty }?.number ?? 0 }
 
     /// Whether the server has said that it has everything.
     package var isAcknowledged: Bool { newestChange <= acknowledged.clientVersion }
@@ -122,23 +122,23 @@ package struct MemoryClient {
     /// Integrates everything that the server has.
     package mutating func download(from file: SyncedFile) throws {
         guard file.version > download.serverVersion else { return }
-        try integrate(try file.downloads(for: ident).batch(after: download, byteBudget: .max))
+        try integrate(try file.downloads(for: ident).download(after: download, byteBudget: .max))
     }
 
     /// Merges each entry with the local changes that it does not know, and applies it.
     ///
     /// - Parameter onMerged: is told the server version of each entry, and the form in which it was applied.
     package mutating func integrate(
-        _ batch: DownloadBatch, onMerged: ((UInt64, [UInt8]) -> Void)? = nil
+        _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)? = nil
     ) throws {
         var merge = DownloadMerge()
-        var rest = batch.entries[...]
-        while let base = rest.first?.clientVersion {
-            let run = rest.prefix { $0.clientVersion == base }
+        var rest = download.changesets[...]
+        while let base = rest.first?.cursor.clientVersion {
+            let run = rest.prefix { $0.cursor.clientVersion == base }
             let incoming = try integrate(run, base: base, &merge)
             if let onMerged {
                 for (entry, changeset) in zip(run, incoming) {
-                    onMerged(entry.serverVersion, merge.arena.encoded(changeset))
+                    onMerged(entry.cursor.serverVersion, merge.arena.encoded(changeset))
                 }
             }
             rest = rest[run.endIndex...]
@@ -146,15 +146,20 @@ package struct MemoryClient {
         for (position, changeset) in merge.local where merge.arena.isDirty(changeset) {
             log[position].reciprocal = merge.arena.encoded(changeset)
         }
-        download = batch.cursor
-        latest = (batch.latestVersion, batch.latestVersionSalt)
-        acknowledged.clientVersion = batch.uploadCursor.clientVersion
-        if batch.uploadCursor.serverVersion > 0 { acknowledged.serverVersion = batch.uploadCursor.serverVersion }
-        append([], base: batch.entries.last?.serverVersion ?? batch.cursor.serverVersion, timestamp: 0)
+        advance(to: download.progress, base: download.changesets.last?.cursor.serverVersion)
+    }
+
+    /// - Parameter base: the last version that was integrated; nil if there was nothing to integrate.
+    private mutating func advance(to progress: DownloadProgress, base: ServerVersion?) {
+        download = progress.cursor
+        latest = progress.latest
+        acknowledged.clientVersion = progress.upload.clientVersion
+        if progress.upload.serverVersion > 0 { acknowledged.serverVersion = progress.upload.serverVersion }
+        append([], base: base ?? download.serverVersion, timestamp: 0)
         log.removeFirst(log.prefix { $0.number <= min(download.clientVersion, acknowledged.clientVersion) }.count)
     }
 
-    /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
+    /// What is decoded while one download is integrated. Local changesets stay as a run leaves them until the next.
     private struct DownloadMerge {
         var arena = ChangesetArena()
         /// Where the versions of the log, by their position, are in the arena.
@@ -165,12 +170,12 @@ package struct MemoryClient {
     ///
     /// - Returns: where the entries are in the arena.
     private mutating func integrate(
-        _ run: ArraySlice<DownloadEntry>, base: UInt64, _ merge: inout DownloadMerge
+        _ run: ArraySlice<DownloadedChangeset>, base: ClientVersion, _ merge: inout DownloadMerge
     ) throws -> [Int] {
         var incoming: [Int] = []
         for entry in run {
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            incoming.append(try merge.arena.decode(entry.changeset, version: entry.serverVersion, tag: tag))
+            let version = entry.cursor.serverVersion.rawValue
+            incoming.append(try merge.arena.decode(entry.changeset, version: version, tag: entry.tag))
         }
         var local: [Int] = []
         for position in log.indices where log[position].number > base && !log[position].changeset.isEmpty {
@@ -185,7 +190,7 @@ package struct MemoryClient {
         if let changeset = merge.local[position] { return changeset }
         let version = log[position]
         let tag = OriginTag(timestamp: version.timestamp, ident: ident)
-        let changeset = try merge.arena.decode(version.reciprocal, version: version.number, tag: tag)
+        let changeset = try merge.arena.decode(version.reciprocal, version: version.number.rawValue, tag: tag)
         merge.local[position] = changeset
         return changeset
     }

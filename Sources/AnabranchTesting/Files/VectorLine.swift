@@ -1,3 +1,4 @@
+import AnabranchCore
 import Foundation
 
 /// A line of a vector file: a scenario of several replicas around a server, or a single merge.
@@ -30,18 +31,18 @@ package enum VectorLine: Decodable, Sendable {
 /// What random transactions of several replicas did, as the reference recorded it.
 package struct Scenario: Decodable, Sendable {
     package struct Upload: Decodable, Sendable {
-        package var client: UInt64
-        package var client_version: UInt64
-        package var base: UInt64
-        package var timestamp: UInt64
+        package var client: ClientFileID
+        package var client_version: ClientVersion
+        package var base: ServerVersion
+        package var timestamp: ChangesetTime
         package var hex: String
     }
 
     package struct LogEntry: Decodable, Sendable {
-        package var version: UInt64
-        package var origin: UInt64
-        package var client_version: UInt64
-        package var timestamp: UInt64
+        package var version: ServerVersion
+        package var origin: ClientFileID
+        package var client_version: ClientVersion
+        package var timestamp: ChangesetTime
         package var hex: String
     }
 

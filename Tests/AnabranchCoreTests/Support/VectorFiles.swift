@@ -46,17 +46,19 @@ extension Scenario {
     /// The uploads by the version of the log on whose state their client recorded them, where that is known: nobody
     /// else's entries lie between what the client had downloaded and what it had uploaded.
     var recordings: [Int: [Upload]] {
-        var versions: [[UInt64]: Int] = [:]
-        for entry in server_log { versions[[entry.origin, entry.client_version]] = Int(entry.version) }
+        var versions: [ClientFileID: [ClientVersion: Int]] = [:]
+        for entry in server_log {
+            versions[entry.origin, default: [:]][entry.client_version] = Int(entry.version.rawValue)
+        }
         var recordings: [Int: [Upload]] = [:]
-        var previous: [UInt64: Int] = [:]
+        var previous: [ClientFileID: Int] = [:]
         for upload in uploads {
-            let base = Int(upload.base)
+            let base = Int(upload.base.rawValue)
             let version = max(base, previous[upload.client] ?? 0)
             if server_log[base..<version].allSatisfy({ $0.origin == upload.client }) {
                 recordings[version, default: []].append(upload)
             }
-            previous[upload.client] = versions[[upload.client, upload.client_version]]
+            previous[upload.client] = versions[upload.client]?[upload.client_version]
         }
         return recordings
     }

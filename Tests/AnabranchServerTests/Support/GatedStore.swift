@@ -27,12 +27,12 @@ final class GatedStore: HistoryStore {
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try store.open(path) }
 
     func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try store.read(file, body)
     }
 
-    func state(of file: FileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
 
     func commit(_ commits: [Commit]) throws(HistoryError) {
         if let gate = gate.withLock({ $0 }) {

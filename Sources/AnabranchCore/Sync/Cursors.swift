@@ -1,11 +1,12 @@
 /// A place between two entries of the server's log, as a client knows it (`Spec/History.md`, section 1).
 public struct DownloadCursor: Equatable, Hashable, Sendable {
     /// The version of the log entry before the place; 0 is the beginning of the log.
-    public var serverVersion: UInt64
+    public var serverVersion: ServerVersion
     /// The client version of this client's last changeset before the place; 0 if there is none.
-    public var clientVersion: UInt64
+    public var clientVersion: ClientVersion
 
-    public init(serverVersion: UInt64 = 0, clientVersion: UInt64 = 0) {
+    /// Takes the two versions between which and the next ones the place lies; 0 and 0 is the beginning.
+    public init(serverVersion: ServerVersion = 0, clientVersion: ClientVersion = 0) {
         self.serverVersion = serverVersion
         self.clientVersion = clientVersion
     }
@@ -17,11 +18,12 @@ public struct DownloadCursor: Equatable, Hashable, Sendable {
 /// A place between two entries of a client's log, as the server knows it (`Spec/History.md`, section 1).
 public struct UploadCursor: Equatable, Hashable, Sendable {
     /// The version of the client's log entry before the place; 0 is the beginning.
-    public var clientVersion: UInt64
+    public var clientVersion: ClientVersion
     /// The last server version that the client had integrated before the place; 0 if none.
-    public var serverVersion: UInt64
+    public var serverVersion: ServerVersion
 
-    public init(clientVersion: UInt64 = 0, serverVersion: UInt64 = 0) {
+    /// Takes the two versions between which and the next ones the place lies; 0 and 0 is the beginning.
+    public init(clientVersion: ClientVersion = 0, serverVersion: ServerVersion = 0) {
         self.clientVersion = clientVersion
         self.serverVersion = serverVersion
     }
