@@ -87,17 +87,20 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ]),
-        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
-        .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol"]),
+        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
+        .testTarget(
+            name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", .product(name: "GRDB", package: "GRDB.swift"),
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite", "CZlib",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite",
+                "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -109,7 +112,10 @@ let package = Package(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch", "anabranch-lab",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
         .testTarget(
             name: "CompatibilityTests",

@@ -2,7 +2,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
 
-/// `anabranch verify`: reads a whole store and tells what is damaged.
+/// `anabranch verify`: reads a whole store and reports what is damaged.
 struct VerifyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",

@@ -1,5 +1,6 @@
 import Synchronization
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchHistory
@@ -139,7 +140,7 @@ import Testing
         let store = ForgetfulStore()
         let file = try SyncedFile(path: VirtualPath("/a"), store: store)
         _ = try file.allocateIdent()
-        #expect(try file.integrate(Upload([ChangesetBuilder.schema]), from: 2) == nil)
+        #expect(try file.integrate(Upload([ChangesetWriter.schema]), from: 2) == nil)
         store.isForgetful.withLock { $0 = true }
         let write = { try file.write(idempotencyKey: "once", at: 1) { try $0.create("T", key: 1) } }
         #expect(try code { _ = try write() } == .storeFailed)

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Synchronization
 import Testing
 
@@ -92,7 +93,7 @@ import Testing
         for cachedObjectsMax in [0, 1000] {
             let fixture = try Fixture(.sqlite, cachedObjectsMax: cachedObjectsMax)
             var graph = fixture.start
-            var random = SeededGenerator(seed: 5)
+            var random = SeededRandom(seed: 5)
             for version in 1...30 as ClosedRange<UInt64> {
                 let changeset = try graph.write(as: 3) { tx in
                     let list = try #require(try tx.object("T", key: 1)).list("l")
@@ -128,7 +129,7 @@ import Testing
             }
             #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
             file = try open()
-            #expect(try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], base: 1), from: 2) == nil)
+            #expect(try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], base: 1), from: 2) == nil)
             #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
         }
     }
@@ -294,7 +295,7 @@ import Testing
                 }.changeset)
         }
         // What a server that keeps no state lets in.
-        changesets.append(ChangesetBuilder.setting(99, to: 1))
+        changesets.append(ChangesetWriter.setting(99, to: 1))
         #expect(try relay.integrate(Upload(changesets), from: 2) == nil)
         #expect(relay.head.stateVersion == 0)
         #expect(throws: HistoryError(.storeUnusable, "")) { try relay.withState { _ in } }
@@ -316,9 +317,9 @@ import Testing
         let store = FailingStore(try #require(test.store as? SQLiteStore))
         let file = try SyncedFile(path: VirtualPath("/a"), store: store, cachedObjectsMax: 0)
         _ = try file.allocateIdent()
-        let changesets = [ChangesetBuilder.schema, Self.creating(1)]
+        let changesets = [ChangesetWriter.schema, Self.creating(1)]
         #expect(try file.integrate(Upload(changesets), from: 2) == nil)
-        try file.enqueue(Upload([ChangesetBuilder.setting(1, to: 5)], from: 3), from: 2)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 5)], from: 3), from: 2)
         store.isFailing.withLock { $0 = true }
         #expect(try code { _ = try file.integrate(at: 1) } == .storeFailed)
         #expect(try code { try file.write(at: 1) { _ in } } == nil, "nothing was read")
@@ -328,7 +329,7 @@ import Testing
     }
 
     static func creating(_ key: Int64) -> [UInt8] {
-        var builder = ChangesetBuilder()
+        var builder = ChangesetWriter()
         builder.create(key)
         return builder.bytes
     }

@@ -1,5 +1,6 @@
 import AnabranchCore
 @testable import AnabranchHistory
+import AnabranchTesting
 import Testing
 
 /// The promises of `HistoryStore`, for every store.
@@ -321,7 +322,7 @@ import Testing
                     let file = try SyncedFile.open("/\(number)", in: store)
                     let ident = try file.allocateIdent().ident
                     for version in 1...50 as ClosedRange<UInt64> {
-                        let changeset = ChangesetBuilder.setting(1, to: Int64(version))
+                        let changeset = ChangesetWriter.setting(1, to: Int64(version))
                         try file.integrate(Upload([changeset], from: ClientVersion(version)), from: ident)
                     }
                 }

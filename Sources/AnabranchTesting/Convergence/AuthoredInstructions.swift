@@ -13,7 +13,7 @@ struct AuthoredInstruction {
     var base: UInt64 = 0
     /// The changeset of the arena in which it is.
     var changeset = 0
-    /// The version of its changeset in the server's log; nil as long as it is not there.
+    /// The version of its changeset in the server's log; nil until the server has it.
     var version: UInt64?
 
     /// Which of two Updates or Clears of one place is discarded: the default one (R6), or the older one.
@@ -21,7 +21,7 @@ struct AuthoredInstruction {
         instruction.isDefault != other.instruction.isDefault ? instruction.isDefault : tag < other.tag
     }
 
-    /// Whether somebody who knows the server's log up to a version knows this.
+    /// Whether it is part of the server's log up to a version.
     func isKnown(at known: UInt64) -> Bool {
         guard let version else { return false }
         return version <= known
@@ -54,7 +54,7 @@ struct AuthoredInstructions {
     /// Classes that a Mixed of any replica has ever held a link to.
     private(set) var classesInMixed: Set<String> = []
 
-    /// Takes note of a changeset, unless it contains something excluded beside what its author does not know.
+    /// Adds a changeset, unless it and a changeset that its author did not know are a known divergence.
     ///
     /// - Returns: The known divergence; nil if there is none.
     mutating func add(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64) throws -> KnownDivergence? {

@@ -1,9 +1,9 @@
 import AnabranchCore
 
 /// A merge as the vectors and the benchmark cases record it.
-package struct MergeCase: Decodable {
+package struct MergeCase: Decodable, Sendable {
     /// A changeset of either side; `base` is the other side's last integrated version.
-    package struct Input: Decodable {
+    package struct Input: Decodable, Sendable {
         package var version: UInt64
         package var base: UInt64
         package var timestamp: ChangesetTime
@@ -12,7 +12,7 @@ package struct MergeCase: Decodable {
     }
 
     /// What the merge made of a changeset.
-    package struct Output: Codable, Equatable {
+    package struct Output: Codable, Equatable, Sendable {
         package var dirty: Bool
         package var hex: String
     }
@@ -41,7 +41,7 @@ package struct MergeInput {
 
     private mutating func decode(_ input: MergeCase.Input) throws -> Int {
         try arena.decode(
-            try Hex.bytes(input.hex), version: input.version,
+            try Hex.bytes(of: input.hex), version: input.version,
             tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Merges one case in several ways and compares what comes out.
+/// Merges one case in several ways and compares the results.
 package struct MergeComparison {
     /// What a merge makes of both sides: bytes and dirty flags, or that it is an error.
     package enum Outcome: Equatable {
@@ -36,9 +36,9 @@ package struct MergeComparison {
         }
     }
 
-    /// A way to merge, beside visiting every pair.
+    /// A way to merge that is compared with visiting every pair.
     package enum Way: CaseIterable {
-        /// As everybody gets it.
+        /// With the thresholds that are the default.
         case indexed
         /// Everything is grouped, and blocks of lists are cut until single pairs are left.
         case finest
@@ -82,7 +82,7 @@ package struct MergeComparison {
 
     // MARK: Cost
 
-    /// Up to so many operations a side a merge is too short to be measured.
+    /// A merge of fewer operations a side is too short to be measured.
     private static let timedOperationsMin = 64
 
     /// How many times the cost of every pair the index has.

@@ -30,7 +30,7 @@ struct TimedMerge {
         self.strategy = strategy
         inputs = try (mergeCase.local + mergeCase.incoming).map {
             Input(
-                bytes: try Hex.bytes($0.hex), version: $0.version,
+                bytes: try Hex.bytes(of: $0.hex), version: $0.version,
                 tag: OriginTag(timestamp: $0.timestamp, ident: $0.origin))
         }
         localCount = mergeCase.local.count

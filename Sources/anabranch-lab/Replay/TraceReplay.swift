@@ -18,7 +18,7 @@ struct TraceReplay {
         file = try SyncedFile(path: VirtualPath("trace"), store: InMemoryStore())
         file.mergeOptions.strategy = strategy
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: trace.numAgents + 1), at: 1)
-        clients = idents.map { MemoryClient(ident: $0.ident, strategy: strategy) }
+        clients = idents.map { MemoryClient($0, strategy: strategy) }
         var founder = clients.removeLast()
         try founder.write(at: 0) { transaction in
             try transaction.addClass(Self.className, key: "_id", .int)
@@ -66,8 +66,8 @@ struct TraceReplay {
         try exchange()
     }
 
-    /// All transactions are made before anything is exchanged. A user alone has less text than the one who was
-    /// recorded: positions count round its end.
+    /// All transactions are made before anything is exchanged. Each user then has less text than in the recording, so
+    /// positions beyond its end start again at its beginning.
     mutating func stayOffline() throws {
         for number in trace.txns.indices { try write(number, wrapping: true) }
         try exchange()

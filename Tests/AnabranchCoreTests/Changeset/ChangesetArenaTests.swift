@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -49,7 +50,7 @@ import Testing
         for bytes in changesets {
             let changeset = try arena.decode(bytes, version: 1, tag: tag)
             #expect(
-                arena.headers[changeset].isCanonical == (arena.encodedAnew(changeset) == bytes), "\(Hex.text(bytes))")
+                arena.headers[changeset].isCanonical == (arena.encodedAnew(changeset) == bytes), "\(Hex.encode(bytes))")
         }
         // All of them in one arena: names and objects of many changesets share their tables.
         for (changeset, bytes) in changesets.enumerated() {

@@ -29,7 +29,7 @@ import Testing
         func side() -> [[UInt8]] {
             (0..<Int.random(in: 1...6, using: &random.random)).map { _ in
                 let steps = random.steps(.random(in: 0...12, using: &random.random))
-                return changeset(steps, strings: random.random.oneIn(2) ? .first : .inline)
+                return changeset(steps, strings: random.random.isOne(in: 2) ? .first : .inline)
             }
         }
         let (local, incoming) = (side(), side())
@@ -55,7 +55,7 @@ import Testing
                 // Erasures of classes and columns leave little to compare.
                 steps.removeAll {
                     switch $0 {
-                    case .eraseTable, .eraseColumn: !random.random.oneIn(20)
+                    case .eraseTable, .eraseColumn: !random.random.isOne(in: 20)
                     default: false
                     }
                 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -134,7 +135,8 @@ import Testing
                 let erasing = isMajor ? meeting.minor : meeting.major
                 #expect(meeting.arena.strings(of: erasing) == ["B", "A", "f", "C", "g"])
                 #expect(
-                    Hex.text(meeting.arena.encoded(erasing)) == "3f0001423f0101413f0201663f0301433f04016707010207030401"
+                    Hex.encode(meeting.arena.encoded(erasing))
+                        == "3f0001423f0101413f0201663f0301433f04016707010207030401"
                         + "00")
                 #expect(meeting.arena.encoded(isMajor ? meeting.major : meeting.minor).isEmpty)
             }

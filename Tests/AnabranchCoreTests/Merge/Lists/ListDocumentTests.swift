@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -8,7 +9,7 @@ import Testing
 
     @Test func documentIsTheArrayThatDoesTheSame() {
         for seed in Seeds.upTo(8) {
-            var random = SeededGenerator(seed: seed)
+            var random = SeededRandom(seed: seed)
             let size = random.pick([0, 1, 100, 20_000])
             let pattern = Pattern.allCases[Int(seed) % Pattern.allCases.count]
             let erasures = random.pick([0, 3, 45])
@@ -19,7 +20,7 @@ import Testing
 
     /// - Parameter erasures: how many of a hundred operations erase.
     private static func isEqual(
-        size: Int, operations: Int, _ erasures: Int, _ pattern: Pattern, _ random: inout SeededGenerator
+        size: Int, operations: Int, _ erasures: Int, _ pattern: Pattern, _ random: inout SeededRandom
     ) -> Bool {
         var scratch = ListScratch()
         var document = ListDocument(size: UInt32(size), operations: operations, &scratch)

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -97,16 +98,16 @@ private struct RandomSides {
 
     private(set) var major: [ListOperation] = []
     private(set) var minor: [ListOperation] = []
-    private var random: SeededGenerator
+    private var random: SeededRandom
 
     init(seed: UInt64) {
-        random = SeededGenerator(seed: seed)
-        let lengthMax = random.oneIn(40) ? 150 : random.oneIn(4) ? 40 : 9
+        random = SeededRandom(seed: seed)
+        let lengthMax = random.isOne(in: 40) ? 150 : random.isOne(in: 4) ? 40 : 9
         let size = random.pick([0, 1, 2, 3, 5, 8, 20, 60])
         let tags = random.pick(TagPattern.allCases)
         let places = random.pick(PlacePattern.allCases)
         // ConflictKeys and moves are left to the grid where they meet.
-        let extra: ListOperation.Kind? = random.oneIn(2) ? nil : random.oneIn(2) ? .move : .touch
+        let extra: ListOperation.Kind? = random.isOne(in: 2) ? nil : random.isOne(in: 2) ? .move : .touch
         major = side(0, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)
         minor = side(1, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)
     }
@@ -119,7 +120,7 @@ private struct RandomSides {
             [.insert], [.insert, .insert, .erase], [.insert, .erase], [.insert, .erase, .update], [.erase, .update],
         ]
         var kinds = random.pick(mixes)
-        if let extra, !random.oneIn(3) { kinds.append(extra) }
+        if let extra, !random.isOne(in: 3) { kinds.append(extra) }
         let ranks = ranks(tags, count, number)
         var (size, last) = (start, start / 2)
         return ranks.map { rank in
@@ -130,11 +131,11 @@ private struct RandomSides {
             var operation = ListOperation(index: UInt32(last), priorSize: UInt32(size), tag: rank, kind: kind)
             if kind == .move {
                 operation.to = UInt32(index(places, limit, last))
-                if operation.to == operation.index, !random.oneIn(50) {
+                if operation.to == operation.index, !random.isOne(in: 50) {
                     operation.to = (operation.to + 1) % UInt32(size)
                 }
             }
-            if kind == .update, random.oneIn(3) { operation.value = random.pick([.object, .list, .dictionary]) }
+            if kind == .update, random.isOne(in: 3) { operation.value = random.pick([.object, .list, .dictionary]) }
             if kind == .touch { operation.value = random.pick([.list, .dictionary]) }
             size += operation.growth
             return operation
@@ -156,9 +157,9 @@ private struct RandomSides {
     private mutating func index(_ pattern: PlacePattern, _ limit: Int, _ last: Int) -> Int {
         switch pattern {
         case .anywhere: .random(in: 0..<limit, using: &random)
-        case .ends: random.oneIn(3) ? random.pick([0, limit - 1]) : .random(in: 0..<limit, using: &random)
+        case .ends: random.isOne(in: 3) ? random.pick([0, limit - 1]) : .random(in: 0..<limit, using: &random)
         case .wandering: max(0, min(limit - 1, last + .random(in: -2...2, using: &random)))
-        case .mostlyLast: random.oneIn(10) ? .random(in: 0..<limit, using: &random) : limit - 1
+        case .mostlyLast: random.isOne(in: 10) ? .random(in: 0..<limit, using: &random) : limit - 1
         }
     }
 }
