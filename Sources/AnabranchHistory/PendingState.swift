@@ -23,7 +23,8 @@ struct PendingState {
     ///   - base: the last server version that their author had integrated.
     /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
     mutating func apply(
-        _ run: [Int], of arena: inout ChangesetArena, from ident: UInt64, on base: UInt64, past log: PendingLog
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: UInt64, on base: UInt64,
+        past log: PendingLog
     ) throws(HistoryError) -> MootInstructions {
         var erasures = ErasureSearch(in: log, after: base, notBy: ident)
         var moot = MootInstructions()

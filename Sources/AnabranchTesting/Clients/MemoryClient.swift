@@ -92,19 +92,19 @@ package struct MemoryClient {
     private struct DownloadMerge {
         var arena = ChangesetArena()
         /// Where the entries of the log, by their position, are in the arena.
-        var places: [Int: Int] = [:]
+        var places: [Int: ChangesetIndex] = [:]
     }
 
     /// Integrates what the server made on one base.
     private mutating func integrate(
         _ run: ArraySlice<DownloadEntry>, base: UInt64, _ merge: inout DownloadMerge
     ) throws {
-        var incoming: [Int] = []
+        var incoming: [ChangesetIndex] = []
         for entry in run {
             let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
             incoming.append(try merge.arena.decode(entry.changeset, version: entry.serverVersion, tag: tag))
         }
-        var local: [Int] = []
+        var local: [ChangesetIndex] = []
         for position in log.indices where log[position].version > base {
             local.append(try place(of: position, &merge))
         }
@@ -113,7 +113,7 @@ package struct MemoryClient {
         _ = try state.eraseAsymmetricObjects()
     }
 
-    private func place(of position: Int, _ merge: inout DownloadMerge) throws -> Int {
+    private func place(of position: Int, _ merge: inout DownloadMerge) throws -> ChangesetIndex {
         if let place = merge.places[position] { return place }
         let entry = log[position]
         let place = try merge.arena.decode(

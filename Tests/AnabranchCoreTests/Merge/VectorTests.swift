@@ -54,10 +54,10 @@ import Testing
 }
 
 extension ChangesetArena {
-    mutating func decode(_ input: MergeVector.Input) throws(ChangesetError) -> Int {
+    mutating func decode(_ input: MergeVector.Input) throws(ChangesetError) -> ChangesetIndex {
         let tag = OriginTag(timestamp: input.timestamp, ident: input.origin)
         return try decode(Hex.bytes(input.hex), version: input.version, tag: tag)
     }
 
-    func hexOutput(of changeset: Int) -> String { Hex.text(encoded(changeset)) }
+    func hexOutput(of changeset: ChangesetIndex) -> String { Hex.text(encoded(changeset)) }
 }
