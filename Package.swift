@@ -33,7 +33,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
-        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
@@ -99,6 +99,14 @@ let package = Package(
             name: "CommandTests",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
+        .testTarget(
+            name: "CompatibilityTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting", "anabranch",
+                "anabranch-lab",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]

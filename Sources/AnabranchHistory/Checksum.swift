@@ -31,7 +31,8 @@ public struct Checksum: Equatable, Sendable {
     public func following(_ entry: LogEntry) -> Checksum {
         keyed(
             [
-                entry.version, entry.salt, entry.origin, entry.clientVersion, entry.timestamp, entry.cumulativeSize,
+                entry.version.rawValue, entry.salt.rawValue, entry.origin.rawValue, entry.clientVersion.rawValue,
+                entry.timestamp.rawValue, entry.cumulativeSize,
             ], entry.changeset)
     }
 
@@ -40,14 +41,15 @@ public struct Checksum: Equatable, Sendable {
         let user = file.user.map { Array($0.utf8) }
         return keyed(
             [
-                file.ident, file.salt, file.uploadCursor.clientVersion, file.uploadCursor.serverVersion,
-                file.lockedVersion, file.lastSeen, user == nil ? 0 : 1,
+                file.ident.rawValue, file.salt.rawValue, file.uploadCursor.clientVersion.rawValue,
+                file.uploadCursor.serverVersion.rawValue, file.lockedVersion.rawValue, file.lastSeen,
+                user == nil ? 0 : 1,
             ], user ?? [])
     }
 
     /// Of a reciprocal changeset, keyed with the start of its file's chain.
     public func covering(_ change: ReciprocalChange) -> Checksum {
-        keyed([change.ident, change.reciprocal.version], change.reciprocal.changeset)
+        keyed([change.ident.rawValue, change.reciprocal.version.rawValue], change.reciprocal.changeset)
     }
 
     private func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum {

@@ -4,21 +4,21 @@ import AnabranchCore
 /// 0, so that nobody can bind them.
 public struct ClientFile: Equatable, Sendable {
     /// 2, 3, 4 … in the order of allocation; never used again.
-    public var ident: UInt64
+    public var ident: ClientFileID
     /// 1 … 2^63−1, hard to guess; 0 for the reserved rows.
-    public var salt: UInt64
+    public var salt: Salt
     /// The newest client version that was integrated, and the last server version that the client had integrated at
     /// that point. The latter is the base of the reciprocal history.
     public var uploadCursor: UploadCursor
     /// The highest value that the client reported.
-    public var lockedVersion: UInt64
+    public var lockedVersion: ServerVersion
     /// When something of the client was last integrated, in seconds since 1970; 0 means expired.
     public var lastSeen: UInt64
     /// Who asked for the ident; nil if the server did not know.
     public var user: String?
 
     public init(
-        ident: UInt64, salt: UInt64, uploadCursor: UploadCursor = UploadCursor(), lockedVersion: UInt64 = 0,
+        ident: ClientFileID, salt: Salt, uploadCursor: UploadCursor = UploadCursor(), lockedVersion: ServerVersion = 0,
         lastSeen: UInt64, user: String? = nil
     ) {
         self.ident = ident
@@ -36,15 +36,4 @@ public struct ClientFile: Equatable, Sendable {
     public static let reserved = [
         ClientFile(ident: 0, salt: 0, lastSeen: 1), ClientFile(ident: 1, salt: 0, lastSeen: 1),
     ]
-}
-
-/// What a client is told about its new file: IDENT (`Spec/Protocol.md`, section 5.1).
-public struct ClientFileIdent: Equatable, Sendable {
-    public var ident: UInt64
-    public var salt: UInt64
-
-    public init(ident: UInt64, salt: UInt64) {
-        self.ident = ident
-        self.salt = salt
-    }
 }

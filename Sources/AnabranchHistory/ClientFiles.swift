@@ -1,45 +1,32 @@
 import AnabranchCore
 
-/// What a client claims in IDENT (`Spec/Protocol.md`, section 4.3).
-public struct IdentRequest: Equatable, Sendable {
-    public var file: ClientFileIdent
-    public var download: DownloadCursor
-    public var latestVersion: UInt64
-    public var latestVersionSalt: UInt64
-    /// Whom the connection was authenticated as; nil if nobody asks, and then the file's user is not compared.
-    public var user: String?
-
-    public init(
-        file: ClientFileIdent, download: DownloadCursor = DownloadCursor(), latestVersion: UInt64 = 0,
-        latestVersionSalt: UInt64 = 0, user: String? = nil
-    ) {
-        self.file = file
-        self.download = download
-        self.latestVersion = latestVersion
-        self.latestVersionSalt = latestVersionSalt
-        self.user = user
-    }
-}
-
 extension SyncedFile {
     /// Makes new client files, one for each of `users`, in one transaction. They are durable when the call returns.
     /// - Parameter time: seconds since 1970.
-    public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [ClientFileIdent] {
+    public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
         let head = try read { view throws(HistoryError) in try view.head() }
-        let files = zip(head.nextIdent..., users).map { ident, user in
-            ClientFile(ident: ident, salt: SyncedFile.salt(from: &randomness), lastSeen: max(1, time), user: user)
+        let files = zip(head.nextIdent.rawValue..., users).map { number, user in
+            ClientFile(
+                ident: ClientFileID(rawValue: number), salt: Salt.random(using: &randomness), lastSeen: max(1, time),
+                user: user)
         }
         try commit(files, at: head)
-        return files.map { ClientFileIdent(ident: $0.ident, salt: $0.salt) }
+        return files.map { SaltedFileID(ident: $0.ident, salt: $0.salt) }
     }
 
     /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10) and says where the session starts.
     ///
     /// Rows 11 and 12, a file that another session has bound, are the caller's: it knows the connections. Row 10 cannot
     /// fail, since this server makes files of one type only.
-    public func identify(_ request: IdentRequest) throws(HistoryError) -> SessionProgress {
+    /// - Parameter user: whom the connection was authenticated as; nil if nobody asks, and then the file's user is not
+    ///   compared.
+    public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
         let head = head
-        let file = try read { view throws(HistoryError) in try SyncedFile.check(request, head: head, view: view) }
+        let file = try read { view throws(HistoryError) in
+            let file = try SyncedFile.check(request, head: head, view: view)
+            try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
+            return file
+        }
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
             download: request.download, threshold: queued?.progress ?? file.uploadCursor,
@@ -49,7 +36,7 @@ extension SyncedFile {
     private static func check(
         _ request: IdentRequest, head: FileHead, view: any FileView
     ) throws(HistoryError) -> ClientFile {
-        let ident = request.file.ident, download = request.download, latest = request.latestVersion
+        let ident = request.file.ident, download = request.download, latest = request.latest.version
         try require(latest <= head.version, .badServerVersion, "the client has seen a version that does not exist")
         guard ident > 0, let file = try view.clientFile(ident) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
@@ -68,18 +55,17 @@ extension SyncedFile {
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
         try require(
-            try versionSalt(of: latest, head: head, view: view) == request.latestVersionSalt, .divergingHistories,
+            try versionSalt(of: latest, head: head, view: view) == request.latest.salt, .divergingHistories,
             "wrong salt of the latest version")
         let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(
             download.clientVersion == receipt?.clientVersion ?? 0, .divergingHistories,
             "the download cursor names another client version than the log")
-        try require(request.user == nil || request.user == file.user, .userMismatch, "the file belongs to another user")
         return file
     }
 
-    private static func versionSalt(of version: UInt64, head: FileHead, view: any FileView) throws(HistoryError)
-        -> UInt64?
+    private static func versionSalt(of version: ServerVersion, head: FileHead, view: any FileView) throws(HistoryError)
+        -> Salt?
     {
         if version == head.baseVersion { return head.baseSalt }
         if version == head.version { return head.versionSalt }
@@ -87,14 +73,14 @@ extension SyncedFile {
     }
 
     /// What is stored about a client file; nil if there is none.
-    public func clientFile(_ ident: UInt64) throws(HistoryError) -> ClientFile? {
+    public func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try read { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
     /// Lets a client file expire: from now on it is refused with `clientFileExpired`, for ever. Nothing happens to an
     /// expired one.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
-    public func expire(_ ident: UInt64) throws(HistoryError) {
+    public func expire(_ ident: ClientFileID) throws(HistoryError) {
         let (head, file) = try read { view throws(HistoryError) in (try view.head(), try view.clientFile(ident)) }
         guard var file, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")

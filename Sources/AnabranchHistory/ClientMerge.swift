@@ -2,8 +2,8 @@ import AnabranchCore
 
 /// An uploaded changeset in the form in which it enters the log.
 struct MergedChangeset {
-    var clientVersion: UInt64
-    var timestamp: UInt64
+    var clientVersion: ClientVersion
+    var timestamp: ChangesetTime
     var changeset: [UInt8]
     /// The hashes under which it is found later.
     var writes: [UInt64]
@@ -14,14 +14,14 @@ struct MergedChangeset {
 struct ClientMerge: ~Copyable {
     /// A log entry that takes part ("ours"), and its place in the arena.
     private struct LocalEntry {
-        var version: UInt64
+        var version: ServerVersion
         var place: ChangesetIndex
     }
 
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
 
-    let ident: UInt64
+    let ident: ClientFileID
     /// What the log entries that are decoded for the client may occupy, in bytes.
     let oursBytesMax: Int
     private var oursBytes = 0
@@ -34,13 +34,13 @@ struct ClientMerge: ~Copyable {
     /// run.
     private var ours: [LocalEntry] = []
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
-    private var reciprocals: [UInt64: [UInt8]]?
+    private var reciprocals: [ServerVersion: [UInt8]]?
     private(set) var merged: [MergedChangeset] = []
     private var encoder = ChangesetEncoder()
     private(set) var entriesVisited = 0
     private(set) var mootInstructions = MootInstructions()
 
-    init(ident: UInt64, strategy: MergeStrategy, oursBytesMax: Int) {
+    init(ident: ClientFileID, strategy: MergeStrategy, oursBytesMax: Int) {
         self.ident = ident
         core = Merge(strategy: strategy)
         self.oursBytesMax = oursBytesMax
@@ -62,13 +62,14 @@ struct ClientMerge: ~Copyable {
     }
 
     /// The log entries that the merge changed, as the client has to see them from now on.
-    mutating func reciprocals(after base: UInt64) -> [ReciprocalChangeset] {
+    mutating func reciprocals(after base: ServerVersion) -> [ReciprocalChangeset] {
         ours.filter { $0.version > base && arena.isDirty($0.place) }
             .map { ReciprocalChangeset(version: $0.version, changeset: encoder.encode($0.place, of: arena)) }
     }
 
     private mutating func merge(
-        _ run: ArraySlice<UploadedChangeset>, base: UInt64, past log: PendingLog, _ decoded: inout DecodedEntries,
+        _ run: ArraySlice<UploadedChangeset>, base: ServerVersion, past log: PendingLog,
+        _ decoded: inout DecodedEntries,
         _ state: inout PendingState?
     ) throws(HistoryError) {
         var incoming = try decode(run)
@@ -106,7 +107,8 @@ struct ClientMerge: ~Copyable {
         let version = changeset.cursor.clientVersion
         do {
             return try arena.decode(
-                changeset.changeset, version: version, tag: OriginTag(timestamp: changeset.timestamp, ident: ident))
+                changeset.changeset, version: version.rawValue,
+                tag: OriginTag(timestamp: changeset.timestamp, ident: ident))
         } catch {
             throw HistoryError(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
         }
@@ -116,14 +118,14 @@ struct ClientMerge: ~Copyable {
     /// the entries whose form for this client differs from the log: that form can contain instructions which the log
     /// entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
     private mutating func candidates(
-        for touches: [ConflictKeys], after base: UInt64, in log: PendingLog
-    ) throws(HistoryError) -> [UInt64] {
-        var versions: [UInt64]
+        for touches: [ConflictKeys], after base: ServerVersion, in log: PendingLog
+    ) throws(HistoryError) -> [ServerVersion] {
+        var versions: [ServerVersion]
         if touches.contains(where: \.readsEverything) {
-            versions = try log.versions(after: base, notFrom: ident)
+            versions = try log.versions(after: base, excludingOrigin: ident)
         } else {
             let sought = touches.count == 1 ? touches[0].reads : touches.flatMap(\.reads).sortedUnique()
-            versions = try log.versions(postedUnder: sought, after: base, notFrom: ident)
+            versions = try log.versions(postedUnder: sought, after: base, excludingOrigin: ident)
         }
         if reciprocals == nil {
             let range = VersionRange(after: base, through: log.head.version)
@@ -142,7 +144,7 @@ struct ClientMerge: ~Copyable {
     ///
     /// - Returns: Whether it did so: the arena then has nothing of the client.
     private mutating func share(
-        _ versions: [UInt64], from log: PendingLog, _ decoded: inout DecodedEntries
+        _ versions: [ServerVersion], from log: PendingLog, _ decoded: inout DecodedEntries
     ) throws(HistoryError) -> Bool {
         guard ours.isEmpty, versions.count >= Self.sharedEntriesMin else { return false }
         let unchanged = reciprocals?.isEmpty ?? true ? versions : versions.filter { reciprocals?[$0] == nil }
@@ -152,10 +154,9 @@ struct ClientMerge: ~Copyable {
         return true
     }
 
-    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the
-    /// arena.
+    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are.
     private mutating func places(
-        of versions: [UInt64], after base: UInt64, from log: PendingLog, _ decoded: DecodedEntries
+        of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
     ) throws(HistoryError) -> [ChangesetIndex] {
         var places: [ChangesetIndex] = []
         places.reserveCapacity(versions.count)
@@ -180,7 +181,7 @@ struct ClientMerge: ~Copyable {
     }
 
     private mutating func load(
-        _ version: UInt64, from log: PendingLog, _ decoded: DecodedEntries
+        _ version: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
     ) throws(HistoryError) -> ChangesetIndex {
         entriesVisited += 1
         let reciprocal = reciprocals?[version]

@@ -1,10 +1,12 @@
+import AnabranchCore
+
 /// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
 /// store applies it entirely or not at all.
 ///
 /// A new kind of stored thing (records of another wire) is one more list here and one more promise of
 /// `HistoryStore.commit`.
 public struct Commit: Sendable {
-    public var file: FileID
+    public var file: SyncedFileID
     public var lease: Lease
     /// The head that the file has before the commit; a store compares the version.
     public var head: FileHead
@@ -23,7 +25,7 @@ public struct Commit: Sendable {
     /// The key of the server's own write that this is.
     public var writeKey: WriteKey?
 
-    public init(file: FileID, lease: Lease, head: FileHead) {
+    public init(file: SyncedFileID, lease: Lease, head: FileHead) {
         self.file = file
         self.lease = lease
         self.head = head
@@ -50,11 +52,11 @@ public struct Commit: Sendable {
 /// An entry of the touch index: the log entry `version` is found under `hash` (`ConflictKeys.writes`).
 public struct Posting: Equatable, Sendable {
     public var hash: UInt64
-    public var version: UInt64
+    public var version: ServerVersion
     /// The entry's origin: a reader's own entries are never its candidates.
-    public var origin: UInt64
+    public var origin: ClientFileID
 
-    public init(hash: UInt64, version: UInt64, origin: UInt64) {
+    public init(hash: UInt64, version: ServerVersion, origin: ClientFileID) {
         self.hash = hash
         self.version = version
         self.origin = origin
@@ -63,10 +65,10 @@ public struct Posting: Equatable, Sendable {
 
 /// A changeset to be stored in the reciprocal history of client file `ident`.
 public struct ReciprocalChange: Equatable, Sendable {
-    public var ident: UInt64
+    public var ident: ClientFileID
     public var reciprocal: ReciprocalChangeset
 
-    public init(ident: UInt64, reciprocal: ReciprocalChangeset) {
+    public init(ident: ClientFileID, reciprocal: ReciprocalChangeset) {
         self.ident = ident
         self.reciprocal = reciprocal
     }
@@ -79,9 +81,9 @@ public struct WriteKey: Equatable, Sendable {
 
     /// A text in UTF-8, compared byte by byte.
     public var key: [UInt8]
-    public var version: UInt64
+    public var version: ServerVersion
 
-    public init(key: [UInt8], version: UInt64) {
+    public init(key: [UInt8], version: ServerVersion) {
         self.key = key
         self.version = version
     }

@@ -11,18 +11,18 @@ struct DecodedEntries: Sendable {
 
     /// The entries as they are in the log. Nothing is ever merged in it: a merge works on a copy.
     private(set) var arena = ChangesetArena()
-    private var places: [UInt64: ChangesetIndex] = [:]
+    private var places: [ServerVersion: ChangesetIndex] = [:]
     /// How many entries were asked for in vain since the arena was last of use.
     private var missed = 0
 
     /// The place of a log entry in the arena; nil if it is not kept.
-    func place(of version: UInt64) -> ChangesetIndex? { places[version] }
+    func place(of version: ServerVersion) -> ChangesetIndex? { places[version] }
 
     /// Decodes what is missing of `versions`.
     ///
     /// - Returns: Whether the arena holds them all now; false also if it is so large beside them that to decode them
     ///   alone costs less than to copy it.
-    mutating func load(_ versions: [UInt64], from log: PendingLog) throws(HistoryError) -> Bool {
+    mutating func load(_ versions: [ServerVersion], from log: PendingLog) throws(HistoryError) -> Bool {
         if arena.count > Self.copiedPerDecoded * versions.count {
             missed += versions.count
             guard missed > arena.count else { return false }
@@ -34,7 +34,7 @@ struct DecodedEntries: Sendable {
         return false
     }
 
-    private mutating func loadMissing(_ versions: [UInt64], from log: PendingLog) throws(HistoryError) -> Bool {
+    private mutating func loadMissing(_ versions: [ServerVersion], from log: PendingLog) throws(HistoryError) -> Bool {
         for version in versions where places[version] == nil {
             places[version] = try log.decode(version, into: &arena)
             if arena.memoryBytes > Self.memoryBytesMax { return false }
@@ -46,7 +46,7 @@ struct DecodedEntries: Sendable {
 extension PendingLog {
     /// Decodes a log entry, or what `changeset` says that it is for some client, and returns its place in the arena.
     func decode(
-        _ version: UInt64, as changeset: [UInt8]? = nil, into arena: inout ChangesetArena
+        _ version: ServerVersion, as changeset: [UInt8]? = nil, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
         try entry(version).decode(as: changeset, into: &arena)
     }
@@ -56,9 +56,7 @@ extension LogEntry {
     /// Decodes the entry, or what `changeset` says that it is for some client, and returns its place in the arena.
     func decode(as changeset: [UInt8]? = nil, into arena: inout ChangesetArena) throws(HistoryError) -> ChangesetIndex {
         do {
-            return try arena.decode(
-                changeset ?? self.changeset, version: version,
-                tag: OriginTag(timestamp: timestamp, ident: originOnWire))
+            return try arena.decode(changeset ?? self.changeset, version: version.rawValue, tag: tag)
         } catch {
             // The arena is full of uploads: nothing is wrong with the entry.
             let code = error.rule == .tooLarge ? HistoryError.Code.badChangeset : .storeDamaged

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// What a store holds, for whoever looks after it. Reading it takes no lease away and makes no file. Lists come in
 /// pieces: each call gives at most `countMax` elements, those that follow the last one known.
 public protocol HistoryCatalog: Sendable {
@@ -9,10 +11,12 @@ public protocol HistoryCatalog: Sendable {
 
     /// The client files of a synced file with idents above `ident`, without the reserved ones; none if there is no such
     /// synced file.
-    func clientFiles(of path: VirtualPath, after ident: UInt64, countMax: Int) throws(HistoryError) -> [ClientFile]
+    func clientFiles(of path: VirtualPath, after ident: ClientFileID, countMax: Int) throws(HistoryError)
+        -> [ClientFile]
 
     /// The log entries of a synced file with versions above `version`; none if there is no such synced file.
-    func entries(of path: VirtualPath, after version: UInt64, countMax: Int) throws(HistoryError) -> [CatalogEntry]
+    func entries(of path: VirtualPath, after version: ServerVersion, countMax: Int) throws(HistoryError)
+        -> [CatalogEntry]
 }
 
 /// A synced file in a catalog.
@@ -24,23 +28,23 @@ public struct CatalogFile: Equatable, Sendable {
         self.path = path
         self.head = head
     }
-
-    /// How many client files have been allocated, expired ones included.
-    public var clientFileCount: UInt64 { head.nextIdent - UInt64(ClientFile.reserved.count) }
 }
 
 /// A log entry in a catalog: everything but the changeset.
 public struct CatalogEntry: Equatable, Sendable {
-    public var version: UInt64
+    public var version: ServerVersion
     /// The client file that the entry came from; 0 if the server made it.
-    public var origin: UInt64
-    public var clientVersion: UInt64
+    public var origin: ClientFileID
+    public var clientVersion: ClientVersion
     /// When the change was made, as its client says: milliseconds since 2015-01-01.
-    public var timestamp: UInt64
+    public var timestamp: ChangesetTime
     /// The size of the changeset in bytes.
     public var changesetBytes: Int
 
-    public init(version: UInt64, origin: UInt64, clientVersion: UInt64, timestamp: UInt64, changesetBytes: Int) {
+    public init(
+        version: ServerVersion, origin: ClientFileID, clientVersion: ClientVersion, timestamp: ChangesetTime,
+        changesetBytes: Int
+    ) {
         self.version = version
         self.origin = origin
         self.clientVersion = clientVersion

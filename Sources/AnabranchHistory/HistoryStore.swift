@@ -1,7 +1,7 @@
 import AnabranchCore
 
 /// A store's own number for a synced file.
-public struct FileID: Hashable, Sendable {
+public struct SyncedFileID: Hashable, Sendable {
     public var number: Int64
 
     public init(_ number: Int64) { self.number = number }
@@ -19,11 +19,11 @@ public struct Lease: Hashable, Comparable, Sendable {
 
 /// A synced file as `HistoryStore.open` hands it out.
 public struct OpenedFile: Equatable, Sendable {
-    public var id: FileID
+    public var id: SyncedFileID
     public var lease: Lease
     public var head: FileHead
 
-    public init(id: FileID, lease: Lease, head: FileHead) {
+    public init(id: SyncedFileID, lease: Lease, head: FileHead) {
         self.id = id
         self.lease = lease
         self.head = head
@@ -33,23 +33,26 @@ public struct OpenedFile: Equatable, Sendable {
 /// The end of a synced file's log, and its beginning (`Spec/History.md`, section 2.1).
 public struct FileHead: Equatable, Sendable {
     /// The current version E: `baseVersion` plus the number of entries.
-    public var version: UInt64
+    public var version: ServerVersion
     /// The salt of version E; 0 for version 0.
-    public var versionSalt: UInt64
+    public var versionSalt: Salt
     /// The cumulative size at version E, in bytes.
     public var cumulativeSize: UInt64
     /// The version B before the first entry; raised only by trimming.
-    public var baseVersion: UInt64
+    public var baseVersion: ServerVersion
     /// The salt of version B; 0 exactly while B is 0.
-    public var baseSalt: UInt64
+    public var baseSalt: Salt
     /// The next client file ident: the number of rows, reserved ones included.
-    public var nextIdent: UInt64
+    public var nextIdent: ClientFileID
     /// The version whose state is stored: `version`, unless the file was written without keeping its state.
-    public var stateVersion: UInt64
+    public var stateVersion: ServerVersion
+
+    /// How many client files have been allocated, expired ones included.
+    public var clientFileCount: UInt64 { nextIdent.rawValue - UInt64(ClientFile.reserved.count) }
 
     public init(
-        version: UInt64 = 0, versionSalt: UInt64 = 0, cumulativeSize: UInt64 = 0, baseVersion: UInt64 = 0,
-        baseSalt: UInt64 = 0, nextIdent: UInt64 = 2, stateVersion: UInt64 = 0
+        version: ServerVersion = 0, versionSalt: Salt = 0, cumulativeSize: UInt64 = 0, baseVersion: ServerVersion = 0,
+        baseSalt: Salt = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
     ) {
         self.version = version
         self.versionSalt = versionSalt
@@ -83,12 +86,12 @@ public protocol HistoryStore: Sendable {
 
     /// Runs `body` over the newest state of a file. The view must not be kept.
     func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result
 
     /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it
     /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
-    func state(of file: FileID) throws(HistoryError) -> ObjectGraph
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
 
     /// Applies commits of different files in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
@@ -99,60 +102,49 @@ public protocol FileView {
     func head() throws(HistoryError) -> FileHead
 
     /// The row of a client file, reserved rows included; nil if there is none.
-    func clientFile(_ ident: UInt64) throws(HistoryError) -> ClientFile?
+    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile?
 
     /// The entry that produced `version`; nil outside the log.
-    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry?
+    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
 
-    /// The entries of `range` that were not received from `ident` and are not empty, in order, up to and including the
-    /// one with which their sizes together exceed `byteBudget`. Passing over the others costs next to nothing.
-    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry]
+    /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes together
+    /// exceed `byteBudget`. Passing over the others costs next to nothing.
+    /// - Parameter excludingOrigin: entries received from this client file are left out; nil: none are.
+    func entries(in range: VersionRange, excludingOrigin: ClientFileID?, byteBudget: Int) throws(HistoryError)
+        -> [LogEntry]
 
-    /// The versions in `range`, ascending, of the entries that were not received from `ident` and are not empty. Their
-    /// changesets are not read.
-    func versions(in range: VersionRange, notFrom ident: UInt64) throws(HistoryError) -> [UInt64]
+    /// The versions in `range`, ascending, of the entries that were not received from `excludingOrigin` and are not
+    /// empty. Their changesets are not read.
+    func versions(in range: VersionRange, excludingOrigin: ClientFileID) throws(HistoryError) -> [ServerVersion]
 
     /// What was received from `ident` in `range`, in order.
-    func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt]
+    func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt]
 
     /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
-    func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt?
+    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt?
 
-    /// The versions in `range`, ascending and each once, of entries not received from `ident` that are posted under one
-    /// of `hashes`. The cost follows the entries found and those of `ident` that are passed over, not the length of the
-    /// range.
+    /// The versions in `range`, ascending and each once, of entries not received from `excludingOrigin` that are posted
+    /// under one of `hashes`. The cost follows the entries found and those of that origin that are passed over, not the
+    /// length of the range.
     func versions(
-        postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
-    ) throws(HistoryError) -> [UInt64]
+        postedUnder hashes: [UInt64], in range: VersionRange, excludingOrigin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion]
 
     /// The version that the server's own write with this key made; nil if there is none, or it was too long ago.
-    func version(ofWrite key: [UInt8]) throws(HistoryError) -> UInt64?
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion?
 
     /// The reciprocal changesets of a client file in `range`, in order.
-    func reciprocals(of ident: UInt64, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
-}
-
-/// The versions above `base` up to and including `last`: a piece of the log as cursors cut it.
-public struct VersionRange: Equatable, Sendable {
-    public var base: UInt64
-    public var last: UInt64
-
-    public init(after base: UInt64, through last: UInt64) {
-        self.base = base
-        self.last = last
-    }
-
-    public func contains(_ version: UInt64) -> Bool { base < version && version <= last }
+    func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
 }
 
 /// Which changeset of a client a log entry holds.
 public struct Receipt: Equatable, Sendable {
     /// The version of the log entry.
-    public var version: UInt64
+    public var version: ServerVersion
     /// The version that its changeset produced on the client.
-    public var clientVersion: UInt64
+    public var clientVersion: ClientVersion
 
-    public init(version: UInt64, clientVersion: UInt64) {
+    public init(version: ServerVersion, clientVersion: ClientVersion) {
         self.version = version
         self.clientVersion = clientVersion
     }

@@ -24,7 +24,7 @@ public final class InMemoryStore: HistoryStore {
             directory.files.append(MemoryFile())
             return directory.files.count - 1
         }
-        let id = FileID(Int64(number))
+        let id = SyncedFileID(Int64(number))
         let (lease, head) = try file(id).content.withLock { content in
             content.lease.number += 1
             return (content.lease, content.newestHead)
@@ -33,12 +33,12 @@ public final class InMemoryStore: HistoryStore {
     }
 
     public func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
     }
 
-    public func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+    public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         try self.file(file).content.withLock { $0.state }
     }
 
@@ -50,7 +50,7 @@ public final class InMemoryStore: HistoryStore {
         for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
     }
 
-    private func file(_ id: FileID) throws(HistoryError) -> MemoryFile {
+    private func file(_ id: SyncedFileID) throws(HistoryError) -> MemoryFile {
         let file = directory.withLock { directory in
             directory.files.indices.contains(Int(id.number)) ? directory.files[Int(id.number)] : nil
         }
@@ -73,13 +73,13 @@ extension InMemoryStore: HistoryCatalog {
     }
 
     public func clientFiles(
-        of path: VirtualPath, after ident: UInt64, countMax: Int
+        of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {
         try content(of: path) { $0.clientFiles(after: ident, countMax: countMax) } ?? []
     }
 
     public func entries(
-        of path: VirtualPath, after version: UInt64, countMax: Int
+        of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry] {
         try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
     }
@@ -88,7 +88,7 @@ extension InMemoryStore: HistoryCatalog {
         of path: VirtualPath, _ body: (FileContent) -> Result
     ) throws(HistoryError) -> Result? {
         guard let number = directory.withLock({ $0.numbers[path] }) else { return nil }
-        return try file(FileID(Int64(number))).content.withLock { body($0) }
+        return try file(SyncedFileID(Int64(number))).content.withLock { body($0) }
     }
 }
 
@@ -103,22 +103,25 @@ private struct FileContent: FileView, Sendable {
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
-    private var stateVersion: UInt64 = 0
-    private var writes: [[UInt8]: UInt64] = [:]
+    private var stateVersion: ServerVersion = 0
+    private var writes: [[UInt8]: ServerVersion] = [:]
     /// The oldest first, none twice.
     private var writeKeys: [[UInt8]] = []
 
+    private var latest: ServerVersion { ServerVersion(entries.count) }
+    private var nextIdent: ClientFileID { ClientFileID(clientFiles.count) }
+
     var newestHead: FileHead {
         FileHead(
-            version: UInt64(entries.count), versionSalt: entries.last?.salt ?? 0,
-            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: UInt64(clientFiles.count),
+            version: latest, versionSalt: entries.last?.salt ?? 0,
+            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: nextIdent,
             stateVersion: stateVersion)
     }
 
     // MARK: Writing
 
     func check(_ commit: Commit) throws(HistoryError) {
-        guard commit.lease == lease, commit.head.version == UInt64(entries.count),
+        guard commit.lease == lease, commit.head.version == latest,
             commit.head.stateVersion == stateVersion
         else {
             throw HistoryError(.leaseLost, "the file has another writer")
@@ -130,11 +133,12 @@ private struct FileContent: FileView, Sendable {
         var changes = commit.reciprocals[...]
         while let ident = changes.first?.ident {
             let ofOneFile = changes.prefix { $0.ident == ident }
-            reciprocals[Int(ident)].merge(ofOneFile.map(\.reciprocal))
+            reciprocals[Int(ident.rawValue)].merge(ofOneFile.map(\.reciprocal))
             changes = changes[ofOneFile.endIndex...]
         }
         for entry in commit.entries where entry.origin > 0 {
-            receipts[Int(entry.origin)].append(Receipt(version: entry.version, clientVersion: entry.clientVersion))
+            receipts[Int(entry.origin.rawValue)].append(
+                Receipt(version: entry.version, clientVersion: entry.clientVersion))
         }
         for posting in commit.postings { touches.insert(posting) }
         entries += commit.entries
@@ -148,27 +152,28 @@ private struct FileContent: FileView, Sendable {
     }
 
     private mutating func store(_ file: ClientFile) {
-        let index = Int(file.ident)
+        let index = Int(file.ident.rawValue)
         if index == clientFiles.count {
             clientFiles.append(file)
             receipts.append([])
             reciprocals.append([])
         } else {
             clientFiles[index] = file
-            let stale = reciprocals[index].count(upTo: file.isExpired ? .max : file.uploadCursor.serverVersion)
+            let all = reciprocals[index]
+            let stale = file.isExpired ? all.count : all.count(upTo: file.uploadCursor.serverVersion)
             reciprocals[index].removeFirst(stale)
         }
     }
 
     // MARK: Listing
 
-    func clientFiles(after ident: UInt64, countMax: Int) -> [ClientFile] {
-        let first = min(max(ident, UInt64(ClientFile.reserved.count - 1)), UInt64(clientFiles.count) - 1) + 1
-        return Array(clientFiles[Int(first)...].prefix(max(0, countMax)))
+    func clientFiles(after ident: ClientFileID, countMax: Int) -> [ClientFile] {
+        let count = min(ident.rawValue, UInt64(clientFiles.count) - 1) + 1
+        return Array(clientFiles[max(Int(count), ClientFile.reserved.count)...].prefix(max(0, countMax)))
     }
 
-    func catalogEntries(after version: UInt64, countMax: Int) -> [CatalogEntry] {
-        entries[Int(min(version, UInt64(entries.count)))...].prefix(max(0, countMax)).map { entry in
+    func catalogEntries(after version: ServerVersion, countMax: Int) -> [CatalogEntry] {
+        entries[Int(min(version, latest).rawValue)...].prefix(max(0, countMax)).map { entry in
             CatalogEntry(
                 version: entry.version, origin: entry.origin, clientVersion: entry.clientVersion,
                 timestamp: entry.timestamp, changesetBytes: entry.changeset.count)
@@ -179,19 +184,19 @@ private struct FileContent: FileView, Sendable {
 
     func head() -> FileHead { newestHead }
 
-    func clientFile(_ ident: UInt64) -> ClientFile? {
-        ident < UInt64(clientFiles.count) ? clientFiles[Int(ident)] : nil
+    func clientFile(_ ident: ClientFileID) -> ClientFile? {
+        ident < nextIdent ? clientFiles[Int(ident.rawValue)] : nil
     }
 
-    func entry(_ version: UInt64) -> LogEntry? {
-        version > 0 && version <= UInt64(entries.count) ? entries[Int(version) - 1] : nil
+    func entry(_ version: ServerVersion) -> LogEntry? {
+        version > 0 && version <= latest ? entries[Int(version.rawValue) - 1] : nil
     }
 
-    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) -> [LogEntry] {
+    func entries(in range: VersionRange, excludingOrigin ident: ClientFileID?, byteBudget: Int) -> [LogEntry] {
         var found: [LogEntry] = []
         var bytes = 0
-        var index = Int(min(range.base, UInt64(entries.count)))
-        let end = Int(min(range.last, UInt64(entries.count)))
+        var index = Int(min(range.base, latest).rawValue)
+        let end = Int(min(range.last, latest).rawValue)
         while index < end, bytes <= byteBudget {
             if entries[index].origin != ident, !entries[index].changeset.isEmpty {
                 found.append(entries[index])
@@ -202,35 +207,37 @@ private struct FileContent: FileView, Sendable {
         return found
     }
 
-    func versions(in range: VersionRange, notFrom ident: UInt64) -> [UInt64] {
-        entries(in: range, notFrom: ident, byteBudget: .max).map(\.version)
+    func versions(in range: VersionRange, excludingOrigin ident: ClientFileID) -> [ServerVersion] {
+        entries(in: range, excludingOrigin: ident, byteBudget: .max).map(\.version)
     }
 
-    func receipts(from ident: UInt64, in range: VersionRange) -> [Receipt] {
-        guard ident < UInt64(receipts.count) else { return [] }
-        let own = receipts[Int(ident)]
+    func receipts(from ident: ClientFileID, in range: VersionRange) -> [Receipt] {
+        guard ident < nextIdent else { return [] }
+        let own = receipts[Int(ident.rawValue)]
         let start = own.count(upTo: range.base)
         return Array(own[start..<max(start, own.count(upTo: range.last))])
     }
 
-    func lastReceipt(from ident: UInt64, upTo version: UInt64) -> Receipt? {
-        guard ident < UInt64(receipts.count) else { return nil }
-        let own = receipts[Int(ident)]
+    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) -> Receipt? {
+        guard ident < nextIdent else { return nil }
+        let own = receipts[Int(ident.rawValue)]
         let count = own.count(upTo: version)
         return count > 0 ? own[count - 1] : nil
     }
 
-    func versions(postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64) -> [UInt64] {
-        var versions: [UInt64] = []
-        touches.collect(hashes, in: range, notFrom: ident, into: &versions)
+    func versions(postedUnder hashes: [UInt64], in range: VersionRange, excludingOrigin ident: ClientFileID)
+        -> [ServerVersion]
+    {
+        var versions: [ServerVersion] = []
+        touches.collect(hashes, in: range, excludingOrigin: ident, into: &versions)
         return versions.sortedUnique()
     }
 
-    func version(ofWrite key: [UInt8]) -> UInt64? { writes[key] }
+    func version(ofWrite key: [UInt8]) -> ServerVersion? { writes[key] }
 
-    func reciprocals(of ident: UInt64, in range: VersionRange) -> [ReciprocalChangeset] {
-        guard ident < UInt64(reciprocals.count) else { return [] }
-        let all = reciprocals[Int(ident)]
+    func reciprocals(of ident: ClientFileID, in range: VersionRange) -> [ReciprocalChangeset] {
+        guard ident < nextIdent else { return [] }
+        let all = reciprocals[Int(ident.rawValue)]
         let start = all.count(upTo: range.base)
         return Array(all[start..<max(start, all.count(upTo: range.last))])
     }
@@ -238,7 +245,7 @@ private struct FileContent: FileView, Sendable {
 
 /// Something of which a sorted array holds at most one for each server version.
 private protocol Versioned {
-    var version: UInt64 { get }
+    var version: ServerVersion { get }
 }
 
 extension Receipt: Versioned {}
@@ -246,11 +253,14 @@ extension ReciprocalChangeset: Versioned {}
 
 extension Array where Element: Versioned {
     /// How many elements have a version of at most `version`.
-    fileprivate func count(upTo version: UInt64) -> Int {
+    fileprivate func count(upTo version: ServerVersion) -> Int { countOfFirst { $0.version <= version } }
+
+    /// How many elements satisfy a condition that none does behind one that does not.
+    private func countOfFirst(_ condition: (Element) -> Bool) -> Int {
         var low = 0, high = count
         while low < high {
             let middle = low + (high - low) / 2
-            if self[middle].version <= version { low = middle + 1 } else { high = middle }
+            if condition(self[middle]) { low = middle + 1 } else { high = middle }
         }
         return low
     }
@@ -258,7 +268,7 @@ extension Array where Element: Versioned {
     /// Puts sorted elements in their places, instead of those that had their versions.
     fileprivate mutating func merge(_ newer: [Element]) {
         guard let first = newer.first else { return }
-        let start = first.version > 0 ? count(upTo: first.version - 1) : 0
+        let start = countOfFirst { $0.version < first.version }
         let older = self[start...]
         var merged: [Element] = []
         var next = older.startIndex

@@ -12,7 +12,7 @@ public struct IntegrationReport: Equatable, Sendable {
 
 /// What became of the queued uploads of one client file.
 public struct ClientOutcome: Equatable, Sendable {
-    public var ident: UInt64
+    public var ident: ClientFileID
     /// How many log entries its changesets became.
     public var newVersions: Int
     /// `badChangeset`, `badOriginFileIdent` or `clientFileExpired`: nothing of what was queued has left a trace.
@@ -44,7 +44,7 @@ struct Integration {
     private var log: PendingLog
     /// The state at the end of `log`; nil for a relay.
     private var state: PendingState?
-    private let versionSalt: UInt64
+    private let versionSalt: Salt
     private let time: UInt64
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
@@ -58,7 +58,7 @@ struct Integration {
     ///   - state: the state at the head of the log; nil for a relay.
     ///   - time: seconds since 1970, at least 1.
     ///   - oursBytesMax: what the log entries that an upload is merged with may occupy, in bytes.
-    init(into log: PendingLog, state: ObjectGraph?, versionSalt: UInt64, time: UInt64, oursBytesMax: Int) {
+    init(into log: PendingLog, state: ObjectGraph?, versionSalt: Salt, time: UInt64, oursBytesMax: Int) {
         self.log = log
         self.state = state.map(PendingState.init)
         self.versionSalt = versionSalt
@@ -68,7 +68,7 @@ struct Integration {
 
     /// Takes in one client's changesets, or refuses them and goes on as if they had not been there.
     /// - Throws: trouble of the store only; a refusal goes into the report.
-    mutating func add(_ upload: Upload, from ident: UInt64) throws(HistoryError) {
+    mutating func add(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
         let stateBefore = state
         do {
             report.outcomes.append(try integrate(upload, from: ident))
@@ -89,7 +89,7 @@ struct Integration {
 
     /// Everything that can fail comes before the first change but those of the state, so that a refused client leaves
     /// no trace.
-    private mutating func integrate(_ upload: Upload, from ident: UInt64) throws(HistoryError) -> ClientOutcome {
+    private mutating func integrate(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) -> ClientOutcome {
         guard var file = try log.view.clientFile(ident), file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
@@ -140,7 +140,7 @@ struct Integration {
 
 extension ClientFile {
     /// Section 6, steps 9 and 10: nothing ever goes back.
-    fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: UInt64) {
+    fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion
             uploadCursor.serverVersion = max(uploadCursor.serverVersion, progress.serverVersion)

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A log as it will be: what the store has, continued by what a commit in the making adds.
 struct PendingLog {
     let view: any FileView
@@ -13,11 +15,11 @@ struct PendingLog {
         self.head = head
     }
 
-    var version: UInt64 { entries.last?.version ?? head.version }
+    var version: ServerVersion { entries.last?.version ?? head.version }
 
-    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry {
-        if version > head.version, version - head.version <= entries.count {
-            return entries[Int(version - head.version) - 1]
+    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry {
+        if version > head.version, version <= self.version {
+            return entries[Int(version.rawValue - head.version.rawValue) - 1]
         }
         guard let entry = try view.entry(version) else {
             throw HistoryError(.storeDamaged, "log entry \(version) is missing")
@@ -27,24 +29,27 @@ struct PendingLog {
 
     /// The versions above `base`, in no order, that are posted under one of `hashes` and not by `ident`.
     func versions(
-        postedUnder hashes: [UInt64], after base: UInt64, notFrom ident: UInt64
-    ) throws(HistoryError) -> [UInt64] {
-        var versions: [UInt64] = []
+        postedUnder hashes: [UInt64], after base: ServerVersion, excludingOrigin ident: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion] {
+        var versions: [ServerVersion] = []
         if base < head.version {
             let range = VersionRange(after: base, through: head.version)
-            versions = try view.versions(postedUnder: hashes, in: range, notFrom: ident)
+            versions = try view.versions(postedUnder: hashes, in: range, excludingOrigin: ident)
         }
         if indexedCount > 0 {
-            touches.collect(hashes, in: VersionRange(after: base, through: version), notFrom: ident, into: &versions)
+            touches.collect(
+                hashes, in: VersionRange(after: base, through: version), excludingOrigin: ident, into: &versions)
         }
         return versions
     }
 
     /// The versions above `base` of all entries that are not empty and not from `ident`.
-    func versions(after base: UInt64, notFrom ident: UInt64) throws(HistoryError) -> [UInt64] {
+    func versions(after base: ServerVersion, excludingOrigin ident: ClientFileID) throws(HistoryError)
+        -> [ServerVersion]
+    {
         let range = VersionRange(after: base, through: head.version)
         let added = entries.filter { $0.version > base && $0.origin != ident && !$0.changeset.isEmpty }
-        return try view.versions(in: range, notFrom: ident) + added.map(\.version)
+        return try view.versions(in: range, excludingOrigin: ident) + added.map(\.version)
     }
 
     /// Makes what was appended so far findable: needed only before another client's changesets are merged.
@@ -54,7 +59,7 @@ struct PendingLog {
     }
 
     /// Appends the entries that one client's changesets became, giving them their versions.
-    mutating func append(_ changesets: [MergedChangeset], from ident: UInt64, versionSalt: UInt64) {
+    mutating func append(_ changesets: [MergedChangeset], from ident: ClientFileID, versionSalt: Salt) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
         var version = version
         for merged in changesets {

@@ -12,7 +12,7 @@ struct PendingState {
         graph = stored
     }
 
-    func update(to version: UInt64) -> StateUpdate {
+    func update(to version: ServerVersion) -> StateUpdate {
         StateUpdate(version: version, before: stored, after: graph, changes: changes)
     }
 
@@ -23,7 +23,7 @@ struct PendingState {
     ///   - base: the last server version that their author had integrated.
     /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
     mutating func apply(
-        _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: UInt64, on base: UInt64,
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
         past log: PendingLog
     ) throws(HistoryError) -> MootInstructions {
         var erasures = ErasureSearch(in: log, after: base, notBy: ident)
@@ -47,12 +47,12 @@ struct PendingState {
 /// Finds out whether an instruction cannot be applied because somebody else has erased what it needs.
 private struct ErasureSearch {
     private let log: PendingLog
-    private let base: UInt64
-    private let ident: UInt64
+    private let base: ServerVersion
+    private let ident: ClientFileID
     /// By the hashes that were looked for.
     private var answers: [[UInt64]: Bool] = [:]
 
-    init(in log: PendingLog, after base: UInt64, notBy ident: UInt64) {
+    init(in log: PendingLog, after base: ServerVersion, notBy ident: ClientFileID) {
         self.log = log
         self.base = base
         self.ident = ident
@@ -65,7 +65,7 @@ private struct ErasureSearch {
         let hashes = [ConflictKeys.erasure(ofClass: className)] + error.columns.map { ConflictKeys.erasure(of: $0) }
         if let answer = answers[hashes] { return answer }
         do {
-            let answer = try !log.versions(postedUnder: hashes, after: base, notFrom: ident).isEmpty
+            let answer = try !log.versions(postedUnder: hashes, after: base, excludingOrigin: ident).isEmpty
             answers[hashes] = answer
             return answer
         } catch {

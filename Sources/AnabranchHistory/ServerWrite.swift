@@ -3,11 +3,11 @@ import AnabranchCore
 /// What a write of the server itself made.
 public struct ServerWrite: Equatable, Sendable {
     /// The log entry that it became; the version that the file had if nothing was changed.
-    public var version: UInt64
+    public var version: ServerVersion
     /// The write had been made before, under the same key; nothing happened now.
     public var isRepetition: Bool
 
-    public init(version: UInt64, isRepetition: Bool) {
+    public init(version: ServerVersion, isRepetition: Bool) {
         self.version = version
         self.isRepetition = isRepetition
     }
@@ -27,12 +27,12 @@ extension SyncedFile {
     ///   `HistoryError` for trouble of the store, after which the write may be repeated, with its key.
     @discardableResult
     public func write(
-        idempotencyKey: String? = nil, at timestamp: UInt64, _ body: (WriteTransaction) throws -> Void
+        idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
         let key = idempotencyKey.map { Array($0.utf8) }
         let (head, made, newest) = try read { view throws(HistoryError) in
             let head = try view.head()
-            let made = if let key { try view.version(ofWrite: key) } else { nil as UInt64? }
+            let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
             return (head, made, try view.entry(head.version)?.timestamp ?? 0)
         }
         // What the store has is durable, also where nobody could say so.
@@ -62,13 +62,13 @@ extension SyncedFile {
 
     /// A log entry of the server's own, and under what it is found; nil if the changeset has no instruction.
     private func entry(
-        with recorded: [UInt8], at timestamp: UInt64, after head: FileHead
+        with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
     ) throws(HistoryError) -> (LogEntry, [Posting])? {
         let version = head.version + 1
         var arena = ChangesetArena()
         do {
-            let tag = OriginTag(timestamp: timestamp, ident: LogEntry.serverIdent)
-            let index = try arena.decode(recorded, version: version, tag: tag)
+            let tag = OriginTag(timestamp: timestamp, ident: .server)
+            let index = try arena.decode(recorded, version: version.rawValue, tag: tag)
             guard !arena.isEmpty(index) else { return nil }
             let changeset = arena.encoded(index)
             let entry = LogEntry(
@@ -91,7 +91,7 @@ extension ObjectGraph {
         _ body: (WriteTransaction) throws -> Void
     ) throws -> (changeset: [UInt8], changes: StateChanges) {
         do {
-            var written = try write(as: LogEntry.serverIdent, body)
+            var written = try write(as: .server, body)
             written.changes.append(try eraseAsymmetricObjects())
             return (written.changeset, written.changes)
         } catch let error as ApplyError where error.code == .unavailable {

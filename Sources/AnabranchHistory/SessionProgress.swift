@@ -1,38 +1,5 @@
 import AnabranchCore
 
-/// A changeset as a client uploads it (`Spec/Protocol.md`, section 4.4).
-public struct UploadedChangeset: Equatable, Sendable {
-    /// The client version that it produced, and the last server version that the client had integrated before.
-    public var cursor: UploadCursor
-    /// Milliseconds since 2015-01-01 UTC, as the client wrote them.
-    public var timestamp: UInt64
-    /// 0: made by the uploading client; other values are refused at integration.
-    public var origin: UInt64
-    public var changeset: [UInt8]
-
-    public init(cursor: UploadCursor, timestamp: UInt64, origin: UInt64 = 0, changeset: [UInt8]) {
-        self.cursor = cursor
-        self.timestamp = timestamp
-        self.origin = origin
-        self.changeset = changeset
-    }
-}
-
-/// What one UPLOAD says.
-public struct Upload: Equatable, Sendable {
-    /// How far the client's scan of its own log has come.
-    public var progress: UploadCursor
-    /// The server version up to which the client promises not to need the log any more.
-    public var lockedVersion: UInt64
-    public var changesets: [UploadedChangeset]
-
-    public init(progress: UploadCursor, lockedVersion: UInt64 = 0, changesets: [UploadedChangeset] = []) {
-        self.progress = progress
-        self.lockedVersion = lockedVersion
-        self.changesets = changesets
-    }
-}
-
 /// How far a running session has come in both directions; it decides which UPLOAD is acceptable
 /// (`Spec/History.md`, section 5). A value: whoever drives the session keeps it.
 public struct SessionProgress: Equatable, Sendable {
@@ -43,9 +10,9 @@ public struct SessionProgress: Equatable, Sendable {
     /// Q: the progress of the previous UPLOAD.
     public private(set) var uploaded = UploadCursor()
     /// K: the highest locked version so far.
-    public private(set) var lockedVersion: UInt64
+    public private(set) var lockedVersion: ServerVersion
 
-    public init(download: DownloadCursor, threshold: UploadCursor, lockedVersion: UInt64) {
+    public init(download: DownloadCursor, threshold: UploadCursor, lockedVersion: ServerVersion) {
         self.download = download
         self.threshold = threshold
         self.lockedVersion = lockedVersion

@@ -14,7 +14,7 @@ extension SyncedFile {
         while let before = try currentState(), head.stateVersion < head.version {
             let range = VersionRange(after: head.stateVersion, through: head.version)
             let entries = try read { view throws(HistoryError) in
-                try view.entries(in: range, notFrom: .max, byteBudget: Self.catchUpBytes)
+                try view.entries(in: range, excludingOrigin: nil, byteBudget: Self.catchUpBytes)
             }
             let isAtEnd = entries.reduce(0) { $0 + $1.changeset.count } <= Self.catchUpBytes
             var after = before

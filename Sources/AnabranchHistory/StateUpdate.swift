@@ -3,14 +3,14 @@ import AnabranchCore
 /// What a commit does to the stored state of a file (`Spec/History.md`, section 16).
 public struct StateUpdate: Sendable {
     /// The version whose state `after` is.
-    public var version: UInt64
+    public var version: ServerVersion
     /// The state as it is stored.
     public var before: ObjectGraph
     public var after: ObjectGraph
     /// What turned the one into the other.
     public var changes: StateChanges
 
-    public init(version: UInt64, before: ObjectGraph, after: ObjectGraph, changes: StateChanges) {
+    public init(version: ServerVersion, before: ObjectGraph, after: ObjectGraph, changes: StateChanges) {
         self.version = version
         self.before = before
         self.after = after

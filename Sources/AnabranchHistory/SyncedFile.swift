@@ -8,7 +8,7 @@ import AnabranchCore
 public final class SyncedFile {
     public let path: VirtualPath
     let store: any HistoryStore
-    let id: FileID
+    let id: SyncedFileID
     let lease: Lease
     /// The end of the log as of the last commit: the exposed version.
     public internal(set) var head: FileHead
@@ -21,7 +21,7 @@ public final class SyncedFile {
     /// How many bytes of objects do: what was read of them, and what was written since.
     let cachedBytesMax: Int
     /// The salt of the versions that this object makes.
-    let versionSalt: UInt64
+    let versionSalt: Salt
     var randomness: any RandomNumberGenerator
     var queue = UploadQueue()
     /// How uploads are merged; every pair is for comparison.
@@ -58,24 +58,20 @@ public final class SyncedFile {
         id = opened.id
         lease = opened.lease
         head = opened.head
-        versionSalt = SyncedFile.salt(from: &self.randomness)
+        versionSalt = Salt.random(using: &self.randomness)
         guard keepsState else { return }
         state = try store.state(of: id)
         try catchUp()
     }
 
     /// The exposed version E (`Spec/History.md`, section 3.3).
-    public var version: UInt64 { head.version }
+    public var version: ServerVersion { head.version }
 
     /// Frees what is kept in memory only to make the next integration cheaper: decoded log entries and objects of the
     /// state.
     public func letGo() {
         decoded = DecodedEntries()
         state?.unload()
-    }
-
-    static func salt(from randomness: inout any RandomNumberGenerator) -> UInt64 {
-        UInt64.random(in: 1...UInt64(Int64.max), using: &randomness)
     }
 
     func read<Result: Sendable>(

@@ -1,9 +1,11 @@
+import AnabranchCore
+
 /// Finds the log entries that can meet an upload, in memory: for each hash the versions posted under it, newest first,
 /// as chains through one array.
 struct TouchIndex {
     private struct Node {
-        var version: UInt64
-        var origin: UInt64
+        var version: ServerVersion
+        var origin: ClientFileID
         /// The next older node of the same hash, and the next older one with another origin than this one; −1: none.
         /// The latter lets a reader pass over a run of its own entries in one step.
         var older: Int
@@ -25,7 +27,8 @@ struct TouchIndex {
     /// Appends the versions in `range` that are posted under one of `hashes` and not by `ident`, in no order, perhaps
     /// several times.
     func collect(
-        _ hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64, into versions: inout [UInt64]
+        _ hashes: [UInt64], in range: VersionRange, excludingOrigin ident: ClientFileID,
+        into versions: inout [ServerVersion]
     ) {
         for hash in hashes {
             var next = newest[hash] ?? -1

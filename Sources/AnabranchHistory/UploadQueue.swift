@@ -3,7 +3,7 @@ import AnabranchCore
 /// Accepted uploads that wait for integration, of all clients of one file.
 struct UploadQueue {
     struct Item {
-        var ident: UInt64
+        var ident: ClientFileID
         var upload: Upload
     }
 
@@ -19,7 +19,7 @@ struct UploadQueue {
         upload.changesets.reduce(overheadBytes) { $0 + $1.changeset.count + overheadBytes }
     }
 
-    mutating func append(_ upload: Upload, from ident: UInt64) {
+    mutating func append(_ upload: Upload, from ident: ClientFileID) {
         items.append(Item(ident: ident, upload: upload))
         byteCount += UploadQueue.byteCount(of: upload)
     }
@@ -31,14 +31,14 @@ struct UploadQueue {
 
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
     /// its last upload has come furthest.
-    func progress(of ident: UInt64) -> (progress: UploadCursor, lockedVersion: UInt64)? {
+    func progress(of ident: ClientFileID) -> (progress: UploadCursor, lockedVersion: ServerVersion)? {
         items.last { $0.ident == ident }.map { ($0.upload.progress, $0.upload.lockedVersion) }
     }
 
     /// One upload for each client file, in ascending order of ident: several of one file are joined, since a changeset
     /// merges the same whether it comes alone or behind others.
-    func joined() -> [(ident: UInt64, upload: Upload)] {
-        var result: [(ident: UInt64, upload: Upload)] = []
+    func joined() -> [(ident: ClientFileID, upload: Upload)] {
+        var result: [(ident: ClientFileID, upload: Upload)] = []
         for item in items.enumerated().sorted(by: { ($0.element.ident, $0.offset) < ($1.element.ident, $1.offset) }) {
             let ident = item.element.ident, upload = item.element.upload
             if let last = result.indices.last, result[last].ident == ident {
@@ -61,7 +61,7 @@ extension SyncedFile {
 
     /// Queues what `SessionProgress.accept` has left of an upload.
     /// - Throws: `backlogFull` (`Spec/History.md`, section 5, row 12); the upload was not queued then.
-    public func enqueue(_ upload: Upload, from ident: UInt64) throws(HistoryError) {
+    public func enqueue(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
         let byteCount = UploadQueue.byteCount(of: upload)
         try require(
             queue.isEmpty || byteCount <= backlogBytesMax - queue.byteCount, .backlogFull,

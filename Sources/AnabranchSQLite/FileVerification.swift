@@ -11,9 +11,9 @@ final class FileVerification {
     private let start: Checksum
     private let chain: Checksum?
     private var result: VerifiedFile
-    private var clientFiles: [UInt64: ClientFile] = [:]
+    private var clientFiles: [ClientFileID: ClientFile] = [:]
     /// The newest client version in the log so far, by origin.
-    private var received: [UInt64: UInt64] = [:]
+    private var received: [ClientFileID: ClientVersion] = [:]
     private var postingCount = 0
 
     /// - Parameter rows: of the file's state.
@@ -65,12 +65,12 @@ final class FileVerification {
 
     private func checkClientFiles() throws {
         let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? ORDER BY ident"
-        var next: UInt64 = 0
+        var next: ClientFileID = 0
         try forEach(sql, named: "client file") { row in
             let clientFile = try SQLiteFile.clientFile(row)
             let place = "client file \(clientFile.ident)"
             expect(clientFile.ident == next, .continuity, place, "client file \(next) is missing")
-            next = clientFile.ident &+ 1
+            next = clientFile.ident + 1
             let checksum = Checksum(bytes: try row.bytes(7))
             expect(
                 checksum == start.covering(clientFile), .checksum, place, "the row is not what was written")
@@ -85,7 +85,7 @@ final class FileVerification {
         let cursor = clientFile.uploadCursor
         let isReserved = clientFile.ident < 2
         expect(
-            isReserved ? clientFile.salt == 0 : Self.isSalt(clientFile.salt), .value, place,
+            isReserved ? clientFile.salt == 0 : clientFile.salt.isProof, .value, place,
             "the salt is \(clientFile.salt)")
         expect(cursor.isConsistent, .cursor, place, "client version 0 with base \(cursor.serverVersion)")
         expect(
@@ -97,8 +97,6 @@ final class FileVerification {
             isReserved || clientFile.isExpired || cursor.serverVersion >= head.baseVersion, .cursor, place,
             "base \(cursor.serverVersion) is below the log, but the file has not expired")
     }
-
-    private static func isSalt(_ number: UInt64) -> Bool { number > 0 && number <= UInt64(Int64.max) }
 
     // MARK: Log
 
@@ -114,7 +112,7 @@ final class FileVerification {
             let place = "log entry \(entry.version)"
             let stored = Checksum(bytes: try row.bytes(7))
             expect(
-                entry.version == previous.version &+ 1, .continuity, place, "it follows version \(previous.version)")
+                entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
             expect(
                 stored != nil && stored == link?.following(entry), .checksum, place,
                 "the entry, or the one before it, is not what was written")
@@ -138,7 +136,7 @@ final class FileVerification {
     }
 
     private func check(_ entry: LogEntry, _ place: String) throws {
-        expect(Self.isSalt(entry.salt), .value, place, "the salt is \(entry.salt)")
+        expect(entry.salt.isProof, .value, place, "the salt is \(entry.salt)")
         expect(
             (entry.origin == 0) == (entry.clientVersion == 0), .cursor, place,
             "client version \(entry.clientVersion) of origin \(entry.origin)")
@@ -148,14 +146,13 @@ final class FileVerification {
                 entry.origin > 1 && clientFile != nil, .cursor, place, "there is no client file \(entry.origin)")
             expect(
                 entry.clientVersion > received[entry.origin] ?? 0
-                    && entry.clientVersion <= clientFile?.uploadCursor.clientVersion ?? .max, .cursor, place,
+                    && clientFile.map { entry.clientVersion <= $0.uploadCursor.clientVersion } ?? true, .cursor, place,
                 "client version \(entry.clientVersion) is out of order")
             received[entry.origin] = entry.clientVersion
         }
         var pool = ChangesetArena()
         do {
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-            let index = try pool.decode(entry.changeset, version: entry.version, tag: tag)
+            let index = try pool.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
             expect(
                 pool.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
             try checkPostings(pool.conflictKeys(of: index).writes, of: entry, place)
@@ -169,8 +166,8 @@ final class FileVerification {
         for hash in hashes {
             let origins = try file.rows(
                 "SELECT origin FROM touch WHERE file = ? AND hash = ? AND version = ?",
-                [file.id.number, Int64(bitPattern: hash), Int64(clamping: entry.version)]
-            ) { try $0.number(0) }
+                [file.id.number, Int64(bitPattern: hash), Int64(clamping: entry.version.rawValue)]
+            ) { ClientFileID(rawValue: try $0.number(0)) }
             expect(origins == [entry.origin], .touchIndex, place, "it is not posted under \(hash)")
         }
     }
@@ -184,7 +181,7 @@ final class FileVerification {
             WHERE r.file = ? ORDER BY r.ident, r.version
             """
         try forEach(sql, named: "reciprocal changeset") { row in
-            let ident = try row.number(0), version = try row.number(1)
+            let ident: ClientFileID = try row.number(0), version: ServerVersion = try row.number(1)
             let place = "reciprocal changeset of client file \(ident), version \(version)"
             let change = ReciprocalChange(
                 ident: ident, reciprocal: ReciprocalChangeset(version: version, changeset: try row.bytes(2)))
@@ -199,7 +196,7 @@ final class FileVerification {
                 version > clientFile.uploadCursor.serverVersion && version <= head.version, .reciprocal, place,
                 "it is not above base \(clientFile.uploadCursor.serverVersion) in the log")
             guard !row.hasNull(atIndex: 4) else { return }
-            let origin = try row.number(4), size = try row.number(5)
+            let origin: ClientFileID = try row.number(4), size: UInt64 = try row.number(5)
             expect(origin != ident, .reciprocal, place, "the log entry came from that client")
             expect(size > 0, .reciprocal, place, "the log entry is empty")
         }
@@ -209,7 +206,7 @@ final class FileVerification {
 
     private func checkState() throws {
         let writes = try file.rows("SELECT version FROM write_key WHERE file = ?", [file.id.number]) {
-            try $0.number(0)
+            ServerVersion(rawValue: try $0.number(0))
         }
         expect(
             writes.allSatisfy { $0 <= head.version }, .continuity, "keys of writes", "one has a version beyond the log")

@@ -4,26 +4,26 @@ import Foundation
 import GRDB
 
 extension SQLiteFile {
-    static func find(_ path: VirtualPath, in db: Database) throws -> (FileID, FileHead)? {
+    static func find(_ path: VirtualPath, in db: Database) throws -> (SyncedFileID, FileHead)? {
         let row = try Row.fetchOne(
             db,
             sql: """
                 SELECT \(headColumns) FROM synced_file WHERE path = ?
                 """, arguments: [Data(path.bytes)])
         guard let row else { return nil }
-        return (FileID(Int64(bitPattern: try row.number(0))), try head(row))
+        return (SyncedFileID(Int64(bitPattern: try row.number(0))), try head(row))
     }
 
     /// Makes an empty file with the reserved rows.
-    static func create(_ path: VirtualPath, in db: Database) throws -> (FileID, FileHead) {
+    static func create(_ path: VirtualPath, in db: Database) throws -> (SyncedFileID, FileHead) {
         let start = Checksum(startOf: path), head = FileHead()
         try db.execute(
             sql: """
                 INSERT INTO synced_file
                 (path, version, version_salt, cumulative_size, base_version, base_salt, next_ident, chain)
                 VALUES (?, 0, 0, 0, 0, 0, ?, ?)
-                """, arguments: [Data(path.bytes), Int64(head.nextIdent), Data(start.bytes)])
-        let file = SQLiteFile(id: FileID(db.lastInsertedRowID), db: db)
+                """, arguments: [Data(path.bytes), Int64(clamping: head.nextIdent.rawValue), Data(start.bytes)])
+        let file = SQLiteFile(id: SyncedFileID(db.lastInsertedRowID), db: db)
         for clientFile in ClientFile.reserved { try file.store(clientFile, start: start) }
         return (file.id, head)
     }
@@ -90,7 +90,7 @@ extension SQLiteFile {
             "DELETE FROM reciprocal WHERE file = ? AND ident = ? AND version <= ?",
             [
                 id.number, stored(file.ident),
-                file.isExpired ? Int64.max : Int64(clamping: file.uploadCursor.serverVersion),
+                file.isExpired ? Int64.max : Int64(clamping: file.uploadCursor.serverVersion.rawValue),
             ])
     }
 
@@ -151,6 +151,8 @@ extension SQLiteFile {
                 stored(head.stateVersion), Data(chain.bytes), id.number,
             ])
     }
+
+    private func stored(_ number: some TypedNumber) -> Int64 { stored(number.rawValue) }
 
     private func stored(_ number: UInt64) -> Int64 { Int64(bitPattern: number) }
 }

@@ -5,7 +5,7 @@ import GRDB
 
 /// One synced file in the database, within one transaction.
 struct SQLiteFile: FileView {
-    let id: FileID
+    let id: SyncedFileID
     let db: Database
 
     static let headColumns = """
@@ -40,31 +40,33 @@ struct SQLiteFile: FileView {
         }
     }
 
-    func clientFile(_ ident: UInt64) throws(HistoryError) -> ClientFile? {
+    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND ident = ?"
-            return try rows(sql, [id.number, Int64(clamping: ident)], SQLiteFile.clientFile).first
+            return try rows(sql, [id.number, looked(ident)], SQLiteFile.clientFile).first
         }
     }
 
-    func entry(_ version: UInt64) throws(HistoryError) -> LogEntry? {
+    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? AND version = ?"
-            return try rows(sql, [id.number, Int64(clamping: version)], SQLiteFile.entry).first
+            return try rows(sql, [id.number, looked(version)], SQLiteFile.entry).first
         }
     }
 
-    func entries(in range: VersionRange, notFrom ident: UInt64, byteBudget: Int) throws(HistoryError) -> [LogEntry] {
+    func entries(in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int) throws(HistoryError)
+        -> [LogEntry]
+    {
         try translatingErrors {
             let sql = """
                 SELECT \(SQLiteFile.entryColumns) FROM log_entry
-                WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
+                WHERE file = ? AND version > ? AND version <= ? AND origin IS NOT ? AND length(changeset) > 0
                 ORDER BY version
                 """
             var entries: [LogEntry] = []
             var bytes = 0
             let cursor = try Row.fetchCursor(
-                db.cachedStatement(sql: sql), arguments: arguments(range) + [Int64(clamping: ident)])
+                db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(looked)])
             while bytes <= byteBudget, let row = try cursor.next() {
                 let entry = try SQLiteFile.entry(row)
                 bytes += entry.changeset.count
@@ -74,75 +76,79 @@ struct SQLiteFile: FileView {
         }
     }
 
-    func versions(in range: VersionRange, notFrom ident: UInt64) throws(HistoryError) -> [UInt64] {
+    func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) throws(HistoryError) -> [ServerVersion]
+    {
         try translatingErrors {
             let sql = """
                 SELECT version FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
                 ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [Int64(clamping: ident)]) { try $0.number(0) }
+            return try rows(sql, arguments(range) + [looked(origin)]) { try $0.number(0) }
         }
     }
 
-    func receipts(from ident: UInt64, in range: VersionRange) throws(HistoryError) -> [Receipt] {
+    func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
         try translatingErrors {
             let sql = """
                 SELECT version, client_version FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin = ? ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [Int64(clamping: ident)], SQLiteFile.receipt)
+            return try rows(sql, arguments(range) + [looked(ident)], SQLiteFile.receipt)
         }
     }
 
-    func lastReceipt(from ident: UInt64, upTo version: UInt64) throws(HistoryError) -> Receipt? {
+    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt? {
         try translatingErrors {
             let sql = """
                 SELECT version, client_version FROM log_entry
                 WHERE file = ? AND origin = ? AND version <= ? ORDER BY version DESC LIMIT 1
                 """
-            let arguments: StatementArguments = [id.number, Int64(clamping: ident), Int64(clamping: version)]
+            let arguments: StatementArguments = [id.number, looked(ident), looked(version)]
             return try rows(sql, arguments, SQLiteFile.receipt).first
         }
     }
 
     func versions(
-        postedUnder hashes: [UInt64], in range: VersionRange, notFrom ident: UInt64
-    ) throws(HistoryError) -> [UInt64] {
+        postedUnder hashes: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion] {
         try translatingErrors {
             let sql = """
                 SELECT version FROM touch WHERE file = ? AND version > ? AND version <= ? AND hash = ? AND origin <> ?
                 """
-            var versions: Set<UInt64> = []
+            var versions: Set<ServerVersion> = []
             for hash in hashes {
-                let arguments = arguments(range) + [Int64(bitPattern: hash), Int64(clamping: ident)]
+                let arguments = arguments(range) + [Int64(bitPattern: hash), looked(origin)]
                 versions.formUnion(try rows(sql, arguments) { try $0.number(0) })
             }
             return versions.sorted()
         }
     }
 
-    func reciprocals(of ident: UInt64, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
+    func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         try translatingErrors {
             let sql = """
                 SELECT version, changeset FROM reciprocal
                 WHERE file = ? AND version > ? AND version <= ? AND ident = ? ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [Int64(clamping: ident)]) { row in
+            return try rows(sql, arguments(range) + [looked(ident)]) { row in
                 ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
             }
         }
     }
 
-    func version(ofWrite key: [UInt8]) throws(HistoryError) -> UInt64? {
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? {
         try translatingErrors {
             let sql = "SELECT version FROM write_key WHERE file = ? AND key = ?"
-            return try rows(sql, [id.number, Data(key)]) { try $0.number(0) }.first
+            return try rows(sql, [id.number, Data(key)]) { ServerVersion(rawValue: try $0.number(0)) }.first
         }
     }
 
+    /// A number that somebody asks for: nothing is stored under those beyond 2^63−1.
+    private func looked(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
+
     private func arguments(_ range: VersionRange) -> StatementArguments {
-        [id.number, Int64(clamping: range.base), Int64(clamping: range.last)]
+        [id.number, looked(range.base), looked(range.last)]
     }
 
     // MARK: Rows
@@ -175,6 +181,8 @@ struct SQLiteFile: FileView {
 
 /// Columns as values; a column of another type is damage.
 extension Row {
+    func number<Number: TypedNumber>(_ index: Int) throws -> Number { Number(rawValue: try number(index)) }
+
     func number(_ index: Int) throws -> UInt64 {
         let value: DatabaseValue = self[index]
         guard case .int64(let number) = value.storage else { throw damaged(index) }

@@ -5,7 +5,7 @@ import GRDB
 
 /// The stored state of one synced file, as of the newest commit. Within a read of the database it reads from there.
 struct SQLiteRows: ObjectRows {
-    let file: FileID
+    let file: SyncedFileID
     let pool: DatabasePool
 
     /// - Throws: `storeFailed` if the row of the schema cannot be read.

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import Foundation
 import GRDB
@@ -22,7 +23,7 @@ extension SQLiteStore: HistoryCatalog {
     }
 
     public func clientFiles(
-        of path: VirtualPath, after ident: UInt64, countMax: Int
+        of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {
         let sql = """
             SELECT \(SQLiteFile.clientColumns) FROM client_file
@@ -30,19 +31,19 @@ extension SQLiteStore: HistoryCatalog {
             ORDER BY ident LIMIT ?
             """
         let arguments: StatementArguments = [
-            Data(path.bytes), Int64(clamping: ident), ClientFile.reserved.count, max(0, countMax),
+            Data(path.bytes), Int64(clamping: ident.rawValue), ClientFile.reserved.count, max(0, countMax),
         ]
         return try catalog(sql, arguments, SQLiteFile.clientFile)
     }
 
     public func entries(
-        of path: VirtualPath, after version: UInt64, countMax: Int
+        of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry] {
         let sql = """
             SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
             WHERE file = (SELECT id FROM synced_file WHERE path = ?) AND version > ? ORDER BY version LIMIT ?
             """
-        return try catalog(sql, [Data(path.bytes), Int64(clamping: version), max(0, countMax)]) { row in
+        return try catalog(sql, [Data(path.bytes), Int64(clamping: version.rawValue), max(0, countMax)]) { row in
             CatalogEntry(
                 version: try row.number(0), origin: try row.number(1), clientVersion: try row.number(2),
                 timestamp: try row.number(3), changesetBytes: Int(clamping: try row.number(4)))

@@ -9,7 +9,7 @@ import Synchronization
 public final class SQLiteStore: HistoryStore {
     private let directory: DataDirectory
     let pool: DatabasePool
-    private let leases = Mutex<[FileID: Lease]>([:])
+    private let leases = Mutex<[SyncedFileID: Lease]>([:])
     private let waiting = Mutex<[CommitRequest]>([])
 
     /// Opens the store in a directory, which is created if need be, and brings it to the current format.
@@ -54,12 +54,12 @@ public final class SQLiteStore: HistoryStore {
     }
 
     public func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try translatingErrors { try pool.read { db in try body(SQLiteFile(id: file, db: db)) } }
     }
 
-    public func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+    public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         try SQLiteRows(file: file, pool: pool).graph()
     }
 

@@ -32,8 +32,8 @@ public final class StoreReader {
         try translatingErrors {
             try pool.read { db in
                 let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file ORDER BY path"
-                return try SQLiteFile(id: FileID(0), db: db).rows(sql, []) { row in
-                    let id = FileID(Int64(bitPattern: try row.number(0)))
+                return try SQLiteFile(id: SyncedFileID(0), db: db).rows(sql, []) { row in
+                    let id = SyncedFileID(Int64(bitPattern: try row.number(0)))
                     return StoredFile(
                         path: VirtualPath(try row.bytes(8)), head: try SQLiteFile.head(row), id: id, reader: self)
                 }
@@ -46,12 +46,12 @@ public final class StoreReader {
 public struct StoredFile {
     public let path: VirtualPath
     public let head: FileHead
-    let id: FileID
+    let id: SyncedFileID
     /// Holds the directory.
     let reader: StoreReader
 
     /// The entry that produced `version`; nil outside the log.
-    public func entry(_ version: UInt64) throws(HistoryError) -> LogEntry? {
+    public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         try read { file throws(HistoryError) in try file.entry(version) }
     }
 
@@ -63,14 +63,14 @@ public struct StoredFile {
         for _ in 0..<limit {
             guard version > head.baseVersion, let entry = try entry(version) else { return }
             try body(entry)
-            version -= 1
+            version = version - 1
         }
     }
 
     /// The state at a version: read from its rows where they are of this version, and made from the log otherwise. The
     /// latter is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
-    public func state(at version: UInt64) throws(HistoryError) -> ObjectGraph {
+    public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
         if version == head.stateVersion { return try SQLiteRows(file: id, pool: reader.pool).graph() }
         guard version >= head.baseVersion, version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
@@ -91,7 +91,7 @@ extension SQLiteFile {
     func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, leftOut: Int) {
         var rest = range, state = ObjectGraph(), leftOut = 0
         while rest.base < rest.last {
-            let entries = try entries(in: rest, notFrom: .max, byteBudget: 1 << 20)
+            let entries = try entries(in: rest, excludingOrigin: nil, byteBudget: 1 << 20)
             guard let last = entries.last else { break }
             leftOut += try state.follow(entries).leftOut
             rest.base = last.version

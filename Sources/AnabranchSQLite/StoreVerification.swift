@@ -81,11 +81,11 @@ public struct StoreVerification {
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
             let ids = try pool.read { db in try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path") }
-            for id in ids { report(try check(FileID(id))) }
+            for id in ids { report(try check(SyncedFileID(id))) }
         }
     }
 
-    private func check(_ id: FileID) throws -> VerifiedFile {
+    private func check(_ id: SyncedFileID) throws -> VerifiedFile {
         do {
             return try pool.read { db in
                 try FileVerification(SQLiteFile(id: id, db: db), SQLiteRows(file: id, pool: pool)).run()

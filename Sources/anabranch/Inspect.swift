@@ -44,7 +44,7 @@ struct InspectCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             guard let path else { return try store.files().map(Self.line).forEach(output) }
             let file = try store.file(path)
-            let text = try file.state(at: version ?? file.head.version).canonicalJSON()
+            let text = try file.state(at: version.map(ServerVersion.init) ?? file.head.version).canonicalJSON()
             output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
         }
     }
@@ -54,7 +54,7 @@ struct InspectCommand: ParsableCommand {
         let state = head.stateVersion < head.version ? " (its state is of version \(head.stateVersion))" : ""
         return """
             \(file.path): version \(head.version)\(state), \(head.cumulativeSize) bytes, \
-            \(head.nextIdent - 2) client files
+            \(head.clientFileCount) client files
             """
     }
 

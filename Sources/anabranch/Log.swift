@@ -72,7 +72,7 @@ struct ShowCommand: ParsableCommand {
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
-            guard let entry = try file.entry(version) else {
+            guard let entry = try file.entry(ServerVersion(rawValue: version)) else {
                 throw InputError(description: "\(file.path): the log ends at version \(file.head.version)")
             }
             output("version  \(entry.version)")
@@ -89,7 +89,7 @@ struct ShowCommand: ParsableCommand {
 extension LogEntry {
     /// When the changes were made, by their author's clock.
     fileprivate var date: String {
-        let seconds = ChangesetTime(rawValue: timestamp).secondsSince1970
+        let seconds = timestamp.secondsSince1970
         let endOf9999 = 253_402_300_799.0
         guard seconds <= endOf9999 else { return "after the year 9999     " }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
@@ -100,8 +100,7 @@ extension LogEntry {
 
     fileprivate func decoded() throws -> (ChangesetArena, ChangesetIndex) {
         var arena = ChangesetArena()
-        let index = try arena.decode(
-            changeset, version: version, tag: OriginTag(timestamp: timestamp, ident: originOnWire))
+        let index = try arena.decode(changeset, version: version.rawValue, tag: tag)
         return (arena, index)
     }
 

@@ -9,12 +9,13 @@ import Testing
             let opened = try store.open(VirtualPath(path))
             var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
             commit.clientFiles = (0..<count).map {
-                ClientFile(ident: UInt64($0) + 2, salt: 5, lastSeen: 7, user: "ann")
+                ClientFile(ident: ClientFileID($0 + 2), salt: 5, lastSeen: 7, user: "ann")
             }
             commit.entries = (0..<count).map { index in
                 LogEntry(
-                    version: UInt64(index) + 1, salt: 3, origin: 2, clientVersion: UInt64(index) + 4, timestamp: .max,
-                    cumulativeSize: UInt64(index) + 1, changeset: [UInt8](repeating: 0, count: index))
+                    version: ServerVersion(index + 1), salt: 3, origin: 2, clientVersion: ClientVersion(index + 4),
+                    timestamp: .largest, cumulativeSize: UInt64(index + 1),
+                    changeset: [UInt8](repeating: 0, count: index))
             }
             try store.commit([commit])
         }
@@ -26,7 +27,7 @@ import Testing
         let catalog = try #require(test.store as? any HistoryCatalog)
         let all = try catalog.files(after: nil, countMax: 10)
         #expect(all.map(\.path.bytes) == [[0], [1], [1, 0], [0xff]])
-        #expect(all.map(\.clientFileCount) == [0, 0, 3, 1])
+        #expect(all.map(\.head.clientFileCount) == [0, 0, 3, 1])
         #expect(try catalog.files(after: VirtualPath([1]), countMax: 1) == [all[2]])
         #expect(try catalog.files(after: VirtualPath([0, 1]), countMax: 9) == Array(all[1...]))
         #expect(try catalog.files(after: VirtualPath([0xff]), countMax: 9).isEmpty)
@@ -42,14 +43,14 @@ import Testing
         let path = VirtualPath([1, 0])
         #expect(try catalog.clientFiles(of: path, after: 0, countMax: 9).map(\.ident) == [2, 3, 4])
         #expect(try catalog.clientFiles(of: path, after: 2, countMax: 1).map(\.ident) == [3])
-        #expect(try catalog.clientFiles(of: path, after: .max, countMax: 9).isEmpty)
+        #expect(try catalog.clientFiles(of: path, after: .largest, countMax: 9).isEmpty)
         #expect(try catalog.clientFiles(of: path, after: 0, countMax: 1).first?.user == "ann")
         let entries = try catalog.entries(of: path, after: 0, countMax: 9)
         #expect(entries.map(\.version) == [1, 2, 3])
         #expect(
-            entries[2] == CatalogEntry(version: 3, origin: 2, clientVersion: 6, timestamp: .max, changesetBytes: 2))
+            entries[2] == CatalogEntry(version: 3, origin: 2, clientVersion: 6, timestamp: .largest, changesetBytes: 2))
         #expect(try catalog.entries(of: path, after: 1, countMax: 1) == [entries[1]])
-        #expect(try catalog.entries(of: path, after: .max, countMax: 9).isEmpty)
+        #expect(try catalog.entries(of: path, after: .largest, countMax: 9).isEmpty)
     }
 
     @Test(arguments: StoreKind.allCases) func lookingMakesNoFile(kind: StoreKind) throws {

@@ -23,9 +23,10 @@ import Testing
 
         /// Versions of two clients that conflict, so that every table gets rows.
         func integrate(_ number: UInt64) throws {
-            for ident in [2, 3] as [UInt64] {
+            for ident in [2, 3] as [ClientFileID] {
                 let changeset = ChangesetBuilder.setting(Int64(number % 3), to: Int64(number))
-                try file.enqueue(Upload([changeset], from: number, timestamp: number + ident), from: ident)
+                let time = ChangesetTime(number + ident.rawValue)
+                try file.enqueue(Upload([changeset], from: ClientVersion(number), timestamp: time), from: ident)
             }
             #expect(try file.integrate(at: 1000).outcomes.allSatisfy { $0.refusal == nil })
         }
@@ -52,8 +53,9 @@ import Testing
         init(_ file: SyncedFile) throws {
             head = file.head
             log = try file.log()
-            clientFiles = try (0..<head.nextIdent).compactMap { try file.clientFile($0) }
-            reciprocals = try (2..<max(2, head.nextIdent)).map { try file.reciprocals(of: $0) }
+            let idents = (0..<head.nextIdent.rawValue).map(ClientFileID.init)
+            clientFiles = try idents.compactMap { try file.clientFile($0) }
+            reciprocals = try idents.dropFirst(2).map { try file.reciprocals(of: $0) }
         }
     }
 

@@ -34,7 +34,7 @@ import Testing
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<6:
                 let skew = UInt64.random(in: 0..<9, using: &random)
-                try clients[index].write(at: UInt64(step) + skew) { try change($0, &random) }
+                try clients[index].write(at: ChangesetTime(step) + skew) { try change($0, &random) }
             case 6..<8: mootCount += try clients[index].upload(to: file)
             default: try clients[index].download(from: file)
             }
@@ -98,24 +98,24 @@ import Testing
 /// A client with a whole state. It leaves out what it cannot apply, for it has erased columns, too.
 private struct StateClient {
     private struct Local {
-        var version: UInt64
-        var base: UInt64
-        var timestamp: UInt64
+        var version: ClientVersion
+        var base: ServerVersion
+        var timestamp: ChangesetTime
         var changeset: [UInt8]
         /// As merged past what came from the server.
         var reciprocal: [UInt8]
     }
 
-    let ident: UInt64
+    let ident: ClientFileID
     private(set) var state = ObjectGraph()
     private var log: [Local] = []
-    private var version: UInt64 = 1
-    private var uploaded: UInt64 = 0
+    private var version: ClientVersion = 1
+    private var uploaded: ClientVersion = 0
     private var cursor = DownloadCursor()
 
-    init(ident: UInt64) { self.ident = ident }
+    init(ident: ClientFileID) { self.ident = ident }
 
-    mutating func write(at timestamp: UInt64, _ body: (WriteTransaction) throws -> Void) throws {
+    mutating func write(at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void) throws {
         let changeset = try state.write(as: ident, body).changeset
         guard !changeset.isEmpty else { return }
         version += 1
@@ -141,22 +141,22 @@ private struct StateClient {
     }
 
     mutating func download(from file: SyncedFile) throws {
-        let batch = try file.downloads(for: ident).batch(after: cursor, byteBudget: .max)
-        for entry in batch.entries {
+        let batch = try file.downloads(for: ident).download(after: cursor, byteBudget: .max)
+        for entry in batch.changesets {
             var arena = ChangesetArena()
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            let incoming = try arena.decode(entry.changeset, version: entry.serverVersion, tag: tag)
-            let unknown = log.indices.filter { log[$0].version > entry.clientVersion }
+            let version = entry.cursor.serverVersion.rawValue
+            let incoming = try arena.decode(entry.changeset, version: version, tag: entry.tag)
+            let unknown = log.indices.filter { log[$0].version > entry.cursor.clientVersion }
             let local = try unknown.map { index in
                 let tag = OriginTag(timestamp: log[index].timestamp, ident: ident)
-                return try arena.decode(log[index].reciprocal, version: log[index].version, tag: tag)
+                return try arena.decode(log[index].reciprocal, version: log[index].version.rawValue, tag: tag)
             }
             if !local.isEmpty { try arena.merge(local: local, incoming: [incoming]) }
             for (index, place) in zip(unknown, local) { log[index].reciprocal = arena.encoded(place) }
             _ = try state.applyTransactions([incoming], of: &arena) { $0.object != nil }
         }
-        if !batch.entries.isEmpty { version += 1 }
-        cursor = batch.cursor
+        if !batch.changesets.isEmpty { version += 1 }
+        cursor = batch.progress.cursor
         log.removeAll { $0.version <= cursor.clientVersion }
     }
 }

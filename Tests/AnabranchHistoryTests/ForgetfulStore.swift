@@ -10,12 +10,12 @@ final class ForgetfulStore: HistoryStore {
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try base.open(path) }
 
     func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try base.read(file, body)
     }
 
-    func state(of file: FileID) throws(HistoryError) -> ObjectGraph { try base.state(of: file) }
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try base.state(of: file) }
 
     func commit(_ commits: [Commit]) throws(HistoryError) {
         try base.commit(commits)

@@ -35,9 +35,9 @@ import Testing
         try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], timestamp: 9), from: 2)
         try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)], timestamp: 8), from: 3)
         #expect(try file.log().map(\.changeset.isEmpty) == [false, true])
-        let batch = try file.downloads(for: 2).batch(after: DownloadCursor(), byteBudget: .max)
-        #expect(batch.entries.isEmpty)
-        #expect(batch.cursor == DownloadCursor(serverVersion: 2, clientVersion: 1))
+        let batch = try file.downloads(for: 2).download(after: DownloadCursor(), byteBudget: .max)
+        #expect(batch.changesets.isEmpty)
+        #expect(batch.progress.cursor == DownloadCursor(serverVersion: 2, clientVersion: 1))
         #expect(try file.reciprocals(of: 3).isEmpty)
     }
 
@@ -174,7 +174,7 @@ import Testing
         let (file, _) = try Self.file(clients: 2, kind)
         let others = (1...1000).map { ChangesetBuilder.setting(Int64($0 % 100), to: 1) }
         try file.integrate(Upload(others), from: 2)
-        func visited(_ changesets: [[UInt8]], from first: UInt64, base: UInt64) throws -> Int {
+        func visited(_ changesets: [[UInt8]], from first: ClientVersion, base: ServerVersion) throws -> Int {
             try file.enqueue(Upload(changesets, from: first, base: base, timestamp: 1), from: 3)
             return try file.integrate(at: 1000).entriesVisited
         }
@@ -195,22 +195,24 @@ import Testing
         let theirs = Self.changeset { $0.listInsert(1, at: 0, value: 0, size: 0) }
         for file in [whole, split] { try file.integrate(Upload([theirs], timestamp: 50), from: 2) }
         var stream = Upload(progress: UploadCursor())
-        var base: UInt64 = 0
+        var base: ServerVersion = 0
         for version in 1...30 as ClosedRange<UInt64> {
             if base == 0, Int.random(in: 0..<20, using: &random) == 0 { base = 1 }
-            let size = Int(version - 1 + base)
+            let size = Int(version - 1 + base.rawValue)
             let changeset = Self.changeset {
                 $0.listInsert(1, at: Int.random(in: 0...size, using: &random), value: Int64(version), size: size)
             }
-            stream.changesets += Upload([changeset], from: version, base: base, timestamp: 40 + version).changesets
+            let time = ChangesetTime(40 + version)
+            stream.changesets +=
+                Upload([changeset], from: ClientVersion(version), base: base, timestamp: time).changesets
         }
         stream.progress = UploadCursor(clientVersion: 30, serverVersion: base)
         #expect(try whole.integrate(stream, from: 3) == nil)
 
         let row = try #require(try split.clientFile(3))
         let request = IdentRequest(
-            file: ClientFileIdent(ident: 3, salt: row.salt), download: DownloadCursor(serverVersion: 1),
-            latestVersion: 1, latestVersionSalt: split.head.versionSalt)
+            file: SaltedFileID(ident: 3, salt: row.salt), download: DownloadCursor(serverVersion: 1),
+            latest: SaltedVersion(version: 1, salt: split.head.versionSalt))
         var session = try split.identify(request)
         var sent = 0
         while try split.clientFile(3)?.uploadCursor.clientVersion != 30 {
@@ -243,11 +245,11 @@ import Testing
         let (file, _) = try Self.file(clients: 1, kind)
         try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)]), from: 2)
         let fresh = try file.allocateIdent()
-        let batch = try file.downloads(for: fresh.ident).batch(after: DownloadCursor(), byteBudget: .max)
+        let batch = try file.downloads(for: fresh.ident).download(after: DownloadCursor(), byteBudget: .max)
         var session = try file.identify(
             IdentRequest(
-                file: fresh, download: DownloadCursor(serverVersion: batch.cursor.serverVersion),
-                latestVersion: batch.latestVersion, latestVersionSalt: batch.latestVersionSalt))
+                file: fresh, download: DownloadCursor(serverVersion: batch.progress.cursor.serverVersion),
+                latest: batch.progress.latest))
         let recovered = Upload([ChangesetBuilder.setting(2, to: 2)], from: 4711, base: 1)
         try file.enqueue(try #require(try session.accept(recovered)), from: fresh.ident)
         #expect(try file.integrate(at: 1).outcomes == [ClientOutcome(ident: 3, newVersions: 1, refusal: nil)])

@@ -6,20 +6,19 @@ import AnabranchCore
 /// nothing is remembered but what section 6 of `Spec/History.md` names.
 struct ReferenceServer {
     private(set) var log: [LogEntry] = []
-    private var reciprocals: [UInt64: [UInt64: [UInt8]]] = [:]
+    private var reciprocals: [ClientFileID: [ServerVersion: [UInt8]]] = [:]
 
-    mutating func integrate(_ upload: Upload, from ident: UInt64) throws {
+    mutating func integrate(_ upload: Upload, from ident: ClientFileID) throws {
         var arena = ChangesetArena()
         let incoming = try upload.changesets.map { changeset in
             let tag = OriginTag(timestamp: changeset.timestamp, ident: ident)
-            return try arena.decode(changeset.changeset, version: changeset.cursor.clientVersion, tag: tag)
+            return try arena.decode(changeset.changeset, version: changeset.cursor.clientVersion.rawValue, tag: tag)
         }
-        var ours: [(version: UInt64, index: Int)] = []
+        var ours: [(version: ServerVersion, index: ChangesetIndex)] = []
         if let lowest = upload.changesets.first?.cursor.serverVersion {
             for entry in log where entry.version > lowest && entry.origin != ident && !entry.changeset.isEmpty {
                 let form = reciprocals[ident]?[entry.version] ?? entry.changeset
-                let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-                ours.append((entry.version, try arena.decode(form, version: entry.version, tag: tag)))
+                ours.append((entry.version, try arena.decode(form, version: entry.version.rawValue, tag: entry.tag)))
             }
         }
         var start = 0
@@ -38,14 +37,14 @@ struct ReferenceServer {
             let bytes = arena.encoded(index)
             log.append(
                 LogEntry(
-                    version: UInt64(log.count) + 1, salt: 0, origin: ident,
+                    version: ServerVersion(log.count + 1), salt: 0, origin: ident,
                     clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
                     cumulativeSize: (log.last?.cumulativeSize ?? 0) + UInt64(bytes.count), changeset: bytes))
         }
     }
 
     /// A log entry as the client has to see it.
-    func form(of version: UInt64, for ident: UInt64) -> [UInt8] {
-        reciprocals[ident]?[version] ?? log[Int(version) - 1].changeset
+    func form(of version: ServerVersion, for ident: ClientFileID) -> [UInt8] {
+        reciprocals[ident]?[version] ?? log[Int(version.rawValue) - 1].changeset
     }
 }

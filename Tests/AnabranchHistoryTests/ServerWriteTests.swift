@@ -17,8 +17,8 @@ import Testing
         #expect(made == ServerWrite(version: 2, isRepetition: false))
         let entry = try #require(try file.log().last)
         #expect((entry.version, entry.origin, entry.clientVersion, entry.timestamp) == (2, 0, 0, 5000))
-        let batch = try file.downloads(for: 3).batch(after: DownloadCursor(), byteBudget: .max)
-        #expect(batch.entries.map(\.origin) == [2, 1] && batch.entries.last?.changeset == entry.changeset)
+        let batch = try file.downloads(for: 3).download(after: DownloadCursor(), byteBudget: .max)
+        #expect(batch.changesets.map(\.tag.ident) == [2, 1] && batch.changesets.last?.changeset == entry.changeset)
         #expect(try fixture.canonicalState().contains(#"[{"int":"7"},{"e":null,"l":{"list":[]},"n":{"int":"3"}}]"#))
         try fixture.check()
         try fixture.test.verify()
@@ -38,7 +38,7 @@ import Testing
         // Other files have keys of their own; writes without a key are never repetitions.
         let other = try SyncedFile.open("/b", in: fixture.test.store, keepsState: true)
         #expect(try other.write(idempotencyKey: "a", at: 1) { try $0.addClass("U") }.version == 1)
-        for version in 4...5 as ClosedRange<UInt64> {
+        for version in [4, 5] as [ServerVersion] {
             #expect(
                 try fixture.file.write(at: 1, Self.setNumber(3)) == ServerWrite(version: version, isRepetition: false))
         }
@@ -90,8 +90,8 @@ import Testing
     /// Whoever writes has seen the entry before.
     @Test func theTimestampIsNeverBeforeThatOfTheEntryBefore() throws {
         let fixture = try Fixture(), file = fixture.file
-        for (wall, expected) in [(100, 500), (700, 700), (600, 700)] as [(UInt64, UInt64)] {
-            try file.write(at: wall, Self.setNumber(Int64(wall)))
+        for (wall, expected) in [(100, 500), (700, 700), (600, 700)] as [(UInt64, ChangesetTime)] {
+            try file.write(at: ChangesetTime(wall), Self.setNumber(Int64(wall)))
             #expect(try file.log().last?.timestamp == expected)
         }
     }

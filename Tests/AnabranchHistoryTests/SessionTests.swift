@@ -7,7 +7,7 @@ import Testing
 @Suite struct SessionTests {
     /// A file with clients 2 and 3; client 2 has uploaded client versions 2 and 4 as server versions 1 and 3, client 3
     /// its version 5 as server version 2, and client 2 has confirmed server version 2.
-    private static func populated(_ kind: StoreKind) throws -> (SyncedFile, TestStore, ClientFileIdent) {
+    private static func populated(_ kind: StoreKind) throws -> (SyncedFile, TestStore, SaltedFileID) {
         let test = try TestStore(kind)
         let file = try SyncedFile.open(in: test.store)
         let first = try file.allocateIdents(for: ["ann"], at: 1000)[0]
@@ -18,15 +18,25 @@ import Testing
         return (file, test, first)
     }
 
-    private static func request(_ file: SyncedFile, _ ident: ClientFileIdent) -> IdentRequest {
+    /// An IDENT, and whom its connection was authenticated as.
+    private struct Attempt {
+        var request: IdentRequest
+        var user: String? = "ann"
+
+        func code(_ file: SyncedFile) throws -> HistoryError.Code? {
+            try AnabranchHistoryTests.code { _ = try file.identify(request, user: user) }
+        }
+    }
+
+    private static func request(_ file: SyncedFile, _ ident: SaltedFileID) -> IdentRequest {
         IdentRequest(
-            file: ident, download: DownloadCursor(serverVersion: 3, clientVersion: 4), latestVersion: 3,
-            latestVersionSalt: file.head.versionSalt, user: "ann")
+            file: ident, download: DownloadCursor(serverVersion: 3, clientVersion: 4),
+            latest: SaltedVersion(version: 3, salt: file.head.versionSalt))
     }
 
     @Test(arguments: StoreKind.allCases) func anAcceptableIdentStartsASessionWhereTheClientIs(kind: StoreKind) throws {
         let (file, _, ident) = try Self.populated(kind)
-        let progress = try file.identify(Self.request(file, ident))
+        let progress = try file.identify(Self.request(file, ident), user: "ann")
         #expect(progress.download == DownloadCursor(serverVersion: 3, clientVersion: 4))
         #expect(progress.threshold == UploadCursor(clientVersion: 4, serverVersion: 2))
         #expect(progress.uploaded == UploadCursor())
@@ -35,53 +45,52 @@ import Testing
 
     @Test(arguments: StoreKind.allCases) func eachMutationOfAnIdentIsRefusedWithItsCode(kind: StoreKind) throws {
         let (file, _, ident) = try Self.populated(kind)
-        let refusals: [(HistoryError.Code, (inout IdentRequest) -> Void)] = [
-            (.badServerVersion, { $0.latestVersion = 4 }),
-            (.badClientFileIdent, { $0.file.ident = 0 }),
-            (.badClientFileIdent, { $0.file.ident = 4 }),
-            (.badClientFileIdent, { $0.file.ident = .max }),
-            (.divergingHistories, { $0.file.ident = 1 }),
-            (.divergingHistories, { $0.file = ClientFileIdent(ident: 1, salt: 0) }),
-            (.divergingHistories, { $0.file.ident = 3 }),
-            (.divergingHistories, { $0.file.salt ^= 1 }),
-            (.badServerVersion, { $0.download.serverVersion = 1 }),
-            (.badServerVersion, { $0.download.serverVersion = 4 }),
-            (.badClientVersion, { $0.download.clientVersion = 5 }),
-            (.badServerVersion, { $0.latestVersion = 2 }),
-            (.divergingHistories, { $0.latestVersionSalt ^= 1 }),
-            (.divergingHistories, { $0.download.clientVersion = 2 }),
-            (.divergingHistories, { $0.download = DownloadCursor(serverVersion: 2, clientVersion: 4) }),
+        let refusals: [(HistoryError.Code, (inout Attempt) -> Void)] = [
+            (.badServerVersion, { $0.request.latest.version = 4 }),
+            (.badClientFileIdent, { $0.request.file.ident = 0 }),
+            (.badClientFileIdent, { $0.request.file.ident = 4 }),
+            (.badClientFileIdent, { $0.request.file.ident = .largest }),
+            (.divergingHistories, { $0.request.file.ident = 1 }),
+            (.divergingHistories, { $0.request.file = SaltedFileID(ident: 1, salt: 0) }),
+            (.divergingHistories, { $0.request.file.ident = 3 }),
+            (.divergingHistories, { $0.request.file.salt.rawValue ^= 1 }),
+            (.badServerVersion, { $0.request.download.serverVersion = 1 }),
+            (.badServerVersion, { $0.request.download.serverVersion = 4 }),
+            (.badClientVersion, { $0.request.download.clientVersion = 5 }),
+            (.badServerVersion, { $0.request.latest.version = 2 }),
+            (.divergingHistories, { $0.request.latest.salt.rawValue ^= 1 }),
+            (.divergingHistories, { $0.request.download.clientVersion = 2 }),
+            (.divergingHistories, { $0.request.download = DownloadCursor(serverVersion: 2, clientVersion: 4) }),
             (.userMismatch, { $0.user = "bob" }),
         ]
         for (number, (expected, mutate)) in refusals.enumerated() {
-            var request = Self.request(file, ident)
-            mutate(&request)
-            #expect(try code { _ = try file.identify(request) } == expected, "mutation \(number)")
+            var attempt = Attempt(request: Self.request(file, ident))
+            mutate(&attempt)
+            #expect(try attempt.code(file) == expected, "mutation \(number)")
         }
-        var older = Self.request(file, ident)
-        older.download = DownloadCursor(serverVersion: 2, clientVersion: 2)
-        older.user = nil
-        #expect(try code { _ = try file.identify(older) } == nil)
+        var older = Attempt(request: Self.request(file, ident), user: nil)
+        older.request.download = DownloadCursor(serverVersion: 2, clientVersion: 2)
+        #expect(try older.code(file) == nil)
     }
 
     @Test(arguments: StoreKind.allCases) func theFirstFailingCheckDecides(kind: StoreKind) throws {
         let (file, _, ident) = try Self.populated(kind)
         // From the last check to the first: each breaks one more, and the new one must win.
-        let breaks: [(HistoryError.Code, (inout IdentRequest) -> Void)] = [
+        let breaks: [(HistoryError.Code, (inout Attempt) -> Void)] = [
             (.userMismatch, { $0.user = "eve" }),
-            (.divergingHistories, { $0.download.clientVersion = 2 }),
-            (.divergingHistories, { $0.latestVersionSalt = 1 }),
-            (.badServerVersion, { $0.latestVersion = 2 }),
-            (.badClientVersion, { $0.download.clientVersion = 9 }),
-            (.badServerVersion, { $0.download.serverVersion = 1 }),
-            (.divergingHistories, { $0.file.salt = 5 }),
-            (.badClientFileIdent, { $0.file.ident = 77 }),
-            (.badServerVersion, { $0.latestVersion = 99 }),
+            (.divergingHistories, { $0.request.download.clientVersion = 2 }),
+            (.divergingHistories, { $0.request.latest.salt = 1 }),
+            (.badServerVersion, { $0.request.latest.version = 2 }),
+            (.badClientVersion, { $0.request.download.clientVersion = 9 }),
+            (.badServerVersion, { $0.request.download.serverVersion = 1 }),
+            (.divergingHistories, { $0.request.file.salt = 5 }),
+            (.badClientFileIdent, { $0.request.file.ident = 77 }),
+            (.badServerVersion, { $0.request.latest.version = 99 }),
         ]
-        var request = Self.request(file, ident)
+        var attempt = Attempt(request: Self.request(file, ident))
         for (number, (expected, mutate)) in breaks.enumerated() {
-            mutate(&request)
-            #expect(try code { _ = try file.identify(request) } == expected, "step \(number)")
+            mutate(&attempt)
+            #expect(try attempt.code(file) == expected, "step \(number)")
         }
     }
 
@@ -96,7 +105,7 @@ import Testing
         #expect(try code { _ = try file.identify(request) } == .clientFileExpired)
         #expect(try file.integrate(upload, from: ident.ident)?.code == .clientFileExpired)
         let download = { (file: SyncedFile) in
-            try code { _ = try file.downloads(for: ident.ident).batch(after: request.download, byteBudget: 1) }
+            try code { _ = try file.downloads(for: ident.ident).download(after: request.download, byteBudget: 1) }
         }
         #expect(try download(file) == .clientFileExpired)
         try test.restart()
@@ -114,7 +123,7 @@ import Testing
         #expect(try code { _ = try restored.identify(request) } == .badServerVersion)
         let salts = SeededGenerator(seed: 2)
         let later = try SyncedFile(path: VirtualPath("/older"), store: file.store, keepsState: false, randomness: salts)
-        for version in 2...4 as ClosedRange<UInt64> {
+        for version in [2, 3, 4] as [ClientVersion] {
             try later.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], from: version), from: again[0].ident)
         }
         var sameFile = request
@@ -124,16 +133,16 @@ import Testing
 
     @Test func identsAreHandedOutInOrderWithOtherSalts() throws {
         let test = try TestStore(.sqlite)
-        var idents: [ClientFileIdent] = []
+        var idents: [SaltedFileID] = []
         for seed in 1...3 as ClosedRange<UInt64> {
             let file = try SyncedFile.open(in: test.store, seed: seed)
             idents += try file.allocateIdents(for: [nil, "ann"], at: 0)
-            #expect(try file.clientFile(UInt64(idents.count) + 1)?.user == "ann")
+            #expect(try file.clientFile(ClientFileID(idents.count + 1))?.user == "ann")
             try test.restart()
         }
-        #expect(idents.map(\.ident) == Array(2...7))
+        #expect(idents.map(\.ident.rawValue) == Array(2...7))
         #expect(Set(idents.map(\.salt)).count == 6)
-        #expect(idents.allSatisfy { 1...UInt64(Int64.max) ~= $0.salt })
+        #expect(idents.allSatisfy { $0.salt.isProof })
         let file = try SyncedFile.open(in: test.store, seed: 9)
         for ident in idents {
             let progress = try file.identify(IdentRequest(file: ident))
@@ -145,7 +154,8 @@ import Testing
     // MARK: UPLOAD
 
     private static func upload(
-        _ progress: (UInt64, UInt64), locked: UInt64 = 3, _ cursors: (UInt64, UInt64)...
+        _ progress: (ClientVersion, ServerVersion), locked: ServerVersion = 3,
+        _ cursors: (ClientVersion, ServerVersion)...
     ) -> Upload {
         Upload(
             progress: UploadCursor(clientVersion: progress.0, serverVersion: progress.1), lockedVersion: locked,

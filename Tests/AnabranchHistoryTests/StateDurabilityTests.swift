@@ -61,16 +61,16 @@ import Testing
             var changes = ChangesetBuilder()
             changes.create(Int64(number))
             changes.set(Int64(number % 3 + 2), to: Int64(number))
-            try file.write(idempotencyKey: "\(number)", at: number) { tx in
+            try file.write(idempotencyKey: "\(number)", at: ChangesetTime(number)) { tx in
                 let list = try #require(try tx.object("T", key: 1)).list("l")
                 for value in 0..<200 as Range<Int64> { try list.append(.int(value)) }
             }
-            let upload = Upload([changes.bytes], from: number, base: file.version)
+            let upload = Upload([changes.bytes], from: ClientVersion(number), base: file.version)
             #expect(try file.integrate(upload, from: 3) == nil)
         }
         let names = ["anabranch.sqlite", "anabranch.sqlite-wal"]
         let content = try names.map { try Data(contentsOf: URL(fileURLWithPath: test.path + "/" + $0)) }
-        var versions: Set<UInt64> = []
+        var versions: Set<ServerVersion> = []
         for cut in stride(from: 0, through: content[1].count, by: max(1, content[1].count / 100)) {
             let copy = try TemporaryDirectory()
             for (name, bytes) in zip(names, [content[0], content[1].prefix(cut)]) {
@@ -133,12 +133,12 @@ import Testing
         let file = try #require(try StoreReader(directory: test.path).files().first)
         #expect(file.path == VirtualPath("/a") && file.head.version == 3)
         var replayed = ObjectGraph()
-        for version in 0...3 as ClosedRange<UInt64> {
+        for version in [0, 1, 2, 3] as [ServerVersion] {
             if let entry = try file.entry(version) { try replayed.follow([entry]) }
             #expect(try file.state(at: version).canonicalJSON() == replayed.canonicalJSON(), "version \(version)")
         }
         #expect(throws: HistoryError(.badServerVersion, "")) { try file.state(at: 4) }
-        var versions: [UInt64] = []
+        var versions: [ServerVersion] = []
         try file.forEachEntry(newest: 2) { versions.append($0.version) }
         #expect(versions == [3, 2])
     }

@@ -72,7 +72,9 @@ import Testing
                 let changeset = try fixture.changeset { tx in
                     try tx.create("T", key: .int(Int64(number % 5)), ["n": .int(Int64(number))])
                 }
-                #expect(try fixture.file.integrate(Upload([changeset], from: number, base: 1), from: 3) == nil)
+                #expect(
+                    try fixture.file.integrate(Upload([changeset], from: ClientVersion(number), base: 1), from: 3)
+                        == nil)
             }
             let text = try fixture.canonicalState()
             #expect(text.contains(#"[{"int":"4"},{"e":null,"l":{"list":[]},"n":{"int":"19"}}]"#))
@@ -101,7 +103,9 @@ import Testing
                     if version == 15 { try list.removeSubrange(100..<count) }
                     if version % 5 == 0 { try list.removeSubrange(10..<60) }
                 }.changeset
-                #expect(try fixture.file.integrate(Upload([changeset], from: version, base: 1), from: 3) == nil)
+                #expect(
+                    try fixture.file.integrate(Upload([changeset], from: ClientVersion(version), base: 1), from: 3)
+                        == nil)
             }
             #expect(try fixture.canonicalState() == String(decoding: graph.canonicalJSON(), as: UTF8.self))
             try fixture.check()
@@ -181,7 +185,7 @@ import Testing
 
     // MARK: Moot instructions
 
-    private func moot(_ file: SyncedFile, _ upload: Upload, from ident: UInt64) throws -> ClientOutcome {
+    private func moot(_ file: SyncedFile, _ upload: Upload, from ident: ClientFileID) throws -> ClientOutcome {
         try file.enqueue(upload, from: ident)
         return try #require(try file.integrate(at: 1000).outcomes.first)
     }
@@ -361,12 +365,12 @@ private final class FailingStore: HistoryStore {
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try base.open(path) }
 
     func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try base.read(file, body)
     }
 
-    func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         do {
             return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.pool), store: self))
         } catch {

@@ -23,16 +23,19 @@ import Testing
         }
     }
 
-    private static func entry(_ version: UInt64, origin: UInt64, _ changeset: [UInt8], total: UInt64) -> LogEntry {
+    private static func entry(
+        _ number: UInt64, origin: ClientFileID, _ changeset: [UInt8], total: UInt64
+    ) -> LogEntry {
         LogEntry(
-            version: version, salt: 7, origin: origin, clientVersion: origin == 0 ? 0 : version * 10,
-            timestamp: .max - version, cumulativeSize: total, changeset: changeset)
+            version: ServerVersion(number), salt: 7, origin: origin,
+            clientVersion: origin == 0 ? 0 : ClientVersion(number * 10), timestamp: .largest - number,
+            cumulativeSize: total, changeset: changeset)
     }
 
     private static func fill(_ fixture: inout Fixture) throws {
         try fixture.commit { commit in
             commit.clientFiles = [
-                ClientFile(ident: 2, salt: .max >> 1, lastSeen: 5, user: "ann"),
+                ClientFile(ident: 2, salt: Salt(Int64.max), lastSeen: 5, user: "ann"),
                 ClientFile(ident: 3, salt: 1, lastSeen: 6),
             ]
         }
@@ -60,12 +63,12 @@ import Testing
             #expect(try view.clientFile(0) == ClientFile.reserved[0])
             #expect(try view.clientFile(1) == ClientFile.reserved[1])
             #expect(try view.clientFile(2) == nil)
-            #expect(try view.clientFile(.max) == nil)
+            #expect(try view.clientFile(.largest) == nil)
             #expect(try view.entry(0) == nil)
             #expect(try view.entry(1) == nil)
-            #expect(try view.entry(.max) == nil)
-            #expect(try view.lastReceipt(from: .max, upTo: .max) == nil)
-            #expect(try view.reciprocals(of: .max, in: VersionRange(after: 0, through: .max)).isEmpty)
+            #expect(try view.entry(.largest) == nil)
+            #expect(try view.lastReceipt(from: .largest, upTo: .largest) == nil)
+            #expect(try view.reciprocals(of: .largest, in: VersionRange(after: 0, through: .largest)).isEmpty)
         }
     }
 
@@ -81,7 +84,7 @@ import Testing
             try test.store.read(reopened.id) { view throws(HistoryError) in
                 #expect(try view.head() == reopened.head)
                 #expect(
-                    try view.clientFile(2) == ClientFile(ident: 2, salt: .max >> 1, lastSeen: 5, user: "ann"))
+                    try view.clientFile(2) == ClientFile(ident: 2, salt: Salt(Int64.max), lastSeen: 5, user: "ann"))
                 #expect(try view.clientFile(3) == ClientFile(ident: 3, salt: 1, lastSeen: 6))
                 #expect(try view.entry(3) == Self.entry(3, origin: 3, [2, 2], total: 3))
                 #expect(try view.entry(4) == Self.entry(4, origin: 0, [3, 3, 3], total: 6))
@@ -95,26 +98,31 @@ import Testing
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
         try fixture.store.read(fixture.file.id) { view throws(HistoryError) in
-            let versions = { (base: UInt64, last: UInt64, ident: UInt64, budget: Int) throws(HistoryError) in
-                try view.entries(in: VersionRange(after: base, through: last), notFrom: ident, byteBudget: budget)
-                    .map(\.version)
+            let versions = {
+                (base: ServerVersion, last: ServerVersion, ident: ClientFileID?, budget: Int) throws(HistoryError) in
+                let range = VersionRange(after: base, through: last)
+                return try view.entries(in: range, excludingOrigin: ident, byteBudget: budget).map(\.version)
             }
-            #expect(try versions(0, .max, 9, .max) == [1, 3, 4])
+            #expect(try versions(0, .largest, nil, .max) == [1, 3, 4])
+            #expect(try versions(1, 4, nil, 0) == [3])
+            #expect(try versions(0, .largest, 0, .max) == [1, 3])
+            #expect(try versions(0, .largest, 9, .max) == [1, 3, 4])
             #expect(try versions(0, 4, 3, .max) == [1, 4])
             #expect(try versions(1, 3, 2, .max) == [3])
             #expect(try versions(0, 4, 9, 0) == [1])
             #expect(try versions(0, 4, 9, 1) == [1, 3])
             #expect(try versions(4, 4, 9, .max) == [])
-            #expect(try view.versions(in: VersionRange(after: 0, through: .max), notFrom: 9) == [1, 3, 4])
-            #expect(try view.versions(in: VersionRange(after: 1, through: 3), notFrom: 2) == [3])
-            #expect(try view.versions(in: VersionRange(after: 0, through: 4), notFrom: 3) == [1, 4])
+            let all = VersionRange(after: 0, through: .largest)
+            #expect(try view.versions(in: all, excludingOrigin: 9) == [1, 3, 4])
+            #expect(try view.versions(in: VersionRange(after: 1, through: 3), excludingOrigin: 2) == [3])
+            #expect(try view.versions(in: VersionRange(after: 0, through: 4), excludingOrigin: 3) == [1, 4])
             #expect(
                 try view.receipts(from: 3, in: VersionRange(after: 1, through: 3)) == [
                     Receipt(version: 2, clientVersion: 20), Receipt(version: 3, clientVersion: 30),
                 ])
-            #expect(try view.receipts(from: 3, in: VersionRange(after: 3, through: .max)) == [])
+            #expect(try view.receipts(from: 3, in: VersionRange(after: 3, through: .largest)) == [])
             #expect(try view.lastReceipt(from: 3, upTo: 2) == Receipt(version: 2, clientVersion: 20))
-            #expect(try view.lastReceipt(from: 3, upTo: .max) == Receipt(version: 3, clientVersion: 30))
+            #expect(try view.lastReceipt(from: 3, upTo: .largest) == Receipt(version: 3, clientVersion: 30))
             #expect(try view.lastReceipt(from: 3, upTo: 1) == nil)
         }
     }
@@ -124,13 +132,15 @@ import Testing
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
         try fixture.store.read(fixture.file.id) { view throws(HistoryError) in
-            let versions = { (hashes: [UInt64], base: UInt64, last: UInt64, ident: UInt64) throws(HistoryError) in
+            let versions = {
+                (hashes: [UInt64], base: ServerVersion, last: ServerVersion, ident: ClientFileID) throws(HistoryError)
+                in
                 try view.versions(
-                    postedUnder: hashes, in: VersionRange(after: base, through: last), notFrom: ident)
+                    postedUnder: hashes, in: VersionRange(after: base, through: last), excludingOrigin: ident)
             }
             #expect(try versions([9, .max], 0, 4, 9) == [1, 3, 4])
             #expect(try versions([9, .max], 0, 3, 2) == [3])
-            #expect(try versions([9], 0, .max, 3) == [4])
+            #expect(try versions([9], 0, .largest, 3) == [4])
             #expect(try versions([9, .max], 1, 4, 9) == [3, 4])
             #expect(try versions([8], 0, 4, 9) == [])
             #expect(try versions([], 0, 4, 9) == [])
@@ -142,9 +152,9 @@ import Testing
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
         let store = fixture.store, id = fixture.file.id
-        let versions = { (ident: UInt64) throws in
+        let versions = { (ident: ClientFileID) throws in
             try store.read(id) { view throws(HistoryError) in
-                try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .max)).map(\.version)
+                try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .largest)).map(\.version)
             }
         }
         #expect(try versions(3) == [1, 4])
@@ -218,14 +228,16 @@ import Testing
             total += 1
             try fixture.commit { commit in
                 commit.entries = [Self.entry(UInt64(number), origin: 0, [1], total: total)]
-                commit.state = StateUpdate(version: UInt64(number), before: before, after: after, changes: changes)
+                commit.state = StateUpdate(
+                    version: ServerVersion(number), before: before, after: after, changes: changes)
             }
             let expected = try after.canonicalJSON()
             #expect(try fixture.store.state(of: fixture.file.id).canonicalJSON() == expected, "commit \(number)")
             try test.restart()
             fixture = try Fixture(test)
             fixture.head = fixture.file.head
-            #expect(fixture.head.version == UInt64(number) && fixture.head.stateVersion == UInt64(number))
+            let version = ServerVersion(number)
+            #expect(fixture.head.version == version && fixture.head.stateVersion == version)
             #expect(try fixture.store.state(of: fixture.file.id).canonicalJSON() == expected, "restart \(number)")
         }
         // A state that does not follow the stored one, and a commit that leaves the state as it is.
@@ -310,7 +322,7 @@ import Testing
                     let ident = try file.allocateIdent().ident
                     for version in 1...50 as ClosedRange<UInt64> {
                         let changeset = ChangesetBuilder.setting(1, to: Int64(version))
-                        try file.integrate(Upload([changeset], from: version), from: ident)
+                        try file.integrate(Upload([changeset], from: ClientVersion(version)), from: ident)
                     }
                 }
             }
@@ -318,7 +330,7 @@ import Testing
         }
         for number in 0..<8 {
             let file = try SyncedFile.open("/\(number)", in: store)
-            #expect(try file.log().map(\.clientVersion) == Array(1...50))
+            #expect(try file.log().map(\.clientVersion.rawValue) == Array(1...50))
         }
     }
 }

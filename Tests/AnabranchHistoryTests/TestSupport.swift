@@ -83,28 +83,30 @@ extension SyncedFile {
     }
 
     /// A new client file of nobody.
-    func allocateIdent() throws -> ClientFileIdent { try allocateIdents(for: [nil], at: 1000)[0] }
+    func allocateIdent() throws -> SaltedFileID { try allocateIdents(for: [nil], at: 1000)[0] }
 
     /// Integrates one upload at once and returns the refusal, if any.
     @discardableResult
-    func integrate(_ upload: Upload, from ident: UInt64, at time: UInt64 = 1000) throws -> HistoryError? {
+    func integrate(_ upload: Upload, from ident: ClientFileID, at time: UInt64 = 1000) throws -> HistoryError? {
         try enqueue(upload, from: ident)
         return try integrate(at: time).outcomes.first { $0.ident == ident }?.refusal
     }
 
-    func reciprocals(of ident: UInt64) throws -> [ReciprocalChangeset] {
+    func reciprocals(of ident: ClientFileID) throws -> [ReciprocalChangeset] {
         try read { view throws(HistoryError) in
-            try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .max))
+            try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .largest))
         }
     }
 }
 
 extension Upload {
     /// Changesets with the client versions `first`, `first + 1` … on one base.
-    init(_ changesets: [[UInt8]], from first: UInt64 = 1, base: UInt64 = 0, timestamp: UInt64 = 500) {
-        let uploaded = zip(first..., changesets).map { version, bytes in
+    init(
+        _ changesets: [[UInt8]], from first: ClientVersion = 1, base: ServerVersion = 0, timestamp: ChangesetTime = 500
+    ) {
+        let uploaded = zip(first.rawValue..., changesets).map { version, bytes in
             UploadedChangeset(
-                cursor: UploadCursor(clientVersion: version, serverVersion: base), timestamp: timestamp,
+                cursor: UploadCursor(clientVersion: ClientVersion(version), serverVersion: base), timestamp: timestamp,
                 changeset: bytes)
         }
         let last = first + UInt64(changesets.count) - 1

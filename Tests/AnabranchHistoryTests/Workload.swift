@@ -38,16 +38,16 @@ final class Workload {
     private var file: SyncedFile
     private var random: SeededGenerator
     private var participants: [Participant] = []
-    private var rogue: ClientFileIdent
-    private var rogueVersion: UInt64 = 0
+    private var rogue: SaltedFileID
+    private var rogueVersion: ClientVersion = 0
     private var reference = ReferenceServer()
-    private var queued: [(ident: UInt64, upload: Upload)] = []
+    private var queued: [(ident: ClientFileID, upload: Upload)] = []
     private var clock: UInt64 = 1_000
     private var opened: UInt64
     private let cachedObjectsMax: Int
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
     private(set) var comparedForms = 0
-    private var downloadsTold: [UInt64: [UInt64]] = [:]
+    private var downloadsTold: [ClientFileID: [ServerVersion]] = [:]
 
     init(_ kind: StoreKind, _ profile: Profile, seed: UInt64) throws {
         self.profile = profile
@@ -94,9 +94,9 @@ final class Workload {
 
     private func join() throws {
         let ident = try file.allocateIdent()
-        try require(ident.ident == UInt64(participants.count) + 3 + replaced, "I-10: ident \(ident.ident)")
+        try require(ident.ident == ClientFileID(participants.count + 3) + replaced, "I-10: ident \(ident.ident)")
         let client = ModelClient(ident)
-        if profile == .data { try client.commit(ChangesetBuilder.schema, timestamp: clock) }
+        if profile == .data { try client.commit(ChangesetBuilder.schema, timestamp: ChangesetTime(clock)) }
         let session = try file.identify(client.request)
         guard let row = try file.clientFile(ident.ident) else { throw Violation(description: "the row is missing") }
         participants.append(Participant(client, session: session, row: row))
@@ -111,7 +111,7 @@ final class Workload {
             var changes = RandomChanges(random)
             let changeset = profile == .data ? changes.data(client.state) : changes.schema()
             random = changes.random
-            try client.commit(changeset, timestamp: clock + skew, applying: profile == .data)
+            try client.commit(changeset, timestamp: ChangesetTime(clock + skew), applying: profile == .data)
         }
     }
 
@@ -134,9 +134,9 @@ final class Workload {
         let expected: [HistoryError.Code]
         switch below(6) {
         case 0: (request.file.ident, expected) = (file.head.nextIdent + UInt64(below(3)), [.badClientFileIdent])
-        case 1: (request.file.salt, expected) = (request.file.salt ^ 1, [.divergingHistories])
-        case 2: (request.latestVersion, expected) = (file.version + 1, [.badServerVersion])
-        case 3: (request.latestVersionSalt, expected) = (request.latestVersionSalt ^ 1, [.divergingHistories])
+        case 1: (request.file.salt, expected) = (Salt(request.file.salt.rawValue ^ 1), [.divergingHistories])
+        case 2: (request.latest.version, expected) = (file.version + 1, [.badServerVersion])
+        case 3: (request.latest.salt, expected) = (Salt(request.latest.salt.rawValue ^ 1), [.divergingHistories])
         case 4:
             let base = try file.clientFile(participant.client.ident.ident)?.uploadCursor.serverVersion ?? 0
             guard base > 0 else { return }
@@ -235,43 +235,50 @@ final class Workload {
     private func download(_ participant: Participant, isLost: Bool = false) throws {
         let client = participant.client, ident = client.ident.ident
         let previous = participant.session.download
-        let batch = try file.downloads(for: ident).batch(after: previous, byteBudget: below(4) * 40)
+        let batch = try file.downloads(for: ident).download(after: previous, byteBudget: below(4) * 40)
         try checkDownload(batch, after: previous, of: participant)
-        participant.session.download = batch.cursor
+        participant.session.download = batch.progress.cursor
         if isLost { return try connect(participant) }
         try client.integrate(batch, applying: profile == .data)
-        downloadsTold[ident, default: []] += batch.entries.map(\.serverVersion)
+        downloadsTold[ident, default: []] += batch.changesets.map(\.cursor.serverVersion)
         participant.headers.append(client.request)
         if below(3) == 0 { try checkReciprocity(of: participant) }
     }
 
-    private func checkDownload(_ batch: DownloadBatch, after previous: DownloadCursor, of participant: Participant)
+    private func checkDownload(_ batch: Download, after previous: DownloadCursor, of participant: Participant)
         throws
     {
         let ident = participant.client.ident.ident, log = reference.log
-        let clientVersion = { (version: UInt64) in
-            log.prefix(Int(version)).last { $0.origin == ident }?.clientVersion ?? 0
+        let clientVersion = { (version: ServerVersion) in
+            log.prefix(Int(version.rawValue)).last { $0.origin == ident }?.clientVersion ?? 0
         }
-        for entry in batch.entries {
-            try require(entry.clientVersion == clientVersion(entry.serverVersion), "I-21: \(entry)")
-            try require(entry.origin != ident && entry.origin > 0, "I-24: \(entry)")
+        for entry in batch.changesets {
+            try require(entry.cursor.clientVersion == clientVersion(entry.cursor.serverVersion), "I-21: \(entry)")
+            try require(entry.tag.ident != ident && entry.tag.ident > 0, "I-24: \(entry)")
         }
-        try require(batch.cursor.clientVersion == clientVersion(batch.cursor.serverVersion), "I-21: \(batch.cursor)")
-        let between = log.filter { previous.serverVersion < $0.version && $0.version <= batch.cursor.serverVersion }
+        try require(
+            batch.progress.cursor.clientVersion == clientVersion(batch.progress.cursor.serverVersion),
+            "I-21: \(batch.progress.cursor)")
+        let between = log.filter {
+            previous.serverVersion < $0.version && $0.version <= batch.progress.cursor.serverVersion
+        }
         let wanted = between.filter { $0.origin != ident && !$0.changeset.isEmpty }
-        try require(batch.entries.map(\.serverVersion) == wanted.map(\.version), "I-22: versions")
-        try require(batch.entries.map(\.changeset) == wanted.map(\.changeset), "I-22: changesets")
+        try require(batch.changesets.map(\.cursor.serverVersion) == wanted.map(\.version), "I-22: versions")
+        try require(batch.changesets.map(\.changeset) == wanted.map(\.changeset), "I-22: changesets")
         let row = try file.clientFile(ident)
         try require(
-            previous.serverVersion <= batch.cursor.serverVersion && batch.cursor.serverVersion <= batch.latestVersion
-                && batch.uploadCursor == row?.uploadCursor
-                && batch.cursor.clientVersion <= batch.uploadCursor.clientVersion
-                && batch.cursor.serverVersion >= batch.uploadCursor.serverVersion
-                && batch.latestVersion == file.version && batch.latestVersionSalt == file.head.versionSalt,
+            previous.serverVersion <= batch.progress.cursor.serverVersion
+                && batch.progress.cursor.serverVersion <= batch.progress.latest.version
+                && batch.progress.upload == row?.uploadCursor
+                && batch.progress.cursor.clientVersion <= batch.progress.upload.clientVersion
+                && batch.progress.cursor.serverVersion >= batch.progress.upload.serverVersion
+                && batch.progress.latest.version == file.version && batch.progress.latest.salt == file.head.versionSalt,
             "I-23: \(batch)")
         let total = log.last?.cumulativeSize ?? 0
-        let here = batch.cursor.serverVersion == 0 ? 0 : log[Int(batch.cursor.serverVersion) - 1].cumulativeSize
-        try require(batch.downloadableBytes == total - here, "I-28: \(batch.downloadableBytes)")
+        let here =
+            batch.progress.cursor.serverVersion == 0
+            ? 0 : log[Int(batch.progress.cursor.serverVersion.rawValue) - 1].cumulativeSize
+        try require(batch.progress.downloadableBytes == total - here, "I-28: \(batch.progress.downloadableBytes)")
     }
 
     // MARK: The server
@@ -315,12 +322,12 @@ final class Workload {
         let stored = Dictionary(
             try file.reciprocals(of: ident).map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
         for (version, bytes) in stored {
-            let isOwn = reference.log[Int(version) - 1].origin == ident
+            let isOwn = reference.log[Int(version.rawValue) - 1].origin == ident
             try require(version > cursor.serverVersion && version <= file.version && !isOwn, "I-12: \(version)")
             try require(bytes == reference.form(of: version, for: ident), "reciprocal of \(version) for \(ident)")
         }
         guard client.newestChange <= cursor.clientVersion else { return }
-        for entry in reference.log[Int(cursor.serverVersion)...] where entry.origin != ident {
+        for entry in reference.log[Int(cursor.serverVersion.rawValue)...] where entry.origin != ident {
             guard let made = client.received[entry.version] else { continue }
             comparedForms += 1
             let form = stored[entry.version] ?? entry.changeset
@@ -335,7 +342,7 @@ final class Workload {
             log.map {
                 var entry = $0; entry.salt = 0; return entry
             } == reference.log, "the log has other entries")
-        try require(log.allSatisfy { 1...UInt64(Int64.max) ~= $0.salt }, "I-2")
+        try require(log.allSatisfy { $0.salt.isProof }, "I-2")
         for participant in participants {
             let ident = participant.client.ident.ident
             let told = downloadsTold[ident] ?? []

@@ -22,7 +22,9 @@ struct SeededGenerator: RandomNumberGenerator {
 }
 
 /// The entries of an UPLOAD as a client writes them.
-func uploadBody(_ entries: [(client: UInt64, server: UInt64, timestamp: UInt64, origin: UInt64, [UInt8])]) -> [UInt8] {
+func uploadBody(
+    _ entries: [(client: UInt64, server: UInt64, timestamp: UInt64, origin: UInt64, [UInt8])]
+) -> [UInt8] {
     entries.reduce(into: []) { body, entry in
         let (client, server, timestamp, origin, changeset) = entry
         body += bytes("\(client) \(server) \(timestamp) \(origin) \(changeset.count) ") + changeset
@@ -36,19 +38,22 @@ func compressedUpload(_ body: [UInt8], inflatingTo size: Int) -> [UInt8] {
 
 /// The code of the violation that a message is, or `nil` if it is well formed.
 func violation(_ message: [UInt8], limits: Limits = Limits()) -> ErrorCode? {
-    do throws(ProtocolViolation) {
-        _ = try MessageDecoder(limits: limits).decode(message)
+    do throws(ProtocolError) {
+        _ = try ClientMessageCodec(limits: limits).decode(message)
         return nil
     } catch {
         return error.code
     }
 }
 
+typealias Request = ServerConnection.Request
+typealias Output = ServerConnection.Output
+
 /// A connection, with the answers of a server that has all it is asked for.
 final class Conversation {
     private var connection: ServerConnection
     /// The latest session of each ident.
-    private(set) var handles: [UInt64: SessionHandle] = [:]
+    private(set) var handles: [SessionID: SessionHandle] = [:]
 
     init(_ offer: String = "com.mongodb.realm-sync#14", limits: Limits = Limits()) throws {
         connection = ServerConnection(try Negotiation(offer: offer), limits: limits)
@@ -63,7 +68,7 @@ final class Conversation {
     @discardableResult
     func receive(_ message: [UInt8]) -> Request? {
         let request = connection.receive(message)
-        if case .open(let handle, _, _) = request { handles[handle.ident] = handle }
+        if case .open(let handle, _) = request { handles[handle.ident] = handle }
         return request
     }
 
@@ -88,43 +93,43 @@ final class Conversation {
         }
     }
 
-    func handle(_ session: UInt64) throws -> SessionHandle { try #require(handles[session]) }
+    func handle(_ session: SessionID) throws -> SessionHandle { try #require(handles[session]) }
 
-    func allocate(_ session: UInt64 = 1, _ ident: UInt64 = 2) throws { allocate(try handle(session), ident) }
+    func allocate(_ session: SessionID = 1, _ ident: ClientFileID = 2) throws { allocate(try handle(session), ident) }
 
-    func allocate(_ handle: SessionHandle, _ ident: UInt64) {
-        connection.fileIdentAllocated(handle, FileIdent(ident: ident, salt: 77))
+    func allocate(_ handle: SessionHandle, _ ident: ClientFileID) {
+        connection.fileIdentAllocated(handle, SaltedFileID(ident: ident, salt: 77))
     }
 
-    func accept(_ session: UInt64 = 1, at version: UInt64 = 0, exposed: UInt64 = 0) throws {
+    func accept(_ session: SessionID = 1, at version: ServerVersion = 0, exposed: ServerVersion = 0) throws {
         connection.identAccepted(
             try handle(session), cursor: DownloadCursor(serverVersion: version), exposedVersion: exposed)
     }
 
-    func expose(_ version: UInt64, to session: UInt64 = 1) throws {
+    func expose(_ version: ServerVersion, to session: SessionID = 1) throws {
         connection.versionExposed(try handle(session), version)
     }
 
     /// An empty DOWNLOAD up to a version, which is the latest unless another is given.
-    func download(_ session: UInt64 = 1, to version: UInt64, latest: UInt64? = nil) throws {
+    func download(_ session: SessionID = 1, to version: ServerVersion, latest: ServerVersion? = nil) throws {
         let latest = latest ?? version
-        let header = DownloadHeader(
+        let header = DownloadProgress(
             cursor: DownloadCursor(serverVersion: version),
             latest: SaltedVersion(version: latest, salt: latest == 0 ? 0 : 5),
             upload: UploadCursor(), downloadableBytes: 0)
         connection.downloadReady(try handle(session), header, .empty)
     }
 
-    func fail(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
+    func fail(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
 
-    func warn(_ session: UInt64 = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }
+    func warn(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }
 
     func failConnection(_ error: ErrorMessage) { connection.failConnection(error) }
 
     func log(_ message: LogMessage) { connection.log(message) }
 
     /// Brings a session to where it has got its first DOWNLOAD.
-    func run(_ session: UInt64 = 1) throws {
+    func run(_ session: SessionID = 1) throws {
         receive("bind \(session) 2 0 0 0\n\"\"")
         receive("ident \(session) 2 77 0 0 0 0\n")
         try accept(session)

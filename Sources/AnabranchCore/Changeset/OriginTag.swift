@@ -1,11 +1,11 @@
 /// When and where a changeset was made: the tie-break of every merge rule (`Spec/Transform.md`, section 1).
 public struct OriginTag: Equatable, Hashable, Comparable, Sendable {
-    /// Milliseconds since 2015-01-01T00:00:00Z, as the author wrote them; never corrected.
-    public var timestamp: UInt64
+    /// When the change was made, as its author's clock says; never corrected.
+    public var timestamp: ChangesetTime
     /// The client file in which the change was made; 1 is the server's own file.
-    public var ident: UInt64
+    public var ident: ClientFileID
 
-    public init(timestamp: UInt64, ident: UInt64) {
+    public init(timestamp: ChangesetTime, ident: ClientFileID) {
         self.timestamp = timestamp
         self.ident = ident
     }

@@ -1,7 +1,7 @@
 /// A moment as changesets count time: milliseconds since 2015-01-01T00:00:00 UTC (`Spec/Protocol.md`, section 3).
 ///
 /// It comes from its author's clock, may be any number, and is never corrected. The merge compares it.
-public struct ChangesetTime: RawRepresentable, Hashable, Comparable, Sendable, ExpressibleByIntegerLiteral {
+public struct ChangesetTime: TypedNumber {
     /// Milliseconds since 2015-01-01T00:00:00 UTC.
     public var rawValue: UInt64
 
@@ -9,10 +9,7 @@ public struct ChangesetTime: RawRepresentable, Hashable, Comparable, Sendable, E
     private static let epochMilliseconds = 1_420_070_400_000.0
 
     /// Takes milliseconds since 2015-01-01T00:00:00 UTC.
-    public init(rawValue: UInt64) { self.rawValue = rawValue }
-
-    /// Takes milliseconds since 2015-01-01T00:00:00 UTC.
-    public init(integerLiteral milliseconds: UInt64) { rawValue = milliseconds }
+    @inlinable public init(rawValue: UInt64) { self.rawValue = rawValue }
 
     /// The millisecond in which a moment lies: 0 for moments before 2015 and for NaN, the largest number for those that
     /// no number reaches.
@@ -23,7 +20,4 @@ public struct ChangesetTime: RawRepresentable, Hashable, Comparable, Sendable, E
 
     /// Seconds since 1970-01-01T00:00:00 UTC, exact to the millisecond for times of this era.
     public var secondsSince1970: Double { (Double(rawValue) + Self.epochMilliseconds) / 1000 }
-
-    /// Whether a moment lies before another one.
-    public static func < (left: ChangesetTime, right: ChangesetTime) -> Bool { left.rawValue < right.rawValue }
 }

@@ -1,10 +1,11 @@
+import AnabranchCore
 import AnabranchHistory
 
 /// What a connection is doing.
 struct ConnectionReport: Sendable {
     /// Host and port of the client, if they are known.
     let remote: String?
-    let member: Member
+    let principal: Principal
     let protocolVersion: String
     let sessions: [SessionReport]
 }
@@ -12,8 +13,8 @@ struct ConnectionReport: Sendable {
 /// What a session is doing.
 struct SessionReport: Sendable {
     /// The client's name for the session.
-    let ident: UInt64
+    let ident: SessionID
     let path: VirtualPath
     /// 0 until the client has named its file.
-    let clientIdent: UInt64
+    let clientIdent: ClientFileID
 }

@@ -11,13 +11,13 @@ struct SharedBodies {
     struct Key: Hashable {
         let path: VirtualPath
         let from: DownloadCursor
-        let serverVersion: UInt64
+        let serverVersion: ServerVersion
 
         /// What it takes to keep a body under this key: paths can be longer than bodies.
-        func cost(of body: DownloadBody) -> Int { body.count + path.bytes.count + 256 }
+        func cost(of body: EncodedBody) -> Int { body.count + path.bytes.count + 256 }
     }
 
-    private(set) var bodies: [Key: DownloadBody] = [:]
+    private(set) var bodies: [Key: EncodedBody] = [:]
     /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
     private var order: [Key] = []
     private var goneCount = 0
@@ -28,20 +28,23 @@ struct SharedBodies {
         self.bytesMax = bytesMax
     }
 
-    /// The body of `batch`, which follows `cursor` in the file at `path`.
+    /// The body of `download`, which follows `cursor` in the file at `path`.
     mutating func body(
-        of batch: DownloadBatch, after cursor: DownloadCursor, path: VirtualPath, limits: Limits
-    ) -> DownloadBody {
-        guard !batch.entries.isEmpty else { return .empty }
-        guard batch.cursor.clientVersion == cursor.clientVersion else { return DownloadBody(batch, limits) }
-        let key = Key(path: path, from: cursor, serverVersion: batch.cursor.serverVersion)
+        of download: Download, after cursor: DownloadCursor, path: VirtualPath, limits: Limits
+    ) -> EncodedBody {
+        guard !download.changesets.isEmpty else { return .empty }
+        let end = download.progress.cursor
+        guard end.clientVersion == cursor.clientVersion else {
+            return EncodedBody(download.changesets, limits: limits)
+        }
+        let key = Key(path: path, from: cursor, serverVersion: end.serverVersion)
         if let body = bodies[key] { return body }
-        let body = DownloadBody(batch, limits)
+        let body = EncodedBody(download.changesets, limits: limits)
         keep(body, as: key)
         return body
     }
 
-    private mutating func keep(_ body: DownloadBody, as key: Key) {
+    private mutating func keep(_ body: EncodedBody, as key: Key) {
         guard key.cost(of: body) <= bytesMax else { return }
         bodies[key] = body
         order.append(key)
@@ -56,17 +59,5 @@ struct SharedBodies {
             order.removeFirst(goneCount)
             goneCount = 0
         }
-    }
-}
-
-extension DownloadBody {
-    fileprivate init(_ batch: DownloadBatch, _ limits: Limits) {
-        self.init(
-            batch.entries.map { entry in
-                AnabranchProtocol.DownloadEntry(
-                    serverVersion: entry.serverVersion, clientVersion: entry.clientVersion,
-                    tag: OriginTag(timestamp: entry.timestamp, ident: entry.origin), changeset: entry.changeset,
-                    originalBytes: entry.originalSize)
-            }, limits: limits)
     }
 }

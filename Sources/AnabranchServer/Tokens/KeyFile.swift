@@ -1,3 +1,4 @@
+import AnabranchCore
 import Crypto
 import Foundation
 import JWTKit

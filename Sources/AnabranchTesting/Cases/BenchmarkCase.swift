@@ -18,9 +18,9 @@ public struct BenchmarkCase {
         return (tagged(sides.local, ident: 2, start: 1000), tagged(sides.incoming, ident: 3, start: 1001))
     }
 
-    private func tagged(_ side: [ChangesetWriter], ident: UInt64, start: Int) -> [TaggedChangeset] {
+    private func tagged(_ side: [ChangesetWriter], ident: ClientFileID, start: Int) -> [TaggedChangeset] {
         side.enumerated().map { position, changeset in
-            let tag = OriginTag(timestamp: UInt64(start + position * step), ident: ident)
+            let tag = OriginTag(timestamp: ChangesetTime(start + position * step), ident: ident)
             return TaggedChangeset(bytes: changeset.bytes, tag: tag)
         }
     }

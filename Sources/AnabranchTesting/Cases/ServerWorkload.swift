@@ -40,11 +40,11 @@ public struct ServerWorkload {
         uploads = (0..<clients).map { client in
             let uploaded = changesets(client).enumerated().map { number, changeset in
                 UploadedChangeset(
-                    cursor: UploadCursor(clientVersion: UInt64(number + 2), serverVersion: 1),
-                    timestamp: UInt64(1000 + number * clients + client), changeset: changeset.bytes)
+                    cursor: UploadCursor(clientVersion: ClientVersion(number + 2), serverVersion: 1),
+                    timestamp: ChangesetTime(1000 + number * clients + client), changeset: changeset.bytes)
             }
             return Upload(
-                progress: UploadCursor(clientVersion: UInt64(transactions + 1), serverVersion: 1),
+                progress: UploadCursor(clientVersion: ClientVersion(transactions + 1), serverVersion: 1),
                 changesets: uploaded)
         }
     }
@@ -52,7 +52,7 @@ public struct ServerWorkload {
     /// A server in memory, before the clients come back.
     public struct Server {
         fileprivate let file: SyncedFile
-        fileprivate let clients: [UInt64]
+        fileprivate let clients: [ClientFileID]
     }
 
     /// Its file is as all clients have known it.

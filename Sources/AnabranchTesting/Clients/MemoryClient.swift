@@ -5,37 +5,37 @@ import AnabranchHistory
 /// server's log (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).
 package struct MemoryClient {
     private struct LogEntry {
-        var version: UInt64
+        var version: ClientVersion
         /// The last server version that was integrated before.
-        var base: UInt64
-        var timestamp: UInt64
+        var base: ServerVersion
+        var timestamp: ChangesetTime
         /// As it was made: the form that is uploaded.
         var changeset: [UInt8]
         /// As the server has to see it, after the entries that were merged with it.
         var reciprocal: [UInt8]?
     }
 
-    package let ident: UInt64
+    package let ident: ClientFileID
     package let strategy: MergeStrategy
     package private(set) var state = ObjectGraph()
     private var log: [LogEntry] = []
-    private var version: UInt64 = 1
-    private var uploaded: UInt64 = 0
+    private var version: ClientVersion = 1
+    private var uploaded: ClientVersion = 0
     private var cursor = DownloadCursor()
 
-    package init(ident: UInt64, strategy: MergeStrategy) {
+    package init(ident: ClientFileID, strategy: MergeStrategy) {
         self.ident = ident
         self.strategy = strategy
     }
 
     /// The last version of the server's log that it has integrated.
-    package var integratedVersion: UInt64 { cursor.serverVersion }
+    package var integratedVersion: ServerVersion { cursor.serverVersion }
 
     /// One local transaction.
     ///
     /// - Parameter isAccepted: Whether the changeset that was recorded stays; otherwise nothing has happened.
     package mutating func write(
-        at timestamp: UInt64, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
+        at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
         _ body: (WriteTransaction) throws -> Void
     ) throws {
         var next = state
@@ -72,20 +72,20 @@ package struct MemoryClient {
     /// Integrates everything that the server has.
     package mutating func download(from file: SyncedFile) throws {
         guard file.version > cursor.serverVersion else { return }
-        let batch = try file.downloads(for: ident).batch(after: cursor, byteBudget: .max)
+        let download = try file.downloads(for: ident).download(after: cursor, byteBudget: .max)
         var merge = DownloadMerge()
-        var rest = batch.entries[...]
-        while let base = rest.first?.clientVersion {
-            let run = rest.prefix { $0.clientVersion == base }
+        var rest = download.changesets[...]
+        while let base = rest.first?.cursor.clientVersion {
+            let run = rest.prefix { $0.cursor.clientVersion == base }
             try integrate(run, base: base, &merge)
             rest = rest[run.endIndex...]
         }
         for (position, place) in merge.places where merge.arena.isDirty(place) {
             log[position].reciprocal = merge.arena.encoded(place)
         }
-        cursor = batch.cursor
+        cursor = download.progress.cursor
         log.removeFirst(log.prefix { $0.version <= cursor.clientVersion }.count)
-        if !batch.entries.isEmpty { version += 1 }
+        if !download.changesets.isEmpty { version += 1 }
     }
 
     /// What is decoded while one batch is integrated. Local changesets stay as a run leaves them until the next.
@@ -97,12 +97,12 @@ package struct MemoryClient {
 
     /// Integrates what the server made on one base.
     private mutating func integrate(
-        _ run: ArraySlice<DownloadEntry>, base: UInt64, _ merge: inout DownloadMerge
+        _ run: ArraySlice<DownloadedChangeset>, base: ClientVersion, _ merge: inout DownloadMerge
     ) throws {
         var incoming: [ChangesetIndex] = []
         for entry in run {
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
-            incoming.append(try merge.arena.decode(entry.changeset, version: entry.serverVersion, tag: tag))
+            let version = entry.cursor.serverVersion.rawValue
+            incoming.append(try merge.arena.decode(entry.changeset, version: version, tag: entry.tag))
         }
         var local: [ChangesetIndex] = []
         for position in log.indices where log[position].version > base {
@@ -117,7 +117,7 @@ package struct MemoryClient {
         if let place = merge.places[position] { return place }
         let entry = log[position]
         let place = try merge.arena.decode(
-            entry.reciprocal ?? entry.changeset, version: entry.version,
+            entry.reciprocal ?? entry.changeset, version: entry.version.rawValue,
             tag: OriginTag(timestamp: entry.timestamp, ident: ident))
         merge.places[position] = place
         return place

@@ -64,7 +64,7 @@ package final class ConvergenceRound {
     }
 
     /// A transaction that falls under a known divergence has not happened.
-    private func write(_ replica: Int, _ timestamp: UInt64, _ modifications: [UInt64]) throws {
+    private func write(_ replica: Int, _ timestamp: ChangesetTime, _ modifications: [UInt64]) throws {
         let base = clients[replica].integratedVersion
         let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
         var refused = 0
@@ -72,7 +72,7 @@ package final class ConvergenceRound {
         try clients[replica].write(
             at: timestamp,
             if: { changeset in
-                divergence = try made.add(changeset, by: replica, tag: tag, base: base)
+                divergence = try made.add(changeset, by: replica, tag: tag, base: base.rawValue)
                 if divergence == nil { try tell(changeset, by: replica, tag) }
                 return divergence == nil
             },
@@ -91,17 +91,18 @@ package final class ConvergenceRound {
     }
 
     private func upload(_ replica: Int, _ countMax: Int = .max) throws {
-        let before = file.version
+        let before = file.version.rawValue
         tell("replica \(replica) uploads")
         try clients[replica].upload(countMax, to: file)
-        tally.changesets += Int(file.version - before)
-        made.noteUpload(by: replica, versions: before + 1..<file.version + 1)
+        let after = file.version.rawValue
+        tally.changesets += Int(after - before)
+        made.noteUpload(by: replica, versions: before + 1..<after + 1)
     }
 
     private func download(_ replica: Int) throws {
         tell("replica \(replica) downloads up to version \(file.version)")
         try clients[replica].download(from: file)
-        made.forget(knownToAllAt: clients.map(\.integratedVersion).min() ?? 0)
+        made.forget(knownToAllAt: clients.map(\.integratedVersion.rawValue).min() ?? 0)
     }
 
     // MARK: The end
@@ -121,8 +122,7 @@ package final class ConvergenceRound {
         var state = ObjectGraph()
         for entry in try file.log() {
             var arena = ChangesetArena()
-            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.originOnWire)
-            let changeset = try arena.decode(entry.changeset, version: entry.version, tag: tag)
+            let changeset = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
             for instruction in arena.instructions(of: changeset) { tally.kinds[Int(instruction.kind.rawValue)] += 1 }
             try state.apply(changeset, of: arena)
         }

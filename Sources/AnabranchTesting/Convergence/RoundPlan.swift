@@ -4,7 +4,7 @@ import AnabranchCore
 package struct RoundPlan {
     package enum Event {
         /// A transaction of some modifications; each follows from its seed and what it finds.
-        case write(replica: Int, timestamp: UInt64, modifications: [UInt64])
+        case write(replica: Int, timestamp: ChangesetTime, modifications: [UInt64])
         /// At most so many changesets.
         case upload(replica: Int, countMax: Int)
         case download(replica: Int)
@@ -62,13 +62,15 @@ package struct RoundPlan {
             skews = (0..<replicas).map { _ in random.below(200) }
         }
 
-        func timestamp(of replica: Int, at time: Int, _ random: inout SeededRandom) -> UInt64 {
-            switch kind {
-            case .equal: 1000
-            case .exact: 1000 + UInt64(time)
-            case .skewed: 1000 + UInt64(time + skews[replica])
-            case .arbitrary: 1000 + UInt64(random.below(50))
-            }
+        func timestamp(of replica: Int, at time: Int, _ random: inout SeededRandom) -> ChangesetTime {
+            let offset =
+                switch kind {
+                case .equal: 0
+                case .exact: time
+                case .skewed: time + skews[replica]
+                case .arbitrary: random.below(50)
+                }
+            return ChangesetTime(rawValue: 1000 + UInt64(offset))
         }
     }
 

@@ -6,8 +6,8 @@ package struct MergeCase: Decodable {
     package struct Input: Decodable {
         package var version: UInt64
         package var base: UInt64
-        package var timestamp: UInt64
-        package var origin: UInt64
+        package var timestamp: ChangesetTime
+        package var origin: ClientFileID
         package var hex: String
     }
 
@@ -20,7 +20,7 @@ package struct MergeCase: Decodable {
     package var name: String?
     package var seed: UInt64?
     /// The file ident of the replica that merged; 1 is the server.
-    package var at: UInt64?
+    package var at: ClientFileID?
     package var local: [Input]
     package var incoming: [Input]
     package var local_after: [Output]?

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// A line of a vector file: a scenario of several replicas around a server, or a single merge.
 package enum VectorLine: Decodable {
     case scenario(Scenario)
@@ -19,18 +21,18 @@ package enum VectorLine: Decodable {
 /// What random transactions of several replicas did, as the reference recorded it.
 package struct Scenario: Decodable {
     package struct Upload: Decodable {
-        package var client: UInt64
-        package var client_version: UInt64
-        package var base: UInt64
-        package var timestamp: UInt64
+        package var client: ClientFileID
+        package var client_version: ClientVersion
+        package var base: ServerVersion
+        package var timestamp: ChangesetTime
         package var hex: String
     }
 
     package struct LogEntry: Decodable {
-        package var version: UInt64
-        package var origin: UInt64
-        package var client_version: UInt64
-        package var timestamp: UInt64
+        package var version: ServerVersion
+        package var origin: ClientFileID
+        package var client_version: ClientVersion
+        package var timestamp: ChangesetTime
         package var hex: String
     }
 

@@ -77,7 +77,7 @@ package struct RandomMerge {
     }
 
     private static func steps(
-        _ count: Int, _ actions: [Step.Action], _ tags: TagPattern, ident: UInt64, _ random: inout SeededRandom
+        _ count: Int, _ actions: [Step.Action], _ tags: TagPattern, ident: ClientFileID, _ random: inout SeededRandom
     ) -> [Step] {
         let stepsPerChangeset = random.pick([1, 1, 4, 16, count])
         let tags = tags.tags(count, ident: ident, &random)
@@ -168,11 +168,11 @@ enum TagPattern: CaseIterable {
     /// As `arbitrary`, with changes of several authors on each side.
     case severalAuthors
 
-    func tags(_ count: Int, ident: UInt64, _ random: inout SeededRandom) -> [OriginTag] {
+    func tags(_ count: Int, ident: ClientFileID, _ random: inout SeededRandom) -> [OriginTag] {
         switch self {
         case .equal: return Array(repeating: OriginTag(timestamp: 7, ident: 2), count: count)
-        case .one: return Array(repeating: OriginTag(timestamp: UInt64(random.below(3)), ident: ident), count: count)
-        case .interleaved: return (0..<count).map { OriginTag(timestamp: UInt64($0), ident: ident) }
+        case .one: return Array(repeating: OriginTag(timestamp: time(random.below(3)), ident: ident), count: count)
+        case .interleaved: return (0..<count).map { OriginTag(timestamp: time($0), ident: ident) }
         case .monotone:
             return timestamps(count, &random).sorted().map { OriginTag(timestamp: $0, ident: ident) }
         case .arbitrary: return timestamps(count, &random).map { OriginTag(timestamp: $0, ident: ident) }
@@ -183,7 +183,9 @@ enum TagPattern: CaseIterable {
         }
     }
 
-    private func timestamps(_ count: Int, _ random: inout SeededRandom) -> [UInt64] {
-        (0..<count).map { _ in UInt64(random.upTo(count)) }
+    private func timestamps(_ count: Int, _ random: inout SeededRandom) -> [ChangesetTime] {
+        (0..<count).map { _ in time(random.upTo(count)) }
     }
+
+    private func time(_ milliseconds: Int) -> ChangesetTime { ChangesetTime(milliseconds) }
 }

@@ -3,11 +3,11 @@ import AnabranchTesting
 
 /// What a client's file came to hold: the client's changes as it made them, and those of others as it merged them.
 enum ClientReplay {
-    static func state(of client: UInt64, in scenario: Scenario) throws -> ObjectGraph {
-        var merged: [UInt64: String] = [:]
+    static func state(of client: ClientFileID, in scenario: Scenario) throws -> ObjectGraph {
+        var merged: [ServerVersion: String] = [:]
         for merge in scenario.merges where merge.at == client {
             for (input, output) in zip(merge.incoming, merge.incoming_after ?? []) {
-                merged[input.version] = output.hex
+                merged[ServerVersion(rawValue: input.version)] = output.hex
             }
         }
         var graph = ObjectGraph()

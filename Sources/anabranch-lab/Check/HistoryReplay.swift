@@ -7,8 +7,9 @@ enum HistoryReplay {
     static func file(with uploads: [Scenario.Upload], together: Bool, keepsState: Bool) throws -> SyncedFile {
         let file = try SyncedFile(path: VirtualPath("replay"), store: InMemoryStore(), keepsState: keepsState)
         let lastIdent = uploads.map(\.client).max() ?? 0
-        if lastIdent > 1 {
-            _ = try file.allocateIdents(for: Array(repeating: nil, count: Int(lastIdent - 1)), at: 1)
+        if lastIdent > .server {
+            let count = Int(lastIdent.rawValue - ClientFileID.server.rawValue)
+            _ = try file.allocateIdents(for: Array(repeating: nil, count: count), at: 1)
         }
         var start = uploads.startIndex
         while start < uploads.endIndex {

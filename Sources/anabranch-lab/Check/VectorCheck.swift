@@ -53,23 +53,23 @@ struct VectorCheck {
 
     /// An upload, encoded anew, is what the server merged.
     private mutating func checkUploads(_ scenario: Scenario, _ place: String) {
-        var merged: [ClientVersion: String] = [:]
+        var merged: [UploadKey: String] = [:]
         for record in scenario.merges where record.at == 1 {
             for input in record.incoming {
-                merged[ClientVersion(client: input.origin, version: input.version)] = input.hex
+                merged[UploadKey(client: input.origin, version: ClientVersion(rawValue: input.version))] = input.hex
             }
         }
         for upload in scenario.uploads {
-            let version = ClientVersion(client: upload.client, version: upload.client_version)
+            let version = UploadKey(client: upload.client, version: upload.client_version)
             codec.note(
                 "\(place), upload \(upload.client_version) of client \(upload.client)",
                 reencodingProblem(upload.hex, expected: merged[version]))
         }
     }
 
-    private struct ClientVersion: Hashable {
-        var client: UInt64
-        var version: UInt64
+    private struct UploadKey: Hashable {
+        var client: ClientFileID
+        var version: ClientVersion
     }
 
     /// Decodes and encodes; without an expectation the result must only be stable.
@@ -101,10 +101,10 @@ struct VectorCheck {
     /// A flag that an earlier run of the same message set stays set, and the records do not tell where a message ends.
     private mutating func checkMerges(_ scenario: Scenario, _ place: String) {
         struct Left {
-            var peer: UInt64
+            var peer: ClientFileID
             var dirty: Set<UInt64>
         }
-        var left: [UInt64: Left] = [:]
+        var left: [ClientFileID: Left] = [:]
         for (number, record) in scenario.merges.enumerated() {
             let place = "\(place), merge \(number)"
             checkCodec(record, place, isEncodedInput: true)

@@ -11,10 +11,8 @@ struct Trace: Decodable {
         var parents: [Int]
         var patches: [Patch]
 
-        /// The recorded time in milliseconds since 2015-01-01 UTC; 0 where it lies before.
-        var timestamp: UInt64 {
-            ChangesetTime(secondsSince1970: time.timeIntervalSince1970).rawValue
-        }
+        /// The recorded time; the beginning of 2015 where it lies before.
+        var timestamp: ChangesetTime { ChangesetTime(secondsSince1970: time.timeIntervalSince1970) }
     }
 
     /// At a position, counted in Unicode scalars: so many are deleted, and some are inserted there.

@@ -297,11 +297,11 @@ extension ChangesetArena {
     ) throws {
         var (ours, theirs): ([ChangesetIndex], [ChangesetIndex]) = ([], [])
         for (index, bytes) in local.enumerated() {
-            let tag = OriginTag(timestamp: UInt64(index % 3), ident: 2)
+            let tag = OriginTag(timestamp: ChangesetTime(index % 3), ident: 2)
             ours.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
         }
         for (index, bytes) in incoming.enumerated() {
-            let tag = OriginTag(timestamp: UInt64(index % 2), ident: index % 4 == 3 ? 2 : 3)
+            let tag = OriginTag(timestamp: ChangesetTime(index % 2), ident: index % 4 == 3 ? 2 : 3)
             theirs.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
         }
         for run in runs {

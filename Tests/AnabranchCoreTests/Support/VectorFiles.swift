@@ -6,8 +6,8 @@ import Foundation
 struct MergeVector: Decodable, Sendable {
     struct Input: Decodable, Sendable {
         var version: UInt64
-        var timestamp: UInt64
-        var origin: UInt64
+        var timestamp: ChangesetTime
+        var origin: ClientFileID
         var hex: String
     }
 

@@ -33,7 +33,7 @@ import Testing
         say("ident 1 \(ident) 0 0 0 0\n", on: connection)
         rig.run()
         let download = try #require(connection.sent.last.flatMap { ReceivedDownload(SyncMessage($0)) })
-        #expect(download.uploadClientVersion == 2 && download.latest == 1)
+        #expect(download.progress.upload.clientVersion == 2 && download.progress.latest.version == 1)
         for (version, changeset) in zip(2..., changesets).dropFirst() {
             upload(changeset, version, on: connection)
             rig.run()

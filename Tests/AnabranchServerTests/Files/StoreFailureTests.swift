@@ -16,7 +16,7 @@ import Testing
         private let store = InMemoryStore()
         private let failing = Mutex<Set<Operation>>([])
         /// Commits of this file alone fail, and so do those that it is part of.
-        private let damaged = Mutex<FileID?>(nil)
+        private let damaged = Mutex<SyncedFileID?>(nil)
 
         func fail(_ operations: Operation...) { failing.withLock { $0 = Set(operations) } }
 
@@ -35,13 +35,13 @@ import Testing
         }
 
         func read<Result: Sendable>(
-            _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+            _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
         ) throws(HistoryError) -> Result {
             try check(.read)
             return try store.read(file, body)
         }
 
-        func state(of file: FileID) throws(HistoryError) -> ObjectGraph {
+        func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
             try check(.read)
             return try store.state(of: file)
         }
@@ -129,7 +129,7 @@ import Testing
         bad.start()
         _ = (good.hear(), bad.hear())
         try store.damage(VirtualPath("//bad"))
-        var calls: [FileCall] = []
+        var calls: [FileRequest] = []
         for client in [good, bad] {
             client.connection.wire.receive(Array(Self.uploadMessage.utf8))
             calls += client.connection.wire.takeCalls()
@@ -167,9 +167,9 @@ import Testing
         var client = try Client(rig, "/f")
         client.start()
         #expect(client.hear().map(\.kind) == ["download"])
-        let ident = try #require(UInt64(client.words[2]))
+        let ident = ClientFileID(try #require(UInt64(client.words[2])))
         store.fail(.commit)
-        #expect(throws: HistoryError(.storeFailed, "")) { try rig.hubs.expire(ident, of: VirtualPath("//f")) }
+        #expect(throws: HistoryError(.storeFailed, "")) { try rig.files.expire(ident, of: VirtualPath("//f")) }
         rig.handle([])
         rig.commit()
         rig.run()

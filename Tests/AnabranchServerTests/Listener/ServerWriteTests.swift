@@ -23,8 +23,8 @@ import Testing
             let late = SyncClient(partition: "/notes") { server.port }
             try await late.reconnect()
             for client in [early, late] {
-                #expect(client.received.map(\.serverVersion) == [1])
-                #expect(client.received.map(\.origin) == [1])
+                #expect(client.received.map(\.cursor.serverVersion) == [1])
+                #expect(client.received.map(\.tag.ident) == [1])
             }
             let again = try await server.server.write(to: Self.path, idempotencyKey: "welcome") { _ in }
             #expect(again == ServerWrite(version: 1, isRepetition: true))
@@ -37,7 +37,7 @@ import Testing
         try await withServer(store: store) { server in
             let client = SyncClient(partition: "/notes") { server.port }
             try await client.reconnect()
-            let versions = try await withThrowingTaskGroup(of: UInt64.self) { group in
+            let versions = try await withThrowingTaskGroup(of: ServerVersion.self) { group in
                 for number in 0..<40 {
                     group.addTask {
                         try await server.server.write(to: Self.path) { tx in

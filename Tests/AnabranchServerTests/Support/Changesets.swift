@@ -6,13 +6,13 @@ enum Changesets {
     /// What one client of the transcript `two-clients` uploaded, in order.
     static func ofClient(_ ident: UInt64) throws -> [[UInt8]] {
         var idents: [Int: UInt64] = [:]
-        var result: [UInt64: [UInt8]] = [:]
+        var result: [ClientVersion: [UInt8]] = [:]
         for line in try Transcript("two-clients").lines where line.kind == "binary" && line.isFromClient {
             if line.message.kind == "ident" { idents[line.connection] = line.message.numbers[1] }
             guard line.message.kind == "upload", idents[line.connection] == ident,
-                case .upload(let upload) = try MessageDecoder().decode(line.message.bytes)
+                case .upload(_, let upload) = try ClientMessageCodec().decode(line.message.bytes)
             else { continue }
-            for entry in upload.entries { result[entry.cursor.clientVersion] = Array(entry.changeset) }
+            for entry in upload.upload.changesets { result[entry.cursor.clientVersion] = entry.changeset }
         }
         return result.sorted { $0.key < $1.key }.map(\.value)
     }
@@ -23,7 +23,7 @@ enum Changesets {
         var graph = ObjectGraph()
         var random = SeededGenerator(seed: UInt64(client))
         return try (0..<count).map { number in
-            try graph.write(as: UInt64(client)) { tx in
+            try graph.write(as: ClientFileID(client)) { tx in
                 try tx.addClass("Note", key: "_id", .int)
                 try tx.addColumn("title", .string, to: "Note")
                 try tx.addColumn("count", .int, to: "Note")

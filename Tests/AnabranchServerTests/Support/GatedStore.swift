@@ -8,11 +8,11 @@ final class GatedStore: HistoryStore {
     private let store = InMemoryStore()
     private let gate = Mutex<DispatchSemaphore?>(nil)
     /// Yields once for each commit that stands before the gate.
-    let arrivals: AsyncStream<Void>
+    let inbound: AsyncStream<Void>
     private let onArrival: AsyncStream<Void>.Continuation
 
     init() {
-        (arrivals, onArrival) = AsyncStream.makeStream(of: Void.self)
+        (inbound, onArrival) = AsyncStream.makeStream(of: Void.self)
     }
 
     func closeGate() { gate.withLock { $0 = DispatchSemaphore(value: 0) } }
@@ -27,12 +27,12 @@ final class GatedStore: HistoryStore {
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try store.open(path) }
 
     func read<Result: Sendable>(
-        _ file: FileID, _ body: (any FileView) throws(HistoryError) -> Result
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try store.read(file, body)
     }
 
-    func state(of file: FileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try store.state(of: file) }
 
     func commit(_ commits: [Commit]) throws(HistoryError) {
         if let gate = gate.withLock({ $0 }) {

@@ -174,24 +174,26 @@ final class RandomConversation {
         base = min(max(base, file.acknowledged.serverVersion), file.download.serverVersion)
         for _ in 0..<random.number(0...3) {
             file.version += random.number(1...2)
-            base = random.number(base...file.download.serverVersion)
+            base = ServerVersion(random.number(base.rawValue...file.download.serverVersion.rawValue))
             time += random.number(0...3)
             var changeset = changesets.randomElement(using: &random) ?? []
             if random.once(in: 80) { changeset = changeset.dropLast() }
-            let entry = (UploadCursor(clientVersion: file.version, serverVersion: base), time, changeset)
+            let cursor = UploadCursor(clientVersion: ClientVersion(file.version), serverVersion: base)
+            let entry = (cursor, time, changeset)
             entries.append(entry)
             file.entries.append(entry)
         }
         file.version += random.number(0...1)
         let progress = UploadCursor(
-            clientVersion: file.version, serverVersion: random.number(base...file.download.serverVersion))
+            clientVersion: ClientVersion(file.version),
+            serverVersion: ServerVersion(random.number(base.rawValue...file.download.serverVersion.rawValue)))
         files[number] = file
         sessions[index].sent = progress
         let origin = random.once(in: 60) ? file.ident : 0
         var body: [UInt8] = []
         for entry in entries {
             let numbers = [
-                entry.cursor.clientVersion, entry.cursor.serverVersion, entry.timestamp, origin,
+                entry.cursor.clientVersion.rawValue, entry.cursor.serverVersion.rawValue, entry.timestamp, origin,
                 UInt64(entry.changeset.count),
             ]
             body += numbers.flatMap { Array("\($0) ".utf8) } + entry.changeset
@@ -326,9 +328,11 @@ final class RandomConversation {
             files.append(ClientFile(partition: partition, ident: numbers[1]))
         case "download":
             guard let file = sessions[index].file else { return }
-            files[file].download = DownloadCursor(serverVersion: numbers[1], clientVersion: numbers[2])
+            files[file].download = DownloadCursor(
+                serverVersion: ServerVersion(numbers[1]), clientVersion: ClientVersion(numbers[2]))
             files[file].latest = numbers[3]
-            files[file].acknowledged = UploadCursor(clientVersion: numbers[5], serverVersion: numbers[6])
+            files[file].acknowledged = UploadCursor(
+                clientVersion: ClientVersion(numbers[5]), serverVersion: ServerVersion(numbers[6]))
         case "json_error":
             sessions[index].phase = .failed
         default:

@@ -8,7 +8,7 @@ final class SyncClient {
     /// A local change.
     struct Change: Equatable {
         let cursor: UploadCursor
-        let timestamp: UInt64
+        let timestamp: ChangesetTime
         let changeset: [UInt8]
     }
 
@@ -23,14 +23,14 @@ final class SyncClient {
     private var lastRequest: UInt64 = 0
 
     // On disk.
-    private(set) var ident: UInt64 = 0
-    private var salt: UInt64 = 0
+    private(set) var ident: ClientFileID = 0
+    private var salt: Salt = 0
     private(set) var download = DownloadCursor()
-    private var latest: (version: UInt64, salt: UInt64) = (0, 0)
+    private var latest = SaltedVersion()
     private(set) var acknowledged = UploadCursor()
-    private(set) var version: UInt64 = 1
+    private(set) var version: ClientVersion = 1
     private(set) var changes: [Change] = []
-    private(set) var received: [ReceivedDownload.Entry] = []
+    private(set) var received: [DownloadedChangeset] = []
 
     /// - Parameter port: where the server is; asked anew for each connection.
     init(partition: String, port: @escaping () -> Int) {
@@ -41,7 +41,7 @@ final class SyncClient {
     var isConnected: Bool { socket != nil }
 
     /// A local transaction, on or off line.
-    func change(_ changeset: [UInt8], at timestamp: UInt64) {
+    func change(_ changeset: [UInt8], at timestamp: ChangesetTime) {
         version += 1
         let base = download.serverVersion
         changes.append(
@@ -62,7 +62,7 @@ final class SyncClient {
         try await send("bind \(session) \(partition.utf8.count) 0 \(ident == 0 ? 1 : 0) 0\n\(partition)")
         guard ident == 0 else { return }
         let answer = try await next("ident")
-        (ident, salt) = (answer[1], answer[2])
+        (ident, salt) = (ClientFileID(answer[1]), Salt(answer[2]))
     }
 
     func identify() async throws { try await send(identMessage(session: session)) }
@@ -85,8 +85,8 @@ final class SyncClient {
         var body: [UInt8] = []
         for change in changes.dropFirst(count) {
             let numbers = [
-                change.cursor.clientVersion, change.cursor.serverVersion, change.timestamp, 0,
-                UInt64(change.changeset.count),
+                change.cursor.clientVersion.rawValue, change.cursor.serverVersion.rawValue, change.timestamp.rawValue,
+                0, UInt64(change.changeset.count),
             ]
             body += numbers.flatMap { Array("\($0) ".utf8) } + change.changeset
         }
@@ -180,33 +180,34 @@ final class SyncClient {
 
     private func take(_ message: SyncMessage) throws {
         let text = message.kind == "json_error" ? String(decoding: message.body, as: UTF8.self) : ""
-        let header = try #require(ReceivedDownload(message), "\(message) \(text)")
+        let received = try #require(ReceivedDownload(message), "\(message) \(text)")
         #expect(message.numbers[0] == session)
-        check(header)
-        received += header.entries
-        download = DownloadCursor(serverVersion: header.serverVersion, clientVersion: header.clientVersion)
-        latest = (header.latest, header.latestSalt)
-        acknowledged = UploadCursor(
-            clientVersion: header.uploadClientVersion, serverVersion: header.uploadServerVersion)
+        check(received)
+        self.received += received.entries
+        download = received.progress.cursor
+        latest = received.progress.latest
+        acknowledged = received.progress.upload
         version += 1  // the commit that keeps the progress
     }
 
-    private func check(_ header: ReceivedDownload) {
-        #expect(header.latest >= latest.version)
-        #expect((header.latest == 0) == (header.latestSalt == 0))
-        #expect(header.uploadClientVersion >= acknowledged.clientVersion)
-        #expect(header.uploadClientVersion <= version)
-        #expect(header.serverVersion >= download.serverVersion && header.serverVersion <= header.latest)
-        #expect(header.clientVersion >= download.clientVersion)
-        #expect(header.clientVersion <= header.uploadClientVersion)
-        #expect(header.serverVersion >= header.uploadServerVersion)
-        #expect((header.downloadableBytes == 0) || header.serverVersion < header.latest)
+    private func check(_ received: ReceivedDownload) {
+        let header = received.progress, end = header.cursor
+        #expect(header.latest.version >= latest.version)
+        #expect((header.latest.version == 0) == (header.latest.salt == 0))
+        #expect(header.upload.clientVersion >= acknowledged.clientVersion)
+        #expect(header.upload.clientVersion <= version)
+        #expect(end.serverVersion >= download.serverVersion && end.serverVersion <= header.latest.version)
+        #expect(end.clientVersion >= download.clientVersion)
+        #expect(end.clientVersion <= header.upload.clientVersion)
+        #expect(end.serverVersion >= header.upload.serverVersion)
+        #expect((header.downloadableBytes == 0) || !header.isComplete)
         var previous = download
-        for entry in header.entries {
-            #expect(entry.serverVersion > previous.serverVersion && entry.serverVersion <= header.serverVersion)
-            #expect(entry.clientVersion >= previous.clientVersion && entry.clientVersion <= header.clientVersion)
-            #expect(entry.origin > 0 && entry.origin != ident)
-            previous = DownloadCursor(serverVersion: entry.serverVersion, clientVersion: entry.clientVersion)
+        for entry in received.entries {
+            let cursor = entry.cursor
+            #expect(cursor.serverVersion > previous.serverVersion && cursor.serverVersion <= end.serverVersion)
+            #expect(cursor.clientVersion >= previous.clientVersion && cursor.clientVersion <= end.clientVersion)
+            #expect(entry.tag.ident > 0 && entry.tag.ident != ident)
+            previous = cursor
         }
     }
 }
@@ -217,16 +218,16 @@ extension SyncClient {
         let own = log.filter { $0.origin == ident }
         #expect(own.map(\.clientVersion) == changes.map(\.cursor.clientVersion))
         #expect(own.map(\.timestamp) == changes.map(\.timestamp))
-        var clientVersion: UInt64 = 0
-        var expected: [ReceivedDownload.Entry] = []
+        var clientVersion: ClientVersion = 0
+        var expected: [DownloadedChangeset] = []
         for entry in log {
             if entry.origin == ident {
                 clientVersion = entry.clientVersion
             } else if !entry.changeset.isEmpty {
                 expected.append(
-                    ReceivedDownload.Entry(
-                        serverVersion: entry.version, clientVersion: clientVersion, timestamp: entry.timestamp,
-                        origin: entry.origin, originalSize: UInt64(entry.changeset.count), changeset: entry.changeset))
+                    DownloadedChangeset(
+                        cursor: DownloadCursor(serverVersion: entry.version, clientVersion: clientVersion),
+                        tag: entry.tag, changeset: entry.changeset))
             }
         }
         #expect(received == expected)

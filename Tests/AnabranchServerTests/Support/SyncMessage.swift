@@ -1,3 +1,4 @@
+import AnabranchCore
 import CZlib
 
 /// A sync message taken apart: the words of its head, and its body.
@@ -28,21 +29,18 @@ struct SyncMessage: Equatable, CustomStringConvertible {
 
 /// A DOWNLOAD as a client reads it.
 struct ReceivedDownload: Equatable, CustomStringConvertible {
-    struct Entry: Equatable {
-        var serverVersion, clientVersion, timestamp, origin, originalSize: UInt64
-        var changeset: [UInt8]
-    }
-
-    var serverVersion, clientVersion, latest, latestSalt, uploadClientVersion, uploadServerVersion: UInt64
-    var downloadableBytes: UInt64
-    var entries: [Entry]
+    var progress: DownloadProgress
+    var entries: [DownloadedChangeset]
 
     /// - Returns: nil if the message is not a well-formed DOWNLOAD.
     init?(_ message: SyncMessage) {
         let fields = message.numbers
         guard message.kind == "download", fields.count == 11 else { return nil }
-        (serverVersion, clientVersion, latest, latestSalt) = (fields[1], fields[2], fields[3], fields[4])
-        (uploadClientVersion, uploadServerVersion, downloadableBytes) = (fields[5], fields[6], fields[7])
+        progress = DownloadProgress(
+            cursor: DownloadCursor(serverVersion: ServerVersion(fields[1]), clientVersion: ClientVersion(fields[2])),
+            latest: SaltedVersion(version: ServerVersion(fields[3]), salt: Salt(fields[4])),
+            upload: UploadCursor(clientVersion: ClientVersion(fields[5]), serverVersion: ServerVersion(fields[6])),
+            downloadableBytes: fields[7])
         let isCompressed = fields[8] == 1
         guard let body = isCompressed ? inflated(message.body, to: Int(fields[9])) : message.body,
             body.count == fields[9], isCompressed ? message.body.count == fields[10] : fields[10] == 0,
@@ -51,8 +49,8 @@ struct ReceivedDownload: Equatable, CustomStringConvertible {
         self.entries = entries
     }
 
-    private static func entries(of body: [UInt8]) -> [Entry]? {
-        var entries: [Entry] = []
+    private static func entries(of body: [UInt8]) -> [DownloadedChangeset]? {
+        var entries: [DownloadedChangeset] = []
         var rest = body[...]
         while !rest.isEmpty {
             var fields: [UInt64] = []
@@ -65,19 +63,24 @@ struct ReceivedDownload: Equatable, CustomStringConvertible {
             }
             guard fields[5] <= rest.count else { return nil }
             entries.append(
-                Entry(
-                    serverVersion: fields[0], clientVersion: fields[1], timestamp: fields[2], origin: fields[3],
-                    originalSize: fields[4], changeset: Array(rest.prefix(Int(fields[5])))))
+                DownloadedChangeset(
+                    cursor: DownloadCursor(
+                        serverVersion: ServerVersion(fields[0]), clientVersion: ClientVersion(fields[1])),
+                    tag: OriginTag(timestamp: ChangesetTime(fields[2]), ident: ClientFileID(fields[3])),
+                    changeset: Array(rest.prefix(Int(fields[5]))), originalBytes: Int(fields[4])))
             rest = rest.dropFirst(Int(fields[5]))
         }
         return entries
     }
 
     var description: String {
-        "download to \(serverVersion) \(clientVersion), latest \(latest), upload \(uploadClientVersion) "
-            + "\(uploadServerVersion), \(downloadableBytes) to come, entries "
-            + entries.map { "\($0.serverVersion):\($0.clientVersion):\($0.origin):\($0.changeset.count)" }
-            .joined(separator: " ")
+        let entries = entries.map { entry in
+            "\(entry.cursor.serverVersion):\(entry.cursor.clientVersion):\(entry.tag.ident):\(entry.changeset.count)"
+        }
+        let cursor = progress.cursor, upload = progress.upload
+        return "download to \(cursor.serverVersion) \(cursor.clientVersion), latest \(progress.latest.version), "
+            + "upload \(upload.clientVersion) \(upload.serverVersion), \(progress.downloadableBytes) to come, "
+            + "entries \(entries.joined(separator: " "))"
     }
 }
 

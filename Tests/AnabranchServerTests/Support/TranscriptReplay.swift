@@ -24,15 +24,15 @@ final class TranscriptReplay {
 
     private final class Replayed {
         let connection: RigConnection
-        var paths: [UInt64: VirtualPath] = [:]
-        var clientIdents: [UInt64: UInt64] = [:]
+        var paths: [SessionID: VirtualPath] = [:]
+        var clientIdents: [SessionID: ClientFileID] = [:]
         /// Sessions that the client has ended, though the recorded server did not know yet when it sent its next
         /// message.
-        var unbound: Set<UInt64> = []
+        var unbound: Set<SessionID> = []
         /// Sent before the recorded server sent the same.
         var early: [SyncMessage] = []
         /// DOWNLOADs to be made, by session.
-        var scans: [UInt64: FileCall] = [:]
+        var scans: [SessionID: FileRequest] = [:]
 
         init(_ connection: RigConnection) {
             self.connection = connection
@@ -43,7 +43,7 @@ final class TranscriptReplay {
     private struct ReplayedFile {
         struct Held {
             var session: SessionKey
-            let ident: UInt64
+            let ident: ClientFileID
             /// Nil for the end of the session, which has to wait for its uploads.
             let upload: UploadMessage?
         }
@@ -53,10 +53,10 @@ final class TranscriptReplay {
         var version = 0
         var held: [Held] = []
         /// Our salts, of versions and of client files.
-        var salts: [UInt64: UInt64] = [:]
-        var fileSalts: [UInt64: UInt64] = [:]
+        var salts: [UInt64: Salt] = [:]
+        var fileSalts: [UInt64: Salt] = [:]
         /// The newest client version that was uploaded, integrated or not.
-        var uploaded: [UInt64: UInt64] = [:]
+        var uploaded: [ClientFileID: ClientVersion] = [:]
     }
 
     init(_ transcript: Transcript, restartsBefore: Int? = nil) {
@@ -125,7 +125,7 @@ final class TranscriptReplay {
     private func receive(_ line: Transcript.Line) {
         guard let replayed = connections[line.connection] else { return differ(line, "no connection") }
         var message = line.message
-        let session = message.numbers.first ?? 0
+        let session = SessionID(message.numbers.first ?? 0)
         switch message.kind {
         case "bind":
             let size = Int(message.numbers[1])
@@ -133,7 +133,7 @@ final class TranscriptReplay {
             replayed.unbound.remove(session)
         case "ident":
             let ident = message.numbers[1], latest = message.numbers[5]
-            replayed.clientIdents[session] = ident
+            replayed.clientIdents[session] = ClientFileID(ident)
             if let path = replayed.paths[session], let file = files[path] {
                 if let salt = file.fileSalts[ident] { message.words[3] = "\(salt)" }
                 if let salt = file.salts[latest] { message.words[7] = "\(salt)" }
@@ -154,15 +154,15 @@ final class TranscriptReplay {
 
     /// An UPLOAD without what an earlier session of the file has brought: the recorded server knew it even if it had
     /// not integrated it, whereas our files hear of it in its turn.
-    private func withoutChangesets(upTo newest: UInt64, _ message: SyncMessage) -> SyncMessage {
-        guard case .upload(let upload) = try? MessageDecoder().decode(message.bytes),
-            upload.entries.contains(where: { $0.cursor.clientVersion <= newest })
+    private func withoutChangesets(upTo newest: ClientVersion, _ message: SyncMessage) -> SyncMessage {
+        guard case .upload(_, let upload) = try? ClientMessageCodec().decode(message.bytes),
+            upload.upload.changesets.contains(where: { $0.cursor.clientVersion <= newest })
         else { return message }
         var body: [UInt8] = []
-        for entry in upload.entries where entry.cursor.clientVersion > newest {
+        for entry in upload.upload.changesets where entry.cursor.clientVersion > newest {
             let numbers = [
-                entry.cursor.clientVersion, entry.cursor.serverVersion, entry.tag.timestamp, entry.tag.ident,
-                UInt64(entry.changeset.count),
+                entry.cursor.clientVersion.rawValue, entry.cursor.serverVersion.rawValue, entry.timestamp.rawValue,
+                entry.origin.rawValue, UInt64(entry.changeset.count),
             ]
             body += numbers.flatMap { Array("\($0) ".utf8) } + entry.changeset
         }
@@ -180,7 +180,7 @@ final class TranscriptReplay {
             case .scan:
                 replayed.scans[session] = call
             case .integrate(let upload):
-                if let newest = upload.entries.map(\.cursor.clientVersion).max() {
+                if let newest = upload.upload.changesets.map(\.cursor.clientVersion).max() {
                     files[call.path]?.uploaded[ident] = newest
                 }
                 files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: upload))
@@ -198,7 +198,7 @@ final class TranscriptReplay {
     // MARK: Integration
 
     /// What an earlier session of the client file has left waiting now waits for the new one; the earlier one ends.
-    private func inherit(_ path: VirtualPath, _ ident: UInt64, _ session: SessionKey) {
+    private func inherit(_ path: VirtualPath, _ ident: ClientFileID, _ session: SessionKey) {
         for (index, held) in (files[path]?.held ?? []).enumerated().reversed() where held.ident == ident {
             if held.upload == nil {
                 release(path, index)
@@ -209,8 +209,8 @@ final class TranscriptReplay {
     }
 
     /// Integrates, in the recorded order, until the log of `path` has this version.
-    private func integrate(_ path: VirtualPath, through version: UInt64) {
-        while let file = files[path], file.version < Int(version), file.version < file.order.count {
+    private func integrate(_ path: VirtualPath, through version: ServerVersion) {
+        while let file = files[path], file.version < Int(version.rawValue), file.version < file.order.count {
             let next = file.order[file.version].ident
             guard let index = file.held.firstIndex(where: { $0.ident == next && $0.upload != nil }) else { return }
             release(path, index)
@@ -218,9 +218,9 @@ final class TranscriptReplay {
     }
 
     /// Acknowledgements without changesets, which make no version, up to this progress.
-    private func acknowledge(_ path: VirtualPath, _ ident: UInt64, through clientVersion: UInt64) {
+    private func acknowledge(_ path: VirtualPath, _ ident: ClientFileID, through clientVersion: ClientVersion) {
         while let held = files[path]?.held, let index = held.firstIndex(where: { $0.ident == ident }),
-            let upload = held[index].upload, upload.entries.count == 0, upload.progress.clientVersion <= clientVersion
+            let upload = held[index].upload, upload.changesetCount == 0, upload.progress.clientVersion <= clientVersion
         {
             release(path, index)
         }
@@ -229,12 +229,14 @@ final class TranscriptReplay {
     private func release(_ path: VirtualPath, _ index: Int) {
         guard var file = files[path] else { return }
         let held = file.held.remove(at: index)
-        file.version += held.upload?.entries.count ?? 0
+        file.version += held.upload?.changesetCount ?? 0
         // The end of a session comes right behind the last of its uploads.
         let next = file.held.firstIndex { $0.session == held.session }
         let isEnd = next.map { file.held[$0].upload == nil } ?? false
         files[path] = file
-        rig.submit([FileCall(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)])
+        rig.submit([
+            FileRequest(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)
+        ])
         if held.upload != nil, isEnd, let next { release(path, next) }
     }
 
@@ -248,8 +250,8 @@ final class TranscriptReplay {
         comparedCount += 1
         let session = session(of: recorded)
         if let download = ReceivedDownload(recorded), let path = replayed.paths[session] {
-            integrate(path, through: download.latest)
-            acknowledge(path, replayed.clientIdents[session] ?? 0, through: download.uploadClientVersion)
+            integrate(path, through: download.progress.latest.version)
+            acknowledge(path, replayed.clientIdents[session] ?? 0, through: download.progress.upload.clientVersion)
         }
         let kind = recorded.kind == "error" ? "json_error" : recorded.kind
         guard let ours = next(replayed, kind, session: session) else {
@@ -262,16 +264,16 @@ final class TranscriptReplay {
         compare(line, recorded, ours, replayed)
     }
 
-    private func session(of message: SyncMessage) -> UInt64 {
+    private func session(of message: SyncMessage) -> SessionID {
         switch message.kind {
-        case "error": message.numbers[3]
-        case "json_error": message.numbers[2]
+        case "error": SessionID(message.numbers[3])
+        case "json_error": SessionID(message.numbers[2])
         case "pong": 0
-        default: message.numbers[0]
+        default: SessionID(message.numbers[0])
         }
     }
 
-    private func next(_ replayed: Replayed, _ kind: String, session: UInt64) -> SyncMessage? {
+    private func next(_ replayed: Replayed, _ kind: String, session: SessionID) -> SyncMessage? {
         func isWanted(_ message: SyncMessage) -> Bool {
             message.kind == kind && self.session(of: message) == session
         }
@@ -300,14 +302,15 @@ final class TranscriptReplay {
         }
         switch recorded.kind {
         case "ident":
-            files[path]?.fileSalts[ours.numbers[1]] = ours.numbers[2]
+            files[path]?.fileSalts[ours.numbers[1]] = Salt(ours.numbers[2])
             if ours.numbers[1] != recorded.numbers[1] { differ(line, "\(recorded), but here \(ours)") }
         case "download":
             guard var theirs = ReceivedDownload(recorded), let mine = ReceivedDownload(ours) else {
                 return differ(line, "unreadable DOWNLOAD")
             }
-            files[path]?.salts[mine.latest] = mine.latestSalt
-            theirs.latestSalt = mine.latestSalt
+            let latest = mine.progress.latest
+            files[path]?.salts[latest.version.rawValue] = latest.salt
+            theirs.progress.latest.salt = latest.salt
             if theirs != mine { differ(line, "\(theirs)\n     but here \(mine)") }
         case "error":
             replacedErrors.append("\(recorded.words[1]) to session \(recorded.words[4])")
@@ -322,12 +325,13 @@ final class TranscriptReplay {
 enum RecordedHistory {
     /// One version of a log: whose changeset it was.
     struct Step: Equatable {
-        let ident, clientVersion: UInt64
+        let ident: ClientFileID
+        let clientVersion: ClientVersion
     }
 
     private struct Conversation {
-        var uploads: [UInt64: Set<UInt64>] = [:]
-        var downloads: [(ident: UInt64, download: ReceivedDownload)] = []
+        var uploads: [ClientFileID: Set<ClientVersion>] = [:]
+        var downloads: [(ident: ClientFileID, download: ReceivedDownload)] = []
     }
 
     /// The order in which uploads were integrated, for each partition value. The DOWNLOADs say whose most versions
@@ -338,7 +342,7 @@ enum RecordedHistory {
 
     private static func conversations(in transcript: Transcript) -> [[UInt8]: Conversation] {
         struct Key: Hashable { let connection: Int, session: UInt64 }
-        var sessions: [Key: (partition: [UInt8], ident: UInt64)] = [:]
+        var sessions: [Key: (partition: [UInt8], ident: ClientFileID)] = [:]
         var result: [[UInt8]: Conversation] = [:]
         for line in transcript.lines where line.kind == "binary" {
             let message = line.message
@@ -347,12 +351,12 @@ enum RecordedHistory {
             case ("bind", true):
                 sessions[key] = (Array(message.body.prefix(Int(message.numbers[1]))), 0)
             case ("ident", true):
-                sessions[key]?.ident = message.numbers[1]
+                sessions[key]?.ident = ClientFileID(message.numbers[1])
             case ("upload", true):
                 guard let session = sessions[key],
-                    case .upload(let upload) = try? MessageDecoder().decode(message.bytes)
+                    case .upload(_, let upload) = try? ClientMessageCodec().decode(message.bytes)
                 else { continue }
-                for entry in upload.entries {
+                for entry in upload.upload.changesets {
                     result[session.partition, default: Conversation()].uploads[session.ident, default: []]
                         .insert(entry.cursor.clientVersion)
                 }
@@ -366,15 +370,15 @@ enum RecordedHistory {
     }
 
     private static func order(_ conversation: Conversation) -> [Step] {
-        var known: [UInt64: UInt64] = [:]
+        var known: [ServerVersion: ClientFileID] = [:]
         for (_, download) in conversation.downloads {
-            for entry in download.entries { known[entry.serverVersion] = entry.origin }
+            for entry in download.entries { known[entry.cursor.serverVersion] = entry.tag.ident }
         }
         var waiting = conversation.uploads.mapValues { $0.sorted()[...] }
-        let newest = conversation.downloads.map(\.download.latest).max() ?? 0
+        let newest = conversation.downloads.map(\.download.progress.latest.version.rawValue).max() ?? 0
         var steps: [Step] = []
         while steps.count < newest {
-            let version = UInt64(steps.count) + 1
+            let version = ServerVersion(steps.count + 1)
             guard let ident = known[version] ?? uploader(of: version, conversation, waiting),
                 let clientVersion = waiting[ident]?.popFirst()
             else { return steps }
@@ -386,11 +390,13 @@ enum RecordedHistory {
     /// Who uploaded a version that nobody was sent: the first DOWNLOAD to its client that reaches it covers that
     /// client's next upload.
     private static func uploader(
-        of version: UInt64, _ conversation: Conversation, _ waiting: [UInt64: ArraySlice<UInt64>]
-    ) -> UInt64? {
-        let fits = waiting.compactMap { ident, rest -> (reached: UInt64, ident: UInt64)? in
-            let covering = conversation.downloads.filter { $0.ident == ident && $0.download.serverVersion >= version }
-                .map { ($0.download.serverVersion, $0.download.clientVersion) }.min { $0 < $1 }
+        of version: ServerVersion, _ conversation: Conversation,
+        _ waiting: [ClientFileID: ArraySlice<ClientVersion>]
+    ) -> ClientFileID? {
+        let fits = waiting.compactMap { ident, rest -> (reached: ServerVersion, ident: ClientFileID)? in
+            let covering = conversation.downloads.filter { $0.ident == ident }.map(\.download.progress.cursor)
+                .filter { $0.serverVersion >= version }
+                .map { ($0.serverVersion, $0.clientVersion) }.min { $0 < $1 }
             guard let next = rest.first, let covering, covering.1 >= next else { return nil }
             return (covering.0, ident)
         }

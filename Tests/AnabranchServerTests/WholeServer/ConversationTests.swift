@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import Foundation
@@ -23,7 +24,7 @@ import Testing
                     next[0] == material[0].count ? 1 : next[1] == material[1].count ? 0 : Int(random.number(0...1))
                 let client = clients[index]
                 if random.once(in: 3) { try await client.disconnect() }
-                client.change(material[index][next[index]], at: time)
+                client.change(material[index][next[index]], at: ChangesetTime(time))
                 (next[index], time) = (next[index] + 1, time + random.number(0...5))
                 guard random.once(in: 2) else { continue }
                 if !client.isConnected { try await client.reconnect() }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import Foundation
@@ -98,7 +99,7 @@ struct CrashTests {
         let material = [try Changesets.ofClient(2), try Changesets.ofClient(3)]
         for round in 0..<4 {
             for (index, client) in clients.enumerated() {
-                client.change(material[index][round], at: UInt64(1000 * round + index))
+                client.change(material[index][round], at: ChangesetTime(1000 * round + index))
                 try await survive(client) { client in
                     if !client.isConnected { try await client.reconnect() }
                     try await client.upload()

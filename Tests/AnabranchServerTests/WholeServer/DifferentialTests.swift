@@ -93,8 +93,10 @@ import Testing
             .flatMap { try Transcript($0).lines }
             .filter { $0.kind == "binary" && $0.isFromClient && $0.message.kind == "upload" }
             .flatMap { line -> [[UInt8]] in
-                guard case .upload(let upload) = try MessageDecoder().decode(line.message.bytes) else { return [] }
-                return upload.entries.map { Array($0.changeset) }
+                guard case .upload(_, let upload) = try ClientMessageCodec().decode(line.message.bytes) else {
+                    return []
+                }
+                return upload.upload.changesets.map(\.changeset)
             }
     }
 
@@ -151,7 +153,8 @@ import Testing
             return "\(message.words.dropLast().joined(separator: " ")) \(message.numbers[2] == 0 ? "no salt" : "salt")"
         case "download":
             guard let download = ReceivedDownload(message) else { return "unreadable \(message)" }
-            return "\(download) \(download.latestSalt == 0 ? "no salt" : "salt") \(download.entries.map(\.changeset))"
+            let salt = download.progress.latest.salt == 0 ? "no salt" : "salt"
+            return "\(download) \(salt) \(download.entries.map(\.changeset))"
         case "json_error":
             let json = (try? JSONSerialization.jsonObject(with: Data(message.body))) as? [String: Any] ?? [:]
             // The wording is free, and only our server asks for a delay of its own choice.

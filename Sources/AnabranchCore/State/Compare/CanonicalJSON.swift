@@ -3,7 +3,7 @@
 extension ObjectGraph {
     /// The state as one line of JSON in UTF-8: classes, objects and fields sorted, dangling links as users see them.
     ///
-    /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read.
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
     public func canonicalJSON() throws(ApplyError) -> [UInt8] {
         let classes = schema.present.filter { schema[$0].kind != .embedded }
             .sorted { schema[$0].name.compare(schema[$1].name) < 0 }

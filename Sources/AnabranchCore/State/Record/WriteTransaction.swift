@@ -6,7 +6,7 @@
 /// first such error is thrown when the transaction ends, which undoes all of it.
 public final class WriteTransaction {
     /// The client file that writes; it marks the GlobalKeys that are made here.
-    public let ident: UInt64
+    public let ident: ClientFileID
     var editor: GraphEditor
     var recorder = ChangesetRecorder()
     private var links = LinkIndex()
@@ -14,7 +14,7 @@ public final class WriteTransaction {
     private var failure: ApplyError?
     private var isReadOnly: Bool
 
-    init(on graph: ObjectGraph, as ident: UInt64, isReadOnly: Bool = false) {
+    init(on graph: ObjectGraph, as ident: ClientFileID, isReadOnly: Bool = false) {
         self.ident = ident
         self.isReadOnly = isReadOnly
         editor = GraphEditor(graph)
@@ -126,7 +126,7 @@ public final class WriteTransaction {
     public func create(_ className: String, _ values: [String: Payload] = [:]) throws(ApplyError) -> DynamicObject {
         let number = try self.number(of: Array(className.utf8))
         let counter = editor.schema[number].nextGlobalKey
-        let key = GlobalKey(high: ident, low: counter)
+        let key = GlobalKey(high: ident.rawValue, low: counter)
         let object = try create(Array(className.utf8), .globalKey(key), values, areDefaults: false)
         editor.graph.schema[number].nextGlobalKey = counter + 1
         editor.changes.isSchemaChanged = true
@@ -315,7 +315,7 @@ extension ObjectGraph {
     ///
     /// - Parameter ident: The file ident of the writing client; 0 as long as it has none; 1 is the server's own file.
     public mutating func write<Result>(
-        as ident: UInt64, _ body: (WriteTransaction) throws -> Result
+        as ident: ClientFileID, _ body: (WriteTransaction) throws -> Result
     ) throws -> WriteResult<Result> {
         let transaction = WriteTransaction(on: self, as: ident)
         let result = try body(transaction)

@@ -19,7 +19,7 @@ import Testing
 
     @Test func equalFileTimestampsAreBrokenByTheFileIdent() throws {
         var arena = ChangesetArena()
-        let major = try arena.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .max))
+        let major = try arena.decode(changeset(set(.int(1))), version: 1, tag: OriginTag(timestamp: 5, ident: .largest))
         let minor = try arena.decode(changeset(set(.int(2))), version: 1, tag: OriginTag(timestamp: 5, ident: 3))
         try arena.merge(local: [major], incoming: [minor])
         #expect(!arena.isEmpty(major) && arena.isEmpty(minor))

@@ -1,0 +1,18 @@
+/// What a client says of its file when a session begins: IDENT (`Spec/Protocol.md`, section 4.3).
+public struct IdentRequest: Equatable, Sendable {
+    /// The file, with the salt that the server gave it.
+    public var file: SaltedFileID
+    /// Where downloading resumes.
+    public var download: DownloadCursor
+    /// The newest version that a DOWNLOAD told this file of; 0 if there was none.
+    public var latest: SaltedVersion
+
+    /// Puts the parts together. A new file has downloaded nothing.
+    public init(
+        file: SaltedFileID, download: DownloadCursor = DownloadCursor(), latest: SaltedVersion = SaltedVersion()
+    ) {
+        self.file = file
+        self.download = download
+        self.latest = latest
+    }
+}

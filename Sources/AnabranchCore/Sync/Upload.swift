@@ -1,0 +1,37 @@
+/// A changeset as a client uploads it (`Spec/Protocol.md`, section 4.4).
+public struct UploadedChangeset: Equatable, Sendable {
+    /// The client version that the changeset produced, and the last server version that the client had integrated
+    /// before. The latter is the changeset's base: the state on which it was made.
+    public var cursor: UploadCursor
+    /// When it was made, as the client's clock says.
+    public var timestamp: ChangesetTime
+    /// 0: made by the client that uploads it. Other numbers are refused at integration.
+    public var origin: ClientFileID
+    /// The changeset, encoded.
+    public var changeset: [UInt8]
+
+    /// Puts the parts together.
+    public init(cursor: UploadCursor, timestamp: ChangesetTime, origin: ClientFileID = 0, changeset: [UInt8]) {
+        self.cursor = cursor
+        self.timestamp = timestamp
+        self.origin = origin
+        self.changeset = changeset
+    }
+}
+
+/// What one UPLOAD says.
+public struct Upload: Equatable, Sendable {
+    /// How far the client's scan of its own log has come.
+    public var progress: UploadCursor
+    /// The client needs no history at or below the lower of this and `progress.serverVersion`.
+    public var lockedVersion: ServerVersion
+    /// In the order of the client's log.
+    public var changesets: [UploadedChangeset]
+
+    /// Puts the parts together. An upload without changesets still reports progress.
+    public init(progress: UploadCursor, lockedVersion: ServerVersion = 0, changesets: [UploadedChangeset] = []) {
+        self.progress = progress
+        self.lockedVersion = lockedVersion
+        self.changesets = changesets
+    }
+}

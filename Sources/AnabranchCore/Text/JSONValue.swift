@@ -1,0 +1,63 @@
+/// A JSON value, as requests, tokens and answers hold it.
+package enum JSONValue: Equatable, Sendable {
+    case null
+    case bool(Bool)
+    /// A number without fraction and exponent that 64 bits can hold.
+    case integer(Int64)
+    case real(Double)
+    case string(String)
+    case array([JSONValue])
+    case object([String: JSONValue])
+
+    package var string: String? { if case .string(let text) = self { text } else { nil } }
+    package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+    package var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
+    package var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
+    package var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
+
+    package subscript(key: String) -> JSONValue? { object?[key] }
+
+    /// The value as text, members in the order of their names.
+    package var encoded: String {
+        var text = ""
+        write(to: &text)
+        return text
+    }
+
+    private func write(to text: inout String) {
+        switch self {
+        case .null: text += "null"
+        case .bool(let flag): text += flag ? "true" : "false"
+        case .integer(let number): text += String(number)
+        case .real(let number): text += number.isFinite ? "\(number)" : "null"
+        case .string(let string): text += JSONText.quoted(string)
+        case .array(let values):
+            text += "["
+            for (index, value) in values.enumerated() {
+                if index > 0 { text += "," }
+                value.write(to: &text)
+            }
+            text += "]"
+        case .object(let members):
+            text += "{"
+            for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
+                if index > 0 { text += "," }
+                text += JSONText.quoted(member.key) + ":"
+                member.value.write(to: &text)
+            }
+            text += "}"
+        }
+    }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, ExpressibleByDictionaryLiteral,
+    ExpressibleByArrayLiteral, ExpressibleByIntegerLiteral
+{
+    package init(stringLiteral value: String) { self = .string(value) }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+    package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self = .object(Dictionary(elements) { _, last in last })
+    }
+}
