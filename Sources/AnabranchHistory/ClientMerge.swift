@@ -11,22 +11,23 @@ struct MergedChangeset {
 
 /// The merge of one client's changesets with the log entries that the client had not seen
 /// (`Spec/History.md`, section 6, steps 3 to 7; `Spec/Transform.md`, section 11).
-struct ClientMerge {
+struct ClientMerge: ~Copyable {
     /// A log entry that takes part ("ours"), and its place in the arena.
     private struct LocalEntry {
         var version: ServerVersion
-        var place: Int
+        var place: ChangesetIndex
     }
 
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
 
     let ident: ClientFileID
-    let strategy: MergeStrategy
     /// What the log entries that are decoded for the client may occupy, in bytes.
     let oursBytesMax: Int
     private var oursBytes = 0
     private var arena = ChangesetArena()
+    /// The merges of all runs share its limit.
+    private var core: Merge
     /// How many changesets at the arena's start are shared ones, as they are in the log.
     private var sharedCount = 0
     /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last
@@ -41,7 +42,7 @@ struct ClientMerge {
 
     init(ident: ClientFileID, strategy: MergeStrategy, oursBytesMax: Int) {
         self.ident = ident
-        self.strategy = strategy
+        core = Merge(strategy: strategy)
         self.oursBytesMax = oursBytesMax
     }
 
@@ -78,7 +79,7 @@ struct ClientMerge {
             if try share(versions, from: log, &decoded) { incoming = try decode(run) }
             let local = try places(of: versions, after: base, from: log, decoded)
             do {
-                try arena.merge(local: local, incoming: incoming, strategy: strategy)
+                try core.run(local: local, incoming: incoming, in: &arena)
             } catch {
                 throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }
@@ -95,14 +96,14 @@ struct ClientMerge {
         }
     }
 
-    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [Int] {
-        var places: [Int] = []
+    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [ChangesetIndex] {
+        var places: [ChangesetIndex] = []
         places.reserveCapacity(run.count)
         for changeset in run { places.append(try decode(changeset)) }
         return places
     }
 
-    private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> Int {
+    private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> ChangesetIndex {
         let version = changeset.cursor.clientVersion
         do {
             return try arena.decode(
@@ -156,8 +157,8 @@ struct ClientMerge {
     /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are.
     private mutating func places(
         of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
-    ) throws(HistoryError) -> [Int] {
-        var places: [Int] = []
+    ) throws(HistoryError) -> [ChangesetIndex] {
+        var places: [ChangesetIndex] = []
         places.reserveCapacity(versions.count)
         var known = ours.drop { $0.version <= base }
         var joined: [LocalEntry] = []
@@ -181,10 +182,10 @@ struct ClientMerge {
 
     private mutating func load(
         _ version: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
-    ) throws(HistoryError) -> Int {
+    ) throws(HistoryError) -> ChangesetIndex {
         entriesVisited += 1
         let reciprocal = reciprocals?[version]
-        if reciprocal == nil, let place = decoded.place(of: version), place < sharedCount { return place }
+        if reciprocal == nil, let place = decoded.place(of: version), place.position < sharedCount { return place }
         let before = arena.memoryBytes
         let place = try log.decode(version, as: reciprocal, into: &arena)
         oursBytes += arena.memoryBytes - before

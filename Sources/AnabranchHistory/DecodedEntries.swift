@@ -11,12 +11,12 @@ struct DecodedEntries: Sendable {
 
     /// The entries as they are in the log. Nothing is ever merged in it: a merge works on a copy.
     private(set) var arena = ChangesetArena()
-    private var places: [ServerVersion: Int] = [:]
+    private var places: [ServerVersion: ChangesetIndex] = [:]
     /// How many entries were asked for in vain since the arena was last of use.
     private var missed = 0
 
     /// The place of a log entry in the arena; nil if it is not kept.
-    func place(of version: ServerVersion) -> Int? { places[version] }
+    func place(of version: ServerVersion) -> ChangesetIndex? { places[version] }
 
     /// Decodes what is missing of `versions`.
     ///
@@ -47,14 +47,14 @@ extension PendingLog {
     /// Decodes a log entry, or what `changeset` says that it is for some client, and returns its place in the arena.
     func decode(
         _ version: ServerVersion, as changeset: [UInt8]? = nil, into arena: inout ChangesetArena
-    ) throws(HistoryError) -> Int {
+    ) throws(HistoryError) -> ChangesetIndex {
         try entry(version).decode(as: changeset, into: &arena)
     }
 }
 
 extension LogEntry {
     /// Decodes the entry, or what `changeset` says that it is for some client, and returns its place in the arena.
-    func decode(as changeset: [UInt8]? = nil, into arena: inout ChangesetArena) throws(HistoryError) -> Int {
+    func decode(as changeset: [UInt8]? = nil, into arena: inout ChangesetArena) throws(HistoryError) -> ChangesetIndex {
         do {
             return try arena.decode(changeset ?? self.changeset, version: version.rawValue, tag: tag)
         } catch {

@@ -47,7 +47,7 @@ extension ObjectGraph {
         _ entries: [LogEntry]
     ) throws(HistoryError) -> (changes: StateChanges, leftOut: Int) {
         var arena = ChangesetArena()
-        var changesets: [Int] = []
+        var changesets: [ChangesetIndex] = []
         for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
         var leftOut = 0
         do {
