@@ -42,7 +42,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
-        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(

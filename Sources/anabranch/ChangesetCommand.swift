@@ -33,7 +33,7 @@ struct PrintChangesetCommand: ParsableCommand {
 
     func run() throws {
         var arena = ChangesetArena()
-        let changeset: Int
+        let changeset: ChangesetIndex
         do {
             changeset = try arena.decode(
                 try bytes(in: content()), version: 0, tag: OriginTag(timestamp: 0, ident: 0))

@@ -11,11 +11,11 @@ struct MergedChangeset {
 
 /// The merge of one client's changesets with the log entries that the client had not seen
 /// (`Spec/History.md`, section 6, steps 3 to 7; `Spec/Transform.md`, section 11).
-struct ClientMerge {
+struct ClientMerge: ~Copyable {
     /// A log entry that takes part, and its index in the arena.
     private struct LocalEntry {
         var version: ServerVersion
-        var index: Int
+        var index: ChangesetIndex
     }
 
     /// To merge with fewer entries than this, they are decoded for the client alone.
@@ -26,6 +26,8 @@ struct ClientMerge {
     /// What the log entries that were decoded for the client occupy, in bytes.
     private var localBytes = 0
     private var arena = ChangesetArena()
+    /// The merges of all runs share its limit.
+    private var core: Merge
     /// How many changesets at the arena's start are shared ones, as they are in the log.
     private var sharedCount = 0
     /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last
@@ -41,6 +43,7 @@ struct ClientMerge {
     init(ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
         self.options = options
+        core = Merge(strategy: options.strategy)
     }
 
     /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
@@ -75,7 +78,7 @@ struct ClientMerge {
             if try share(versions, from: log, &shared) { incoming = try decode(run) }
             let local = try indices(of: versions, after: base, from: log, shared)
             do {
-                try arena.merge(local: local, incoming: incoming, strategy: options.strategy)
+                try core.run(local: local, incoming: incoming, in: &arena)
             } catch {
                 throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
             }
@@ -92,14 +95,14 @@ struct ClientMerge {
         }
     }
 
-    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [Int] {
-        var indices: [Int] = []
+    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [ChangesetIndex] {
+        var indices: [ChangesetIndex] = []
         indices.reserveCapacity(run.count)
         for changeset in run { indices.append(try decode(changeset)) }
         return indices
     }
 
-    private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> Int {
+    private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> ChangesetIndex {
         let version = changeset.cursor.clientVersion
         do {
             return try arena.decode(
@@ -153,8 +156,8 @@ struct ClientMerge {
     /// Makes the versions part of `local`, each in its newest form for this client, and says where they are.
     private mutating func indices(
         of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache
-    ) throws(HistoryError) -> [Int] {
-        var indices: [Int] = []
+    ) throws(HistoryError) -> [ChangesetIndex] {
+        var indices: [ChangesetIndex] = []
         indices.reserveCapacity(versions.count)
         var known = local.drop { $0.version <= base }
         var joined: [LocalEntry] = []
@@ -178,10 +181,10 @@ struct ClientMerge {
 
     private mutating func load(
         _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache
-    ) throws(HistoryError) -> Int {
+    ) throws(HistoryError) -> ChangesetIndex {
         entriesVisited += 1
         let reciprocal = reciprocals?[version]
-        if reciprocal == nil, let index = shared.index(of: version), index < sharedCount { return index }
+        if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
         let before = arena.memoryBytes
         let index = try log.entry(version).decode(as: reciprocal, into: &arena)
         localBytes += arena.memoryBytes - before

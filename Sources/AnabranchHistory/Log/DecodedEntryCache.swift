@@ -11,12 +11,12 @@ struct DecodedEntryCache: Sendable {
 
     /// The entries as they are in the log. Nothing is ever merged in it: a merge works on a copy.
     private(set) var arena = ChangesetArena()
-    private var indices: [ServerVersion: Int] = [:]
+    private var indices: [ServerVersion: ChangesetIndex] = [:]
     /// How many entries were asked for since the arena was last of use.
     private var missed = 0
 
     /// The index of a log entry in the arena; nil if it is not kept.
-    func index(of version: ServerVersion) -> Int? { indices[version] }
+    func index(of version: ServerVersion) -> ChangesetIndex? { indices[version] }
 
     /// Decodes those of `versions` that are missing.
     ///
@@ -48,7 +48,7 @@ extension LogEntry {
     /// - Parameter reciprocal: the form of the entry for some client; nil: as it is in the log.
     func decode(
         as reciprocal: [UInt8]? = nil, into arena: inout ChangesetArena
-    ) throws(HistoryError) -> Int {
+    ) throws(HistoryError) -> ChangesetIndex {
         do {
             return try arena.decode(reciprocal ?? changeset, version: version.rawValue, tag: tag)
         } catch {

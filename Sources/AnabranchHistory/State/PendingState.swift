@@ -23,7 +23,7 @@ struct PendingState {
     ///   - base: the last server version that their author had integrated.
     /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
     mutating func apply(
-        _ run: [Int], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
         past log: PendingLog
     ) throws(HistoryError) -> SkippedInstructions {
         var erasures = ErasureSearch(in: log, after: base, notBy: ident)

@@ -54,7 +54,7 @@ extension ObjectGraph {
         _ entries: [LogEntry]
     ) throws(HistoryError) -> (changes: StateChanges, skippedCount: Int) {
         var arena = ChangesetArena()
-        var changesets: [Int] = []
+        var changesets: [ChangesetIndex] = []
         for entry in entries where !entry.changeset.isEmpty { changesets.append(try entry.decode(into: &arena)) }
         var skippedCount = 0
         do {

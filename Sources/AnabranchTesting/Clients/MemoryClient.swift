@@ -163,7 +163,7 @@ package struct MemoryClient {
     private struct DownloadMerge {
         var arena = ChangesetArena()
         /// Where the versions of the log, by their position, are in the arena.
-        var local: [Int: Int] = [:]
+        var local: [Int: ChangesetIndex] = [:]
     }
 
     /// Integrates what the server made on one base.
@@ -171,13 +171,13 @@ package struct MemoryClient {
     /// - Returns: where the entries are in the arena.
     private mutating func integrate(
         _ run: ArraySlice<DownloadedChangeset>, base: ClientVersion, _ merge: inout DownloadMerge
-    ) throws -> [Int] {
-        var incoming: [Int] = []
+    ) throws -> [ChangesetIndex] {
+        var incoming: [ChangesetIndex] = []
         for entry in run {
             let version = entry.cursor.serverVersion.rawValue
             incoming.append(try merge.arena.decode(entry.changeset, version: version, tag: entry.tag))
         }
-        var local: [Int] = []
+        var local: [ChangesetIndex] = []
         for position in log.indices where log[position].number > base && !log[position].changeset.isEmpty {
             local.append(try changeset(at: position, &merge))
         }
@@ -186,7 +186,7 @@ package struct MemoryClient {
         return incoming
     }
 
-    private func changeset(at position: Int, _ merge: inout DownloadMerge) throws -> Int {
+    private func changeset(at position: Int, _ merge: inout DownloadMerge) throws -> ChangesetIndex {
         if let changeset = merge.local[position] { return changeset }
         let version = log[position]
         let tag = OriginTag(timestamp: version.timestamp, ident: ident)

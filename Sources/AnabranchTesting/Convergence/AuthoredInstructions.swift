@@ -12,7 +12,7 @@ struct AuthoredInstruction {
     /// The last version of the server's log that its author knew.
     var base: UInt64 = 0
     /// The changeset of the arena in which it is.
-    var changeset = 0
+    var changeset: ChangesetIndex = 0
     /// The version of its changeset in the server's log; nil until the server has it.
     var version: UInt64?
 
@@ -50,7 +50,7 @@ struct AuthoredInstructions {
     private(set) var arena = ChangesetArena()
     private(set) var list: [AuthoredInstruction] = []
     /// Of each author, the changesets that are not in the server's log yet.
-    private var waiting: [Int: [Int]] = [:]
+    private var waiting: [Int: [ChangesetIndex]] = [:]
     /// Classes that a Mixed of any replica has ever held a link to.
     private(set) var classesInMixed: Set<String> = []
 
@@ -59,23 +59,27 @@ struct AuthoredInstructions {
     /// - Returns: The known divergence; nil if there is none.
     mutating func add(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64) throws -> KnownDivergence? {
         let count = list.count
-        try read(changeset, by: author, tag: tag, base: base)
+        let number = try read(changeset, by: author, tag: tag, base: base)
         if let divergence = divergence(from: count) {
             list.removeSubrange(count...)
             return divergence
         }
         for new in list[count...] { if let className = linkInMixed(new) { classesInMixed.insert(className) } }
-        waiting[author, default: []].append(arena.count - 1)
+        waiting[author, default: []].append(number)
         return nil
     }
 
     /// Appends the instructions of a changeset, whatever they are.
-    mutating func read(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0) throws {
+    @discardableResult
+    mutating func read(
+        _ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0
+    ) throws -> ChangesetIndex {
         let number = try arena.decode(changeset, version: 1, tag: tag)
         list += arena.instructions(of: number).map {
             AuthoredInstruction(
                 author: author, tag: tag, instruction: $0, path: arena.path(of: $0), base: base, changeset: number)
         }
+        return number
     }
 
     /// What the instructions from an index on fall under, which have one author and are the newest.

@@ -31,22 +31,22 @@ package struct MergeCase: Decodable, Sendable {
 /// Both sides of a case, decoded into one arena.
 package struct MergeInput {
     package var arena = ChangesetArena()
-    package var local: [Int] = []
-    package var incoming: [Int] = []
+    package var local: [ChangesetIndex] = []
+    package var incoming: [ChangesetIndex] = []
 
     package init(_ mergeCase: MergeCase) throws {
         for input in mergeCase.local { local.append(try decode(input)) }
         for input in mergeCase.incoming { incoming.append(try decode(input)) }
     }
 
-    private mutating func decode(_ input: MergeCase.Input) throws -> Int {
+    private mutating func decode(_ input: MergeCase.Input) throws -> ChangesetIndex {
         try arena.decode(
             try Hex.bytes(of: input.hex), version: input.version,
             tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 
     /// The sides as they are now.
-    package func outputs(of changesets: [Int]) -> [MergeCase.Output] {
+    package func outputs(of changesets: [ChangesetIndex]) -> [MergeCase.Output] {
         changesets.map { MergeCase.Output(dirty: arena.isDirty($0), hex: Hex.encode(arena.encoded($0))) }
     }
 }

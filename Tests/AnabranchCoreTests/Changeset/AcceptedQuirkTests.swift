@@ -31,7 +31,7 @@ import Testing
             Hex.bytes(definitions + quirk), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
         #expect(Hex.encode(arena.encoded(changeset)) == Hex.encode(Hex.bytes(definitions + proper)))
         let isProper = Hex.bytes(quirk) == Hex.bytes(proper)
-        #expect(arena.headers[changeset].isCanonical == isProper)
+        #expect(arena[changeset].isCanonical == isProper)
     }
 
     @Test func overlongDefinitionsOfStringsAreEncodedProperly() throws {

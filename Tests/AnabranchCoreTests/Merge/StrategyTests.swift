@@ -10,8 +10,8 @@ import Testing
         let seeds = Seeds.upTo(3000)
         for seed in seeds {
             let grid = try Self.outcome(seed: seed, isCareful: isCareful, .everyPair)
-            for tuning in [MergeThresholds(), .finest] {
-                let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, tuning)
+            for thresholds in [MergeThresholds(), .finest] {
+                let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, thresholds)
                 #expect(grid == indexed, "\(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))")
             }
             if grid == .refused { refusals += 1 }
@@ -22,7 +22,8 @@ import Testing
 
     /// Merges several changesets on each side, in one to three runs.
     private static func outcome(
-        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
+        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy,
+        _ thresholds: MergeThresholds = MergeThresholds()
     ) throws -> Outcome {
         var random = RandomSteps(seed: seed)
         random.isCareful = isCareful
@@ -35,9 +36,9 @@ import Testing
         let (local, incoming) = (side(), side())
         let cut = Int.random(in: 0...incoming.count, using: &random.random)
         var arena = ChangesetArena()
-        arena.tuning = tuning
+        var merge = Merge(strategy: strategy, thresholds: thresholds)
         do {
-            try arena.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], strategy: strategy)
+            try arena.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], with: &merge)
         } catch is TransformError {
             return .refused
         }
@@ -63,8 +64,8 @@ import Testing
             }
             let grid = Outcome.ofMerging([sides[0]], [sides[1]], .everyPair)
             #expect(grid != .refused)
-            for tuning in [MergeThresholds(), .finest] {
-                let indexed = Outcome.ofMerging([sides[0]], [sides[1]], .indexed, tuning)
+            for thresholds in [MergeThresholds(), .finest] {
+                let indexed = Outcome.ofMerging([sides[0]], [sides[1]], .indexed, thresholds)
                 #expect(
                     grid == indexed, "\(Seeds.repeatCommand("largeGroupsAreMergedAsTheGridMergesThem", seed: seed))")
             }
@@ -72,7 +73,7 @@ import Testing
     }
 
     /// An earlier run of the message has left an erasure in the arena; in this run neither side has one.
-    @Test func anErasureElsewhereInThePoolLeavesNothingUnmerged() throws {
+    @Test func anErasureElsewhereInTheArenaLeavesNothingUnmerged() throws {
         let insertions = changeset((0..<40).map { .insert(.item(0), size: UInt32($0)) })
         let outcomes = try [MergeStrategy.everyPair, .indexed].map { strategy in
             var arena = ChangesetArena()

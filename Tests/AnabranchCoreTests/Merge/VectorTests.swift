@@ -55,10 +55,10 @@ import Testing
 }
 
 extension ChangesetArena {
-    mutating func decode(_ input: MergeCase.Input) throws(ChangesetError) -> Int {
+    mutating func decode(_ input: MergeCase.Input) throws(ChangesetError) -> ChangesetIndex {
         let tag = OriginTag(timestamp: input.timestamp, ident: input.origin)
         return try decode(Hex.bytes(input.hex), version: input.version, tag: tag)
     }
 
-    func hexOutput(of changeset: Int) -> String { Hex.encode(encoded(changeset)) }
+    func hexOutput(of changeset: ChangesetIndex) -> String { Hex.encode(encoded(changeset)) }
 }

@@ -1,12 +1,12 @@
-/// What the ways to merge are assumed to cost. The defaults are right for merging; tests use others so that every path
-/// is taken.
+/// When a merge changes over from one way to another: what the ways are assumed to cost, in pairs of instructions that
+/// meet. The defaults are right for merging; tests use others so that every path is taken.
 package struct MergeThresholds: Sendable {
-    /// For how many pairs each instruction stands that has to be grouped.
+    /// The cost of grouping one instruction, in pair visits.
     var groupingPairs = 4
-    /// For how many pairs a block between wide instructions stands, beside its instructions.
+    /// The cost of a block between barriers beside that of its instructions, in pair visits.
     var blockPairs = 64
-    /// The cost in pairs of an index that is short.
-    var frontPairs = 4096
+    /// The most pairs that the first rows meet before anything is grouped.
+    var firstRowPairs = 4096
 
     /// A block of a list with n and m operations goes to the grid if n · m is at most this times n + m.
     var gridFactor = 24
@@ -19,9 +19,9 @@ package struct MergeThresholds: Sendable {
 
     /// Everything is split as far as it can be; nothing is left to the grid but single pairs.
     package static let finest = {
-        var tuning = MergeThresholds(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
-        (tuning.groupingPairs, tuning.blockPairs, tuning.frontPairs) = (0, 0, 0)
-        return tuning
+        var thresholds = MergeThresholds(gridFactor: -1, attemptsPerThousandPairs: 1 << 20)
+        (thresholds.groupingPairs, thresholds.blockPairs, thresholds.firstRowPairs) = (0, 0, 0)
+        return thresholds
     }()
     /// Lists are left to the grid as a whole.
     package static let oneGrid = MergeThresholds(gridFactor: 1 << 20, attemptsPerThousandPairs: 0)

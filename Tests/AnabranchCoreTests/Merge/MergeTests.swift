@@ -4,7 +4,7 @@ import Testing
 @testable import AnabranchCore
 
 /// The grid: iteration, prepending, flags and order (`Spec/Transform.md`, section 2).
-@Suite struct TransformerTests {
+@Suite struct MergeTests {
     private let strategies = [MergeStrategy.everyPair, .indexed]
 
     // MARK: Iteration
@@ -77,8 +77,9 @@ import Testing
             let outcomes: [[[UInt8]]?] = [true, false].map { isTogether in
                 var arena = ChangesetArena()
                 let runs = isTogether ? [0..<3] : [0..<1, 1..<2, 2..<3]
-                let isMerged = (try? arena.mergeRuns(local, incoming, runs: runs)) != nil
-                return isMerged ? arena.bytesOfAll : nil
+                var merge = Merge()
+                do { try arena.mergeRuns(local, incoming, runs: runs, with: &merge) } catch { return nil }
+                return arena.bytesOfAll
             }
             #expect(
                 outcomes[0] == outcomes[1],
@@ -105,11 +106,11 @@ import Testing
 
     private func refusal(of major: [Step], _ minor: [Step], pairs: Int) throws -> TransformError.Code? {
         var meeting = try Meeting(major, minor)
-        meeting.arena.pairsLeft = pairs
-        do {
-            try meeting.merge(.indexed)
+        var merge = Merge(thresholds: MergeThresholds(), pairsMax: pairs)
+        do throws(TransformError) {
+            try merge.run(local: [meeting.major], incoming: [meeting.minor], in: &meeting.arena)
             return nil
-        } catch let error as TransformError {
+        } catch {
             return error.code
         }
     }
@@ -288,10 +289,15 @@ import Testing
 
 extension ChangesetArena {
     /// Merges changesets in runs of the incoming ones, as an integration does, and leaves all in the arena.
+    ///
+    /// - Parameters:
+    ///   - pairs: How many pairs a step visits.
+    ///   - afterStep: Called after each step.
     mutating func mergeRuns(
-        _ local: [[UInt8]], _ incoming: [[UInt8]], runs: [Range<Int>], strategy: MergeStrategy = .indexed
+        _ local: [[UInt8]], _ incoming: [[UInt8]], runs: [Range<Int>], with merge: inout Merge, pairs: Int = .max,
+        afterStep: (borrowing Merge) -> Void = { _ in }
     ) throws {
-        var (ours, theirs): ([Int], [Int]) = ([], [])
+        var (ours, theirs): ([ChangesetIndex], [ChangesetIndex]) = ([], [])
         for (index, bytes) in local.enumerated() {
             let tag = OriginTag(timestamp: ChangesetTime(index % 3), ident: 2)
             ours.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
@@ -300,8 +306,15 @@ extension ChangesetArena {
             let tag = OriginTag(timestamp: ChangesetTime(index % 2), ident: index % 4 == 3 ? 2 : 3)
             theirs.append(try decode(bytes, version: UInt64(index) + 1, tag: tag))
         }
-        for run in runs { try merge(local: ours, incoming: Array(theirs[run]), strategy: strategy) }
+        for run in runs {
+            merge.begin(local: ours, incoming: Array(theirs[run]), in: self)
+            var isFinished = false
+            while !isFinished {
+                isFinished = try merge.advance(in: &self, pairs: pairs)
+                afterStep(merge)
+            }
+        }
     }
 
-    var bytesOfAll: [[UInt8]] { (0..<count).map { encoded($0) } }
+    var bytesOfAll: [[UInt8]] { changesets.map { encoded($0) } }
 }
