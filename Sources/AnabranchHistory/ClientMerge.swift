@@ -153,7 +153,8 @@ struct ClientMerge {
         return true
     }
 
-    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the arena.
+    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the
+    /// arena.
     private mutating func places(
         of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
     ) throws(HistoryError) -> [Int] {

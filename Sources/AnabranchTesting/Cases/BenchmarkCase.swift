@@ -13,8 +13,8 @@ public struct BenchmarkCase {
         var incoming: [ChangesetWriter]
     }
 
-    /// Makes the changesets of both sides, with their tags. The local side is that of client 2, the incoming one that of
-    /// client 3.
+    /// Makes the changesets of both sides, with their tags. The local side is that of client 2, the incoming one that
+    /// of client 3.
     public func tagged() -> (local: [TaggedChangeset], incoming: [TaggedChangeset]) {
         let sides = make()
         return (tagged(sides.local, ident: 2, start: 1000), tagged(sides.incoming, ident: 3, start: 1001))

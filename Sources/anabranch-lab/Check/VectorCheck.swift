@@ -36,8 +36,8 @@ struct VectorCheck {
 
     // MARK: Codec
 
-    /// The outputs of a merge are in the form that the encoder writes. So are the inputs in a scenario; in a single merge
-    /// they are as clients recorded them.
+    /// The outputs of a merge are in the form that the encoder writes. So are the inputs in a scenario; in a single
+    /// merge they are as clients recorded them.
     private mutating func checkCodec(_ mergeCase: MergeCase, _ place: String, isEncodedInput: Bool) {
         for (number, input) in (mergeCase.local + mergeCase.incoming).enumerated() {
             codec.note(

@@ -50,7 +50,7 @@ import Testing
                 for upload in vector.recordings[version] ?? [] {
                     let expected = Hex.bytes(upload.hex)
                     var copy = graph
-                    let written = try copy.write(as: ClientFileID(upload.client)) { try Replay(expected, in: $0).run() }
+                    let written = try copy.write(as: upload.client) { try Replay(expected, in: $0).run() }
                     #expect(written.changeset == expected, "\(vector.name), client \(upload.client)")
                     count += 1
                 }
