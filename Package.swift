@@ -105,6 +105,14 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
+        .testTarget(
+            name: "CompatibilityTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting", "anabranch",
+                "anabranch-lab",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -153,8 +153,7 @@ struct ClientMerge {
         return true
     }
 
-    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are in the
-    /// arena.
+    /// Makes the versions part of `ours`, each in its newest form for this client, and says where they are.
     private mutating func places(
         of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ decoded: DecodedEntries
     ) throws(HistoryError) -> [Int] {

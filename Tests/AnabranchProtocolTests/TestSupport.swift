@@ -24,13 +24,16 @@ func compressedUpload(_ body: [UInt8], inflatingTo size: Int) -> [UInt8] {
 
 /// The code of the violation that a message is, or `nil` if it is well formed.
 func violation(_ message: [UInt8], limits: Limits = Limits()) -> ErrorCode? {
-    do throws(ProtocolViolation) {
-        _ = try MessageDecoder(limits: limits).decode(message)
+    do throws(ProtocolError) {
+        _ = try ClientMessageCodec(limits: limits).decode(message)
         return nil
     } catch {
         return error.code
     }
 }
+
+typealias Request = ServerConnection.Request
+typealias Output = ServerConnection.Output
 
 /// A connection, with the answers of a server that has all it is asked for.
 final class Conversation {
@@ -51,7 +54,7 @@ final class Conversation {
     @discardableResult
     func receive(_ message: [UInt8]) -> Request? {
         let request = connection.receive(message)
-        if case .open(let handle, _, _) = request { handles[handle.ident] = handle }
+        if case .open(let handle, _) = request { handles[handle.ident] = handle }
         return request
     }
 

@@ -4,7 +4,7 @@ import AnabranchHistory
 /// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section
 /// 3).
 extension AdminEndpoints {
-    func list(_ route: AdminRoute, _ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    func list(_ route: AdminRoute, _ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         switch route {
         case .files: try await files(query)
         case .clients: try await clients(query)
@@ -23,7 +23,7 @@ extension AdminEndpoints {
         return .object(members)
     }
 
-    private func files(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    private func files(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let path = try query.afterPath()
         let files = try await catalog { catalog throws(HistoryError) in
             try catalog.files(after: path, countMax: query.countMax)
@@ -39,7 +39,7 @@ extension AdminEndpoints {
         }
     }
 
-    private func clients(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    private func clients(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let path = try query.path(), ident = ClientFileID(rawValue: try query.afterNumber())
         let clients = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
@@ -57,7 +57,7 @@ extension AdminEndpoints {
         }
     }
 
-    private func history(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    private func history(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let path = try query.path(), version = ServerVersion(rawValue: try query.afterNumber())
         let entries = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.entries(of: path, after: version, countMax: query.countMax)
@@ -75,7 +75,7 @@ extension AdminEndpoints {
 
     private func ofFile<Element: Sendable>(
         _ path: VirtualPath, _ list: @escaping @Sendable (any HistoryCatalog) throws(HistoryError) -> [Element]
-    ) async throws(HTTPRefusal) -> [Element] {
+    ) async throws(HTTPError) -> [Element] {
         let elements = try await catalog { catalog throws(HistoryError) -> [Element]? in
             try catalog.file(path) == nil ? nil : try list(catalog)
         }
@@ -84,12 +84,12 @@ extension AdminEndpoints {
     }
 
     /// Asks a few connections at a time, because each may have many sessions.
-    private func sessions(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    private func sessions(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let start = try query.afterSession()
-        var first = ConnectionIdent(number: start.connection)
-        var found: [(connection: ConnectionIdent, report: ConnectionReport, session: SessionReport)] = []
+        var first = ConnectionID(number: start.connection)
+        var found: [(connection: ConnectionID, report: ConnectionReport, session: SessionReport)] = []
         while found.count < query.countMax {
-            let reports = await server.table.ask(from: first, countMax: 64) { $0.report() }
+            let reports = await server.connections.ask(from: first, countMax: 64) { $0.report() }
             guard let last = reports.last?.ident else { break }
             for (ident, report) in reports {
                 let isFirst = ident.number == start.connection
@@ -98,13 +98,13 @@ extension AdminEndpoints {
                 }
             }
             guard last.number < .max else { break }
-            first = ConnectionIdent(number: last.number + 1)
+            first = ConnectionID(number: last.number + 1)
         }
         return page("sessions", Array(found.prefix(query.countMax)), query) { connection, report, session in
             [
                 "connection": JSONValue(connection.number), "session": JSONValue(session.ident),
                 "path": .string(session.path.description), "client": JSONValue(session.clientIdent),
-                "app": .string(report.member.app), "user": report.member.user.map { .string($0) } ?? .null,
+                "app": .string(report.principal.app), "user": report.principal.user.map { .string($0) } ?? .null,
                 "remote": report.remote.map { .string($0) } ?? .null, "protocol": .string(report.protocolVersion),
             ]
         } next: { connection, _, session in
@@ -112,7 +112,7 @@ extension AdminEndpoints {
         }
     }
 
-    private func users(_ query: ListingQuery) async throws(HTTPRefusal) -> JSONValue {
+    private func users(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let users = try await accounts { accounts throws(AccountError) in
             try accounts.users(after: query.afterWord, countMax: query.countMax)
         }

@@ -10,64 +10,64 @@ struct AdminEndpoints: HTTPEndpoints {
     let server: ServerOperations
     let logger: Logger
 
-    func answer(_ request: HTTPExchangeRequest) async -> HTTPExchangeAnswer {
-        do throws(HTTPRefusal) {
+    func respond(to request: EndpointRequest) async -> EndpointResponse {
+        do throws(HTTPError) {
             try checkToken(request)
             guard let route = AdminRoute(request) else { throw .notFound }
             return try await answer(route, request)
         } catch {
-            return HTTPExchangeAnswer(error)
+            return EndpointResponse(error)
         }
     }
 
     /// Nothing is told without the token, not even what there is.
-    private func checkToken(_ request: HTTPExchangeRequest) throws(HTTPRefusal) {
+    private func checkToken(_ request: EndpointRequest) throws(HTTPError) {
         let values = request.headers["authorization"]
         guard values.count == 1, values[0].hasPrefix("Bearer "), admin.token.isMatched(by: values[0].dropFirst(7))
         else {
-            throw HTTPRefusal(
+            throw HTTPError(
                 status: .unauthorized, code: "Unauthorized", message: "the token of the admin interface is missing")
         }
     }
 
     private func answer(
-        _ route: AdminRoute, _ request: HTTPExchangeRequest
-    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+        _ route: AdminRoute, _ request: EndpointRequest
+    ) async throws(HTTPError) -> EndpointResponse {
         switch route {
-        case .health: return HTTPExchangeAnswer(.ok, ["status": "ok"])
+        case .health: return EndpointResponse(.ok, ["status": "ok"])
         case .ready: return await ready()
         case .metrics: return await metrics()
         case .files, .clients, .history, .sessions, .users:
             let query = try ListingQuery(request.query, countMax: admin.settings.listingCountMax)
-            return HTTPExchangeAnswer(.ok, try await list(route, query))
-        case .disconnect: return HTTPExchangeAnswer(.ok, try await disconnect(try request.object()))
-        case .expire: return HTTPExchangeAnswer(.ok, try await expire(try request.object()))
-        case .revoke, .disable, .enable: return HTTPExchangeAnswer(.ok, try await change(route, try request.object()))
+            return EndpointResponse(.ok, try await list(route, query))
+        case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
+        case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
+        case .revoke, .disable, .enable: return EndpointResponse(.ok, try await change(route, try request.object()))
         }
     }
 
     // MARK: How the server is
 
-    private func ready() async -> HTTPExchangeAnswer {
-        guard server.isServing.isSet else {
-            return HTTPExchangeAnswer(.serviceUnavailable, ["status": "not serving"])
+    private func ready() async -> EndpointResponse {
+        guard server.isServing() else {
+            return EndpointResponse(.serviceUnavailable, ["status": "not serving"])
         }
         do {
             try await catalog { catalog throws(HistoryError) in _ = try catalog.files(after: nil, countMax: 1) }
             _ = try await accounts { accounts throws(AccountError) in try accounts.users(after: "", countMax: 1) }
-            return HTTPExchangeAnswer(.ok, ["status": "ready"])
+            return EndpointResponse(.ok, ["status": "ready"])
         } catch {
-            return HTTPExchangeAnswer(.serviceUnavailable, ["status": "the store does not answer"])
+            return EndpointResponse(.serviceUnavailable, ["status": "the store does not answer"])
         }
     }
 
-    private func metrics() async -> HTTPExchangeAnswer {
-        let sessions = await server.table.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
-        var answer = HTTPExchangeAnswer(
+    private func metrics() async -> EndpointResponse {
+        let sessions = await server.connections.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
+        var answer = EndpointResponse(
             status: .ok,
             body: admin.metrics.text(
                 gauges: [
-                    "anabranch_connections": server.sockets.count, "anabranch_websockets": server.table.count,
+                    "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
                 ]))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,10 +76,10 @@ struct AdminEndpoints: HTTPEndpoints {
 
     // MARK: Interventions
 
-    private func disconnect(_ body: [String: JSONValue]) async throws(HTTPRefusal) -> JSONValue {
-        let connection = ConnectionIdent(number: try body.number("connection"))
+    private func disconnect(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
+        let connection = ConnectionID(number: try body.number("connection"))
         let session = body["session"] == nil ? nil : SessionID(rawValue: try body.number("session"))
-        let isDone = await server.table.withConnection(connection) { handler in
+        let isDone = await server.connections.withConnection(connection) { handler in
             if let session { return handler.disconnect(session: session) }
             handler.disconnect()
             return true
@@ -91,18 +91,20 @@ struct AdminEndpoints: HTTPEndpoints {
         return [:]
     }
 
-    private func expire(_ body: [String: JSONValue]) async throws(HTTPRefusal) -> JSONValue {
+    private func expire(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
         let ident = ClientFileID(rawValue: try body.number("client"))
         // Opening a file would make it.
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }
         do {
-            try await server.stores.run(on: path) { hubs throws(HistoryError) in try hubs.expire(ident, of: path) }
+            try await server.files.run(on: path) { registry throws(HistoryError) in
+                try registry.expire(ident, of: path)
+            }
         } catch let error as HistoryError where error.code == .badClientFileIdent {
             throw Self.noSuch("client file")
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
         logger.notice(
             "client file expired by the operator",
@@ -111,7 +113,7 @@ struct AdminEndpoints: HTTPEndpoints {
         return [:]
     }
 
-    private func change(_ route: AdminRoute, _ body: [String: JSONValue]) async throws(HTTPRefusal) -> JSONValue {
+    private func change(_ route: AdminRoute, _ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let user = try body.text("user")
         let isKnown = try await accounts { accounts throws(AccountError) -> Bool in
             guard try accounts.user(user) != nil else { return false }
@@ -126,7 +128,7 @@ struct AdminEndpoints: HTTPEndpoints {
         guard isKnown else { throw Self.noSuch("user") }
         logger.notice("user changed by the operator", metadata: ["user": "\(user)", "change": "\(route)"])
         guard route != .enable else { return [:] }
-        let ended = await server.table.ask { handler in
+        let ended = await server.connections.ask { handler in
             guard handler.belongs(to: user), handler.login != nil else { return false }
             handler.endLogin()
             return true
@@ -134,8 +136,8 @@ struct AdminEndpoints: HTTPEndpoints {
         return ["connections": .integer(Int64(ended.count { $0.answer }))]
     }
 
-    static func noSuch(_ thing: String) -> HTTPRefusal {
-        HTTPRefusal(status: .notFound, code: "NotFound", message: "no such \(thing)")
+    static func noSuch(_ thing: String) -> HTTPError {
+        HTTPError(status: .notFound, code: "NotFound", message: "no such \(thing)")
     }
 
     // MARK: The stores
@@ -143,28 +145,28 @@ struct AdminEndpoints: HTTPEndpoints {
     /// Runs what blocks on a thread that may.
     func catalog<Result: Sendable>(
         _ body: @escaping @Sendable (any HistoryCatalog) throws(HistoryError) -> Result
-    ) async throws(HTTPRefusal) -> Result {
+    ) async throws(HTTPError) -> Result {
         let catalog = admin.catalog
         do {
             return try await NIOThreadPool.singleton.runIfActive { try body(catalog) }
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
     }
 
     /// Runs what blocks on a thread that may.
     func accounts<Result: Sendable>(
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
-    ) async throws(HTTPRefusal) -> Result {
+    ) async throws(HTTPError) -> Result {
         let accounts = admin.accounts
         do {
             return try await NIOThreadPool.singleton.runIfActive { try body(accounts) }
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
     }
 
-    private func troubleOfOurs(_ error: any Error) -> HTTPRefusal {
+    private func internalError(_ error: any Error) -> HTTPError {
         logger.error("the admin interface cannot answer", metadata: ["error": "\(error)"])
         return .unavailable
     }

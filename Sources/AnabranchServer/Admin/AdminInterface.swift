@@ -48,9 +48,10 @@ public struct AdminInterface: Sendable {
 
 /// A running server as the admin interface sees it.
 struct ServerOperations: Sendable {
-    let table: ConnectionTable
-    let stores: StoreThreads
-    let sockets: Sockets
-    /// Whether clients are served: not before the server listens, and no longer once it ends.
-    let isServing: Flag
+    let connections: ConnectionRegistry
+    let files: StoreThreads
+    /// How many sockets of clients are open.
+    let socketCount: @Sendable () -> Int
+    /// Whether clients are served: not before the server listens, and no longer once it begins to end.
+    let isServing: @Sendable () -> Bool
 }

@@ -18,7 +18,7 @@ enum AdminRoute: String {
     case disable = "POST /v1/users/disable"
     case enable = "POST /v1/users/enable"
 
-    init?(_ request: HTTPExchangeRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
+    init?(_ request: EndpointRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
 }
 
 /// The query of a listing: `after`, `limit` and, where a file is meant, `path`.
@@ -29,7 +29,7 @@ struct ListingQuery {
     private var values: [String: String] = [:]
     let countMax: Int
 
-    init(_ query: String, countMax: Int) throws(HTTPRefusal) {
+    init(_ query: String, countMax: Int) throws(HTTPError) {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, let value = Self.decoded(parts[1]),
@@ -45,19 +45,19 @@ struct ListingQuery {
     }
 
     /// The file that the query is about.
-    func path() throws(HTTPRefusal) -> VirtualPath {
+    func path() throws(HTTPError) -> VirtualPath {
         guard let path = values["path"] else { throw .badRequest("path is missing") }
         return try VirtualPath(ofRequest: path)
     }
 
     /// The path after which a listing of files goes on.
-    func afterPath() throws(HTTPRefusal) -> VirtualPath? {
+    func afterPath() throws(HTTPError) -> VirtualPath? {
         guard let word = values["after"] else { return nil }
         return try VirtualPath(ofRequest: word)
     }
 
     /// The number after which a listing goes on.
-    func afterNumber() throws(HTTPRefusal) -> UInt64 {
+    func afterNumber() throws(HTTPError) -> UInt64 {
         guard let word = values["after"] else { return 0 }
         guard let number = UInt64(word) else { throw .badRequest("after has to be a number") }
         return number
@@ -67,7 +67,7 @@ struct ListingQuery {
     var afterWord: String { values["after"] ?? "" }
 
     /// The session after which a listing goes on: `connection.session`.
-    func afterSession() throws(HTTPRefusal) -> (connection: UInt64, session: UInt64) {
+    func afterSession() throws(HTTPError) -> (connection: UInt64, session: UInt64) {
         guard let word = values["after"] else { return (0, 0) }
         let numbers = word.split(separator: ".", omittingEmptySubsequences: false).map { UInt64($0) }
         guard numbers.count == 2, let connection = numbers[0], let session = numbers[1] else {
@@ -85,20 +85,10 @@ struct ListingQuery {
 
 extension VirtualPath {
     /// A path as listings show it.
-    init(ofRequest word: String) throws(HTTPRefusal) {
+    init(ofRequest word: String) throws(HTTPError) {
         guard let path = VirtualPath(description: word) else {
             throw .badRequest("path has to be as listings show it: % followed by two hexadecimal digits")
         }
         self = path
-    }
-}
-
-extension [String: JSONValue] {
-    /// A member that has to be a number above 0.
-    func number(_ name: String) throws(HTTPRefusal) -> UInt64 {
-        guard let number = self[name]?.integer, number > 0 else {
-            throw .badRequest("\(name) has to be a number above 0")
-        }
-        return UInt64(number)
     }
 }

@@ -4,17 +4,17 @@ import NIOHTTP1
 
 /// The API keys of a user (`Spec/Protocol.md`, section 1.6).
 extension AppServices {
-    func answerKeys(
-        _ route: Route, _ request: HTTPExchangeRequest, of user: User
-    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+    func respondToKeys(
+        _ route: Route, _ request: EndpointRequest, of user: User
+    ) async throws(HTTPError) -> EndpointResponse {
         switch route {
         case .createKey:
-            return HTTPExchangeAnswer(.created, try await createKey(named: try request.object().text("name"), of: user))
+            return EndpointResponse(.created, try await createKey(named: try request.object().text("name"), of: user))
         case .keys:
-            return HTTPExchangeAnswer(.ok, .array(try await keys(of: user).map { Self.json($0) }))
+            return EndpointResponse(.ok, .array(try await keys(of: user).map { Self.json($0) }))
         case .key(let ident):
             guard let key = try await keys(of: user).first(where: { $0.ident == ident }) else { throw Self.noKey }
-            return HTTPExchangeAnswer(.ok, Self.json(key))
+            return EndpointResponse(.ok, Self.json(key))
         case .enableKey(let ident), .disableKey(let ident):
             let isDisabled = route == .disableKey(ident)
             return try await change { accounts throws(AccountError) in
@@ -29,21 +29,21 @@ extension AppServices {
         }
     }
 
-    private static let noKey = HTTPRefusal(status: .notFound, code: "APIKeyNotFound", message: "no such API key")
+    private static let noKey = HTTPError(status: .notFound, code: "APIKeyNotFound", message: "no such API key")
 
-    private func keys(of user: User) async throws(HTTPRefusal) -> [APIKey] {
+    private func keys(of user: User) async throws(HTTPError) -> [APIKey] {
         try await store { accounts throws(AccountError) in try accounts.apiKeys(of: user.ident) }
     }
 
-    private func createKey(named name: String, of user: User) async throws(HTTPRefusal) -> JSONValue {
+    private func createKey(named name: String, of user: User) async throws(HTTPError) -> JSONValue {
         let secret = RandomText.hexadecimal(bytes: 32)
         let key = APIKey(
             ident: RandomText.hexadecimal(bytes: 12), user: user.ident, name: name, digest: Self.digest(ofKey: secret))
-        do throws(HTTPRefusal) {
+        do throws(HTTPError) {
             let countMax = settings.apiKeysPerUserMax
             try await store { accounts throws(AccountError) in try accounts.add(key, countMax: countMax) }
         } catch  where error.status == .conflict {
-            throw HTTPRefusal(
+            throw HTTPError(
                 status: .conflict, code: "APIKeyAlreadyExists", message: "API key with name already exists")
         }
         return Self.json(key, secret: secret)
@@ -51,9 +51,9 @@ extension AppServices {
 
     private func change(
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Bool
-    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+    ) async throws(HTTPError) -> EndpointResponse {
         guard try await store(body) else { throw Self.noKey }
-        return HTTPExchangeAnswer(status: .noContent)
+        return EndpointResponse(status: .noContent)
     }
 
     /// The secret is told once, when the key is made.

@@ -7,7 +7,7 @@ import NIOPosix
 extension AppServices {
     // MARK: E-mail and password
 
-    func register(_ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) {
+    func register(_ body: [String: JSONValue], in app: String) async throws(HTTPError) {
         try require(.emailPassword, in: app)
         let email = try Self.email(in: body, "email")
         let password = try Self.newPassword(in: body)
@@ -18,7 +18,7 @@ extension AppServices {
     }
 
     /// What may stand in an answer and in a log line without harm; whether it can receive mail only mail can tell.
-    private static func email(in body: [String: JSONValue], _ name: String) throws(HTTPRefusal) -> String {
+    private static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
         let email = try body.text(name)
         guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
             throw .badRequest("invalid e-mail address")
@@ -26,7 +26,7 @@ extension AppServices {
         return email
     }
 
-    private static func newPassword(in body: [String: JSONValue]) throws(HTTPRefusal) -> String {
+    private static func newPassword(in body: [String: JSONValue]) throws(HTTPError) -> String {
         guard let password = body["password"]?.string,
             (passwordCharactersMin...passwordCharactersMax).contains(password.unicodeScalars.count)
         else {
@@ -47,7 +47,7 @@ extension AppServices {
 
     // MARK: Logging in
 
-    func logIn(_ name: String, _ request: HTTPExchangeRequest, to app: String) async throws(HTTPRefusal) -> JSONValue {
+    func logIn(_ name: String, _ request: EndpointRequest, to app: String) async throws(HTTPError) -> JSONValue {
         guard let provider = Provider(rawValue: name) else { throw Self.noProvider }
         try require(provider, in: app)
         let body = try request.object()
@@ -55,31 +55,31 @@ extension AppServices {
             let (session, user) = try await bearer(request, .access)
             guard user.app == app else { throw .unauthorized }
             try await link(provider, body, to: user)
-            let linked = try await standing(
-                of: SessionTokens.Claims(user: user.ident, session: session.ident, app: app))
+            let linked = try await validSession(
+                for: SessionTokens.Claims(user: user.ident, session: session.ident, app: app))
             guard let linked else { throw .unauthorized }
             return ["access_token": .string(try await token(.access, session, linked.user))]
         }
         let (user, secret) = try await user(by: provider, body, in: app)
         if user.isDisabled {
-            throw HTTPRefusal(status: .unauthorized, code: "UserDisabled", message: "user disabled")
+            throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
         }
         return try await open(provider, for: user, by: secret)
     }
 
-    private static let noProvider = HTTPRefusal(
+    private static let noProvider = HTTPError(
         status: .notFound, code: "AuthProviderNotFound", message: "no such authentication provider")
-    static let invalidPassword = HTTPRefusal(
+    static let invalidPassword = HTTPError(
         status: .unauthorized, code: "InvalidPassword", message: "invalid username/password")
 
-    private func require(_ provider: Provider, in app: String) throws(HTTPRefusal) {
+    private func require(_ provider: Provider, in app: String) throws(HTTPError) {
         guard allowed(in: app)?.providers.contains(provider) == true else { throw Self.noProvider }
     }
 
     /// - Parameter secret: the hash of the password that was right; by now another one may be.
     private func open(
         _ provider: Provider, for user: User, by secret: String?
-    ) async throws(HTTPRefusal) -> JSONValue {
+    ) async throws(HTTPError) -> JSONValue {
         let now = unixSeconds()
         let session = LoginSession(
             ident: RandomText.hexadecimal(bytes: 12), user: user.ident, provider: provider.rawValue, createdAt: now,
@@ -97,7 +97,7 @@ extension AppServices {
     /// - Returns: also the hash of the password, if that is how the user is known.
     private func user(
         by provider: Provider, _ body: [String: JSONValue], in app: String
-    ) async throws(HTTPRefusal) -> (User, secret: String?) {
+    ) async throws(HTTPError) -> (User, secret: String?) {
         switch provider {
         case .anonymous:
             let user = newUser(in: app, .anonymous, name: RandomText.hexadecimal(bytes: 12))
@@ -116,7 +116,7 @@ extension AppServices {
     /// Takes the same time whether there is no such user or the password is wrong, and says the same.
     private func checkPassword(
         _ body: [String: JSONValue], in app: String
-    ) async throws(HTTPRefusal) -> (User, secret: String?) {
+    ) async throws(HTTPError) -> (User, secret: String?) {
         let email = try body.text("username")
         guard let password = body["password"]?.string, password.utf8.count <= Self.passwordBytesMax else {
             throw Self.invalidPassword
@@ -128,37 +128,37 @@ extension AppServices {
         return (user, secret)
     }
 
-    private func userWithEmail(_ email: String, in app: String) async throws(HTTPRefusal) -> User? {
+    private func userWithEmail(_ email: String, in app: String) async throws(HTTPError) -> User? {
         try await store { accounts throws(AccountError) in
             try accounts.user(of: app, provider: Provider.emailPassword.rawValue, name: email)
         }
     }
 
-    private func userWithKey(_ key: String, in app: String) async throws(HTTPRefusal) -> User {
+    private func userWithKey(_ key: String, in app: String) async throws(HTTPError) -> User {
         let digest = Self.digest(ofKey: key)
         let user = try await store { accounts throws(AccountError) -> User? in
             guard let key = try accounts.apiKey(digest: digest), !key.isDisabled else { return nil }
             return try accounts.user(key.user)
         }
         guard let user, user.app == app else {
-            throw HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "invalid API key")
+            throw HTTPError(status: .unauthorized, code: "InvalidSession", message: "invalid API key")
         }
         return user
     }
 
-    private func subject(of body: [String: JSONValue], in app: String) async throws(HTTPRefusal) -> String {
+    private func subject(of body: [String: JSONValue], in app: String) async throws(HTTPError) -> String {
         guard let issuer = issuers[app] else { throw Self.noProvider }
-        let token = try body.text("token", bytesMax: CompactToken.bytesMax)
+        let token = try body.text("token", bytesMax: JSONWebToken.bytesMax)
         do {
             return try await issuer.subject(of: token, now: now)
         } catch {
             logger.info("custom token refused", metadata: ["app": "\(app)", "reason": "\(error)"])
-            throw HTTPRefusal(status: .unauthorized, code: "InvalidSession", message: "the token is not accepted")
+            throw HTTPError(status: .unauthorized, code: "InvalidSession", message: "the token is not accepted")
         }
     }
 
     /// Two first logins at the same time make one user.
-    private func findOrAdd(_ user: User) async throws(HTTPRefusal) -> User {
+    private func findOrAdd(_ user: User) async throws(HTTPError) -> User {
         try await store { accounts throws(AccountError) in
             let identity = user.identities[0]
             let found = { () throws(AccountError) in
@@ -185,7 +185,7 @@ extension AppServices {
     // MARK: Linking
 
     /// Gives a user one more way to log in. An e-mail address is registered first, and must not have been used since.
-    private func link(_ provider: Provider, _ body: [String: JSONValue], to user: User) async throws(HTTPRefusal) {
+    private func link(_ provider: Provider, _ body: [String: JSONValue], to user: User) async throws(HTTPError) {
         switch provider {
         case .anonymous, .apiKey:
             throw .badRequest("this provider cannot be linked")
@@ -207,11 +207,11 @@ extension AppServices {
 
     // MARK: E-mails
 
-    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPRefusal) {
+    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPError) {
         try require(.emailPassword, in: app)
         let request = try Self.emailRequest(action, body)
         guard let emails else {
-            throw HTTPRefusal(
+            throw HTTPError(
                 status: .badRequest, code: "EmailNotConfigured",
                 message: "this server sends no e-mail: addresses need no confirmation, passwords cannot be reset")
         }
@@ -224,7 +224,7 @@ extension AppServices {
 
     private static func emailRequest(
         _ action: Route.EmailAction, _ body: [String: JSONValue]
-    ) throws(HTTPRefusal) -> EmailRequest {
+    ) throws(HTTPError) -> EmailRequest {
         switch action {
         case .confirm:
             .confirm(
@@ -243,11 +243,11 @@ extension AppServices {
         }
     }
 
-    private func setPassword(_ password: String, of email: String, in app: String) async throws(HTTPRefusal) {
+    private func setPassword(_ password: String, of email: String, in app: String) async throws(HTTPError) {
         let secret = try await hashing { passwords in try passwords.hash(password) }
         guard let user = try await userWithEmail(email, in: app),
             let identity = user.identities.first(where: { $0.provider == Provider.emailPassword.rawValue })
-        else { throw HTTPRefusal(status: .notFound, code: "UserNotFound", message: "user not found") }
+        else { throw HTTPError(status: .notFound, code: "UserNotFound", message: "user not found") }
         try await store { accounts throws(AccountError) in
             try accounts.setSecret(secret, of: identity.ident, user: user.ident)
         }
@@ -258,16 +258,16 @@ extension AppServices {
     /// Hashes on a thread that may be busy for a while. Each hash takes memory, so only so many may wait.
     private func hashing<Result: Sendable>(
         _ body: @escaping @Sendable (PasswordHash) throws -> Result
-    ) async throws(HTTPRefusal) -> Result {
+    ) async throws(HTTPError) -> Result {
         guard passwordsUnderWay.enter(countMax: settings.passwordsUnderWayMax) else {
-            throw HTTPRefusal(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
+            throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
         defer { passwordsUnderWay.leave() }
         let passwords = passwords
         do {
             return try await NIOThreadPool.singleton.runIfActive { try body(passwords) }
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
     }
 

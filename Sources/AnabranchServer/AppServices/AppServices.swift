@@ -14,15 +14,15 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let settings: AppServicesSettings
     let accounts: any AccountStore
     let tokens: SessionTokens
-    let issuers: [String: CustomTokens]
+    let issuers: [String: CustomTokenVerifier]
     let emails: (any EmailHook)?
     let passwords: PasswordHash
-    let passwordsUnderWay = AttemptGate()
+    let passwordsUnderWay = ConcurrencyLimit()
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     private let metrics: any MetricsFactory
-    private let logins = AttemptCounter()
-    private let refusals = AttemptCounter()
+    private let logins = RateCounter()
+    private let refusals = RateCounter()
 
     /// - Parameters:
     ///   - emails: sends e-mails; without it nothing has to be confirmed, and nothing can be reset.
@@ -43,10 +43,10 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)
         tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
-        var issuers: [String: CustomTokens] = [:]
+        var issuers: [String: CustomTokenVerifier] = [:]
         for (app, settings) in settings.apps {
             guard let issuer = settings.issuer else { continue }
-            issuers[app] = try await CustomTokens(
+            issuers[app] = try await CustomTokenVerifier(
                 jwksPath: issuer.jwksPath, issuer: issuer.issuer, audience: issuer.audience ?? app, logger: logger)
         }
         self.issuers = issuers
@@ -58,28 +58,28 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     // MARK: HTTP
 
-    public func answer(_ request: HTTPExchangeRequest) async -> HTTPExchangeAnswer {
-        do throws(HTTPRefusal) {
+    public func respond(to request: EndpointRequest) async -> EndpointResponse {
+        do throws(HTTPError) {
             guard let route = Route(request.method, request.path) else { throw .notFound }
             if let app = route.app, allowed(in: app) == nil {
-                throw HTTPRefusal(status: .notFound, code: "AppNotFound", message: "no such app")
+                throw HTTPError(status: .notFound, code: "AppNotFound", message: "no such app")
             }
-            return try await counting(route) { () throws(HTTPRefusal) in try await answer(route, request) }
+            return try await counting(route) { () throws(HTTPError) in try await answer(route, request) }
         } catch {
             logger.debug("request refused", metadata: ["status": "\(error.status.code)", "error": "\(error.code)"])
-            return HTTPExchangeAnswer(error)
+            return EndpointResponse(error)
         }
     }
 
     /// Counts what became of an attempt to log in or to register.
     private func counting(
-        _ route: Route, _ attempt: () async throws(HTTPRefusal) -> HTTPExchangeAnswer
-    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+        _ route: Route, _ attempt: () async throws(HTTPError) -> EndpointResponse
+    ) async throws(HTTPError) -> EndpointResponse {
         switch route {
         case .login, .register: break
         default: return try await attempt()
         }
-        do throws(HTTPRefusal) {
+        do throws(HTTPError) {
             let answer = try await attempt()
             count("ok")
             return answer
@@ -94,43 +94,43 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     }
 
     private func answer(
-        _ route: Route, _ request: HTTPExchangeRequest
-    ) async throws(HTTPRefusal) -> HTTPExchangeAnswer {
+        _ route: Route, _ request: EndpointRequest
+    ) async throws(HTTPError) -> EndpointResponse {
         switch route {
         case .location(let app):
-            return HTTPExchangeAnswer(.ok, try location(of: app, request))
+            return EndpointResponse(.ok, try location(of: app, request))
         case .register(let app):
             try checkRate(request)
             try await register(try request.object(), in: app)
-            return HTTPExchangeAnswer(.created, [:])
+            return EndpointResponse(.created, [:])
         case .login(let app, let provider):
             try checkRate(request)
-            return HTTPExchangeAnswer(.ok, try await logIn(provider, request, to: app))
+            return EndpointResponse(.ok, try await logIn(provider, request, to: app))
         case .email(let action, let app):
             try checkRate(request)
             try await email(action, try request.object(), in: app)
-            return HTTPExchangeAnswer(.ok, [:])
+            return EndpointResponse(.ok, [:])
         case .profile:
-            return HTTPExchangeAnswer(.ok, Self.profile(of: try await bearer(request, .access).user))
+            return EndpointResponse(.ok, Self.profile(of: try await bearer(request, .access).user))
         case .refresh:
             let (session, user) = try await bearer(request, .refresh)
-            return HTTPExchangeAnswer(.created, ["access_token": .string(try await token(.access, session, user))])
+            return EndpointResponse(.created, ["access_token": .string(try await token(.access, session, user))])
         case .logOut:
             let session = try await bearer(request, .refresh).session
             try await store { accounts throws(AccountError) in try accounts.removeSession(session.ident) }
-            return HTTPExchangeAnswer(status: .noContent)
+            return EndpointResponse(status: .noContent)
         case .deleteUser:
             let user = try await bearer(request, .access).user
             try await store { accounts throws(AccountError) in try accounts.removeUser(user.ident) }
-            return HTTPExchangeAnswer(status: .noContent)
+            return EndpointResponse(status: .noContent)
         case .createKey, .keys, .key, .enableKey, .disableKey, .deleteKey:
             let user = try await bearer(request, .refresh).user
-            return try await answerKeys(route, request, of: user)
+            return try await respondToKeys(route, request, of: user)
         }
     }
 
     /// All four members: old clients want two that new ones do not (section 1.2).
-    private func location(of app: String, _ request: HTTPExchangeRequest) throws(HTTPRefusal) -> JSONValue {
+    private func location(of app: String, _ request: EndpointRequest) throws(HTTPError) -> JSONValue {
         let base: String
         if let publicURL = settings.publicURL {
             base = publicURL
@@ -171,9 +171,9 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         ]
     }
 
-    private func checkRate(_ request: HTTPExchangeRequest) throws(HTTPRefusal) {
+    private func checkRate(_ request: EndpointRequest) throws(HTTPError) {
         guard logins.count(request.address ?? "", now: now) <= settings.loginsPerMinuteMax else {
-            throw HTTPRefusal(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
+            throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
     }
 
@@ -181,15 +181,15 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     /// The session that the token of a request stands for.
     func bearer(
-        _ request: HTTPExchangeRequest, _ kind: SessionTokens.Kind
-    ) async throws(HTTPRefusal) -> (session: LoginSession, user: User) {
+        _ request: EndpointRequest, _ kind: SessionTokens.Kind
+    ) async throws(HTTPError) -> (session: LoginSession, user: User) {
         let values = request.headers["authorization"]
         guard values.count == 1, values[0].hasPrefix("Bearer ") else { throw .unauthorized }
         do {
             let claims = try await tokens.read(String(values[0].dropFirst("Bearer ".count)), as: kind, now: now)
-            guard let standing = try await standing(of: claims) else { throw HTTPRefusal.unauthorized }
-            return standing
-        } catch let error as HTTPRefusal {
+            guard let session = try await validSession(for: claims) else { throw HTTPError.unauthorized }
+            return session
+        } catch let error as HTTPError {
             throw error
         } catch {
             throw .unauthorized
@@ -197,7 +197,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     }
 
     /// The session of a genuine token, unless it is over or its user is shut out: the one test for all tokens.
-    func standing(of claims: SessionTokens.Claims) async throws(HTTPRefusal) -> (session: LoginSession, user: User)? {
+    func validSession(for claims: SessionTokens.Claims) async throws(HTTPError) -> (session: LoginSession, user: User)?
+    {
         let found = try await store { accounts throws(AccountError) in try accounts.session(claims.session) }
         guard let (session, user) = found, session.expiresAt > unixSeconds(), !user.isDisabled,
             user.ident == claims.user, user.app == claims.app
@@ -207,11 +208,11 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     func token(
         _ kind: SessionTokens.Kind, _ session: LoginSession, _ user: User
-    ) async throws(HTTPRefusal) -> String {
+    ) async throws(HTTPError) -> String {
         do {
             return try await tokens.issue(kind, session, user, now: now)
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
     }
 
@@ -236,18 +237,18 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         let address = credentials.address ?? ""
         if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
             guard !credentials.isOfWebPage else { return (.userRefused, address) }
-            return (.admitted(Member(app: credentials.app, user: user)), address)
+            return (.admitted(Principal(app: credentials.app, user: user)), address)
         }
         do {
             let claims = try await tokens.read(credentials.token, as: .access, now: now)
-            guard let (session, user) = try await standing(of: claims) else { return (.tokenRefused, claims.user) }
+            guard let (session, user) = try await validSession(for: claims) else { return (.tokenRefused, claims.user) }
             // Genuine, so a refresh would bring the like of it: the same app has to be named.
             guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
-            let member = Member(
+            let principal = Principal(
                 app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
                 login: session.ident)
-            return (.admitted(member), user.ident)
-        } catch let error as TokenRefusal {
+            return (.admitted(principal), user.ident)
+        } catch let error as TokenError {
             logger.info("token refused", metadata: ["reason": "\(error)"])
             return (.tokenRefused, address)
         } catch {
@@ -273,12 +274,12 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     /// Runs what blocks on a thread that may.
     func store<Result: Sendable>(
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
-    ) async throws(HTTPRefusal) -> Result {
+    ) async throws(HTTPError) -> Result {
         let accounts = accounts
         do {
             return try await NIOThreadPool.singleton.runIfActive { try body(accounts) }
         } catch let error as AccountError where error.code == .nameTaken {
-            throw HTTPRefusal(status: .conflict, code: "AccountNameInUse", message: "name already in use")
+            throw HTTPError(status: .conflict, code: "AccountNameInUse", message: "name already in use")
         } catch let error as AccountError where error.code == .noSuchUser {
             throw .unauthorized
         } catch let error as AccountError where error.code == .secretReplaced {
@@ -286,11 +287,11 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         } catch let error as AccountError where error.code == .tooManyKeys {
             throw .badRequest("the user has too many API keys")
         } catch {
-            throw troubleOfOurs(error)
+            throw internalError(error)
         }
     }
 
-    func troubleOfOurs(_ error: any Error) -> HTTPRefusal {
+    func internalError(_ error: any Error) -> HTTPError {
         logger.error("accounts not available", metadata: ["error": "\(error)"])
         return .unavailable
     }

@@ -5,7 +5,7 @@ import AnabranchHistory
 struct ConnectionReport: Sendable {
     /// Host and port of the client, if they are known.
     let remote: String?
-    let member: Member
+    let principal: Principal
     let protocolVersion: String
     let sessions: [SessionReport]
 }

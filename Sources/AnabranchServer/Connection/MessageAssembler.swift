@@ -2,16 +2,16 @@ import NIOCore
 import NIOWebSocket
 
 /// What a peer did that ends the WebSocket, and the close code that says so (`Spec/Protocol.md`, section 2.5).
-struct FramingViolation: Error, Equatable {
+struct FramingError: Error, Equatable {
     let code: WebSocketErrorCode
     let reason: String
 
-    static func protocolError(_ reason: String) -> FramingViolation {
-        FramingViolation(code: .protocolError, reason: reason)
+    static func protocolError(_ reason: String) -> FramingError {
+        FramingError(code: .protocolError, reason: reason)
     }
 
-    static func messageTooBig(_ bytesMax: Int) -> FramingViolation {
-        FramingViolation(code: .messageTooLarge, reason: "a message of more than \(bytesMax) bytes")
+    static func messageTooBig(_ bytesMax: Int) -> FramingError {
+        FramingError(code: .messageTooLarge, reason: "a message of more than \(bytesMax) bytes")
     }
 
     /// The decoder refuses what it can see in a frame's first bytes; everything else is refused here.
@@ -48,7 +48,7 @@ struct MessageAssembler {
     }
 
     /// Takes one frame; text messages and pongs are nobody's business and give nothing.
-    mutating func take(_ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+    mutating func take(_ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard frame.maskKey != nil else { throw .protocolError("unmasked frame") }
         guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { throw .protocolError("reserved bits") }
         switch frame.opcode {
@@ -65,7 +65,7 @@ struct MessageAssembler {
     }
 
     /// A close frame is empty, or a code that may be sent (RFC 6455, section 7.4) and a reason in UTF-8.
-    private func checkClose(_ payload: ByteBuffer) throws(FramingViolation) {
+    private func checkClose(_ payload: ByteBuffer) throws(FramingError) {
         var payload = payload
         guard payload.readableBytes > 0 else { return }
         guard let code = payload.readInteger(as: UInt16.self) else { throw .protocolError("half a close code") }
@@ -74,11 +74,11 @@ struct MessageAssembler {
         default: throw .protocolError("close code \(code)")
         }
         guard String(validating: payload.readableBytesView, as: UTF8.self) != nil else {
-            throw FramingViolation(code: .dataInconsistentWithMessage, reason: "the reason is not UTF-8")
+            throw FramingError(code: .dataInconsistentWithMessage, reason: "the reason is not UTF-8")
         }
     }
 
-    private mutating func begin(_ kind: Kind, _ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+    private mutating func begin(_ kind: Kind, _ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard unfinished == nil else { throw .protocolError("a message begins inside another") }
         guard frame.length <= messageBytesMax else { throw .messageTooBig(messageBytesMax) }
         let bytes = frame.unmaskedData
@@ -87,7 +87,7 @@ struct MessageAssembler {
         return nil
     }
 
-    private mutating func append(_ frame: WebSocketFrame) throws(FramingViolation) -> Event? {
+    private mutating func append(_ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard let kind = unfinished?.kind, var bytes = unfinished?.bytes else {
             throw .protocolError("continuation of nothing")
         }

@@ -23,34 +23,35 @@ struct SyncConnection: ~Copyable {
         var clientIdent: ClientFileID = 0
     }
 
-    let ident: ConnectionIdent
-    private let member: Member
-    private let rights: any Rights
-    private let metrics: WireMetrics
+    let ident: ConnectionID
+    private let principal: Principal
+    private let authorizer: any Authorizer
+    private let metrics: SyncMetrics
     private let logger: Logger
     private var machine: ServerConnection
     private var sessions: [SessionHandle: Session] = [:]
-    private var calls: [FileCall] = []
+    private var calls: [FileRequest] = []
     /// Another connection has bound a client file of this one, which is therefore dead and has to end without a word.
     private(set) var isSuperseded = false
 
     /// - Parameters:
     ///   - member: who the client is. Partitions of different apps are different files.
-    ///   - rights: what the client may do.
+    ///   - authorizer: what the client may do.
     init(
-        _ ident: ConnectionIdent, negotiation: Negotiation, member: Member, rights: any Rights = AllRights(),
-        limits: Limits, metrics: WireMetrics, logger: Logger
+        _ ident: ConnectionID, negotiation: Negotiation, principal: Principal,
+        authorizer: any Authorizer = AllowAllAuthorizer(),
+        limits: Limits, metrics: SyncMetrics, logger: Logger
     ) {
         self.ident = ident
-        self.member = member
-        self.rights = rights
+        self.principal = principal
+        self.authorizer = authorizer
         self.metrics = metrics
         self.logger = logger
         machine = ServerConnection(negotiation, limits: limits)
     }
 
     /// What the files are to be asked, in this order.
-    mutating func takeCalls() -> [FileCall] {
+    mutating func takeCalls() -> [FileRequest] {
         defer { calls = [] }
         return calls
     }
@@ -61,8 +62,7 @@ struct SyncConnection: ~Copyable {
         metrics.messagesReceived.increment()
         metrics.bytesReceived.increment(by: message.count)
         switch machine.receive(message) {
-        case .open(let session, let partition, let needsFileIdent):
-            open(session, partition, needsFileIdent: needsFileIdent)
+        case .open(let session, let request): open(session, request)
         case .check(let session, let ident):
             sessions[session]?.clientIdent = ident.file.ident
             call(session, .identify(ident))
@@ -85,27 +85,28 @@ struct SyncConnection: ~Copyable {
     }
 
     /// BIND. The bytes of the partition mean nothing here.
-    private mutating func open(_ session: SessionHandle, _ partition: [UInt8], needsFileIdent: Bool) {
+    private mutating func open(_ session: SessionHandle, _ request: BindRequest) {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so the two parts cannot be mistaken for others.
+        let partition = request.partition
         sessions[session] = Session(
-            path: VirtualPath(Array(member.app.utf8) + [UInt8(ascii: "/")] + partition), partition: partition)
+            path: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + partition), partition: partition)
         log("session opened", session)
-        guard rights.right(of: member, to: partition) > .none else {
+        guard authorizer.permission(for: principal, on: partition) > .none else {
             fail(session, ErrorMessage(.permissionDenied))
             sessions[session] = nil
             return
         }
-        call(session, .open(user: member.user, needsFileIdent: needsFileIdent))
+        call(session, .open(user: principal.user, needsFileIdent: request.needsFileIdent))
     }
 
     /// UPLOAD. One without changesets tells only what the client has taken in, which a reader does as well.
     private mutating func integrate(_ session: SessionHandle, _ upload: UploadMessage) {
         guard let partition = sessions[session]?.partition else { return }
-        let right = rights.right(of: member, to: partition)
-        if right == .none {
+        let permission = authorizer.permission(for: principal, on: partition)
+        if permission == .none {
             refuse(session, .permissionDenied)
-        } else if right < .write, upload.entries.count > 0 {
+        } else if permission < .write, upload.changesetCount > 0 {
             refuse(session, .writeNotAllowed)
         } else {
             call(session, .integrate(upload))
@@ -122,7 +123,7 @@ struct SyncConnection: ~Copyable {
 
     mutating func take(_ reply: FileReply) {
         let session = reply.session.session
-        switch reply.news {
+        switch reply.event {
         case .allocated(let file):
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
             machine.fileIdentAllocated(session, file)
@@ -149,8 +150,8 @@ struct SyncConnection: ~Copyable {
     // MARK: From the host
 
     /// Rights have changed: sessions that may not even read any more are over.
-    mutating func recheckRights() {
-        for (session, state) in sessions where rights.right(of: member, to: state.partition) == .none {
+    mutating func recheckPermissions() {
+        for (session, state) in sessions where authorizer.permission(for: principal, on: state.partition) == .none {
             refuse(session, .permissionDenied)
         }
     }
@@ -210,9 +211,10 @@ struct SyncConnection: ~Copyable {
 
     // MARK: Sessions
 
-    private mutating func call(_ session: SessionHandle, _ request: FileCall.Request) {
+    private mutating func call(_ session: SessionHandle, _ request: FileRequest.Request) {
         guard let path = sessions[session]?.path else { return }
-        calls.append(FileCall(path: path, session: SessionKey(connection: ident, session: session), request: request))
+        calls.append(
+            FileRequest(path: path, session: SessionKey(connection: ident, session: session), request: request))
     }
 
     private mutating func close(_ session: SessionHandle) {

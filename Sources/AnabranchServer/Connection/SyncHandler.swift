@@ -7,8 +7,8 @@ import NIOWebSocket
 /// One WebSocket and the connection behind it: frames become messages, messages become calls of synced files, and what
 /// the connection has to say becomes frames.
 ///
-///     open ─ shutdown ─▶ draining ─ everything committed ─▶ leaving ─ client leaves ─▶ closed
-///     open ─ error, close frame, last message ────────────▶ leaving
+///     open ─ shutdown ─▶ draining ─ everything committed ─▶ closing ─ client leaves ─▶ closed
+///     open ─ error, close frame, last message ────────────▶ closing
 ///
 /// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a
 /// slow reader gets nothing more until it reads; and while too much waits to be done, messages stay as they came, which
@@ -18,44 +18,45 @@ final class SyncHandler: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = WebSocketFrame
 
-    private enum Phase { case open, draining, leaving, closed }
+    private enum Phase { case open, draining, closing, closed }
 
     private var connection: SyncConnection
     private let settings: ServerSettings
-    private let table: ConnectionTable
-    private let stores: StoreThreads
+    private let connections: ConnectionRegistry
+    private let files: StoreThreads
     private let logger: Logger
-    private let visitor: FrontDoor.Visitor
+    private let handshake: AcceptedHandshake
 
     private var phase = Phase.open
     private var assembler: MessageAssembler
     private var context: ChannelHandlerContext?
-    private var isSpeaking = false
+    private var isSending = false
 
     /// The cost of the calls that are not done yet.
     private var waitingBytes = 0
     /// What has come in and is not taken in yet: what is left of one reading of the socket.
-    private var arrivals = CircularBuffer<MessageAssembler.Event>()
+    private var inbound = CircularBuffer<MessageAssembler.Event>()
     private var isReadHeld = false
-    /// There is no room for an UPLOAD; the room tells when there is.
-    private var isRoomAwaited = false
+    /// The memory budget has no room for an UPLOAD; it calls back when there is.
+    private var isAwaitingBudget = false
 
-    private let mailbox = Mailbox()
-    private let pulse: Pulse
+    private let replyQueue = ReplyQueue()
+    private let byteCounter: InboundByteCounter
     private var lastMessage = NIODeadline.now()
     private var silenceTimer: Scheduled<Void>?
     private var lingerTimer: Scheduled<Void>?
 
     init(
-        _ connection: consuming SyncConnection, _ visitor: FrontDoor.Visitor, pulse: Pulse, settings: ServerSettings,
-        table: ConnectionTable, stores: StoreThreads, logger: Logger
+        _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, byteCounter: InboundByteCounter,
+        settings: ServerSettings,
+        connections: ConnectionRegistry, files: StoreThreads, logger: Logger
     ) {
         self.connection = connection
-        self.visitor = visitor
-        self.pulse = pulse
+        self.handshake = handshake
+        self.byteCounter = byteCounter
         self.settings = settings
-        self.table = table
-        self.stores = stores
+        self.connections = connections
+        self.files = files
         self.logger = logger
         assembler = MessageAssembler(messageBytesMax: settings.limits.messageBytesMax)
     }
@@ -63,11 +64,11 @@ final class SyncHandler: ChannelDuplexHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         lastMessage = context.eventLoop.now
-        table.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop), mailbox)
-        logger.info("connection opened", metadata: visitor.metadata(from: context.remoteAddress))
-        if let refusal = visitor.refusal { return leave(context, refusal, because: "refused") }
+        connections.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop), replyQueue)
+        logger.info("connection opened", metadata: handshake.metadata(from: context.remoteAddress))
+        if let closeCode = handshake.closeCode { return close(context, closeCode, because: "refused") }
         watchForSilence(context)
-        speak(context)
+        sendPending(context)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
@@ -78,30 +79,30 @@ final class SyncHandler: ChannelDuplexHandler {
         lingerTimer?.cancel()
         connection.end()
         submitCalls()
-        table.disconnect(connection.ident)
+        connections.disconnect(connection.ident)
         logger.info("connection closed")
         context.fireChannelInactive()
     }
 
-    // MARK: Listening
+    // MARK: Inbound
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        takeMail()
+        drainReplies()
         guard case .open = phase else { return }
         do {
             guard let event = try assembler.take(unwrapInboundIn(data)) else { return }
-            if case .message = event { hearSomething(context) }
-            arrivals.append(event)
-            takeArrivals(context)
+            if case .message = event { noteMessage(context) }
+            inbound.append(event)
+            takeInbound(context)
         } catch {
-            violate(context, error)
+            close(context, error)
         }
     }
 
     /// Takes in what has arrived, in its order, as long as there is room for it.
-    private func takeArrivals(_ context: ChannelHandlerContext) {
-        while phase == .open, let event = arrivals.first, hasRoom(for: event, context) {
-            arrivals.removeFirst()
+    private func takeInbound(_ context: ChannelHandlerContext) {
+        while phase == .open, let event = inbound.first, hasRoom(for: event, context) {
+            inbound.removeFirst()
             take(event, context)
         }
     }
@@ -111,7 +112,7 @@ final class SyncHandler: ChannelDuplexHandler {
         case .message(let message):
             connection.receive(Array(buffer: message))
             submitCalls()
-            speak(context)
+            sendPending(context)
         case .ping(let payload):
             // A client that does not read gets no pile of pongs; RFC 6455 wants the newest answered only.
             if context.channel.isWritable {
@@ -119,28 +120,28 @@ final class SyncHandler: ChannelDuplexHandler {
                     wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
             }
         case .close:
-            leave(context, .normalClosure, because: "closed by the client")
+            close(context, .normalClosure, because: "closed by the client")
         }
     }
 
     /// Only an UPLOAD needs room that others may have taken: so PINGs are answered however much the others bring.
     private func hasRoom(for event: MessageAssembler.Event, _ context: ChannelHandlerContext) -> Bool {
         guard waitingBytes <= settings.waitingBytesMax else { return false }
-        guard case .message(let message) = event, message.readableBytesView.starts(with: "upload ".utf8) else {
+        guard case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload else {
             return true
         }
-        guard !isRoomAwaited else { return false }
+        guard !isAwaitingBudget else { return false }
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        isRoomAwaited = !stores.room.hasRoom {
-            handler.eventLoop.execute { handler.value.thereIsRoom() }
+        isAwaitingBudget = !files.budget.hasRoom {
+            handler.eventLoop.execute { handler.value.budgetAvailable() }
         }
-        return !isRoomAwaited
+        return !isAwaitingBudget
     }
 
-    private func thereIsRoom() {
-        isRoomAwaited = false
-        takeMail()
-        if let context { goOn(context) }
+    private func budgetAvailable() {
+        isAwaitingBudget = false
+        drainReplies()
+        if let context { resumeReading(context) }
     }
 
     func read(context: ChannelHandlerContext) {
@@ -148,19 +149,19 @@ final class SyncHandler: ChannelDuplexHandler {
         if !isReadHeld { context.read() }
     }
 
-    private var mustHoldReading: Bool { !arrivals.isEmpty || waitingBytes > settings.waitingBytesMax }
+    private var mustHoldReading: Bool { !inbound.isEmpty || waitingBytes > settings.waitingBytesMax }
 
     /// Some of what waited has been done.
-    private func goOn(_ context: ChannelHandlerContext) {
-        takeArrivals(context)
-        guard isReadHeld, phase == .open, arrivals.isEmpty, waitingBytes <= settings.waitingBytesMax / 2 else { return }
+    private func resumeReading(_ context: ChannelHandlerContext) {
+        takeInbound(context)
+        guard isReadHeld, phase == .open, inbound.isEmpty, waitingBytes <= settings.waitingBytesMax / 2 else { return }
         isReadHeld = false
         context.read()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? NIOWebSocketError {
-            violate(context, FramingViolation(error))
+            close(context, FramingError(error))
         } else if !(error is ByteToMessageDecoderError) {
             // A decoder that has failed complains about all that still comes in; anything else is the end of the
             // socket.
@@ -168,8 +169,8 @@ final class SyncHandler: ChannelDuplexHandler {
         }
     }
 
-    private func violate(_ context: ChannelHandlerContext, _ violation: FramingViolation) {
-        leave(context, violation.code, because: violation.reason)
+    private func close(_ context: ChannelHandlerContext, _ error: FramingError) {
+        close(context, error.code, because: error.reason)
     }
 
     // MARK: Files
@@ -177,32 +178,32 @@ final class SyncHandler: ChannelDuplexHandler {
     private func submitCalls() {
         for call in connection.takeCalls() {
             waitingBytes += call.cost
-            stores.submit(call)
+            files.submit(call)
         }
     }
 
     /// News from the files; on the event loop.
-    func takeMail() {
-        for delivery in mailbox.takeAll() { take(delivery) }
+    func drainReplies() {
+        for replies in replyQueue.drain() { take(replies) }
     }
 
-    private func take(_ delivery: Delivery) {
-        waitingBytes -= delivery.doneBytes
+    private func take(_ replies: ConnectionReplies) {
+        waitingBytes -= replies.doneBytes
         guard let context, phase != .closed else { return }
-        for reply in delivery.replies { connection.take(reply) }
+        for reply in replies.replies { connection.take(reply) }
         if connection.isSuperseded { return context.close(promise: nil) }
         submitCalls()
-        speak(context)
-        goOn(context)
-        leaveIfDrained(context)
+        sendPending(context)
+        resumeReading(context)
+        closeIfDrained(context)
     }
 
     /// Rights have changed; on the event loop.
-    func recheckRights() {
+    func recheckPermissions() {
         guard let context, phase == .open || phase == .draining else { return }
-        connection.recheckRights()
+        connection.recheckPermissions()
         submitCalls()
-        speak(context)
+        sendPending(context)
     }
 
     // MARK: For the operator
@@ -213,27 +214,27 @@ final class SyncHandler: ChannelDuplexHandler {
     /// What the connection is doing; on the event loop.
     func report() -> ConnectionReport {
         ConnectionReport(
-            remote: context?.remoteAddress?.hostAndPort, member: visitor.member,
-            protocolVersion: visitor.handshake.negotiation.element, sessions: connection.report())
+            remote: context?.remoteAddress?.hostAndPort, principal: handshake.principal,
+            protocolVersion: handshake.negotiation.element, sessions: connection.report())
     }
 
     /// The login by which the connection came in; nil if it is none that depends on one. On the event loop.
-    var login: String? { phase == .open || phase == .draining ? visitor.member.login : nil }
+    var login: String? { phase == .open || phase == .draining ? handshake.principal.login : nil }
 
     /// Whether the connection is the user's; on the event loop.
-    func belongs(to user: String) -> Bool { visitor.member.user == user }
+    func belongs(to user: String) -> Bool { handshake.principal.user == user }
 
     /// The login is over: a new client asks for another token, is refused that as well, and logs its user out. On the
     /// event loop.
     func endLogin() {
         guard let context else { return }
-        let isOld = visitor.handshake.negotiation.usesOldCloseStyle
-        leave(context, isOld ? parting : .tokenRefused, because: "the login has ended")
+        let isOld = handshake.negotiation.usesOldCloseStyle
+        close(context, isOld ? politeCloseCode : .tokenRefused, because: "the login has ended")
     }
 
     /// Closes the connection; its client comes back. On the event loop.
     func disconnect() {
-        if let context { leave(context, parting, because: "the operator") }
+        if let context { close(context, politeCloseCode, because: "the operator") }
     }
 
     /// Ends the sessions of that name; their clients open them anew. On the event loop.
@@ -243,31 +244,31 @@ final class SyncHandler: ChannelDuplexHandler {
             return false
         }
         submitCalls()
-        speak(context)
+        sendPending(context)
         return true
     }
 
-    // MARK: Speaking
+    // MARK: Outbound
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        speak(context)
+        sendPending(context)
         context.fireChannelWritabilityChanged()
     }
 
-    private func speak(_ context: ChannelHandlerContext) {
+    private func sendPending(_ context: ChannelHandlerContext) {
         // Writing can change the writability, which calls this again.
-        guard !isSpeaking else { return }
-        isSpeaking = true
-        defer { isSpeaking = false }
+        guard !isSending else { return }
+        isSending = true
+        defer { isSending = false }
         while phase == .open || phase == .draining, context.channel.isWritable, let outbound = connection.next() {
             switch outbound {
             case .message(let message):
                 context.write(wrapOutboundOut(Self.frame(message)), promise: nil)
             case .lastMessage(let message):
-                let patience = TimeAmount.milliseconds(settings.limits.softCloseMillisecondsMax)
-                leave(context, saying: Self.frame(message), patience: patience, because: "connection error")
+                let timeout = TimeAmount.milliseconds(settings.limits.softCloseMillisecondsMax)
+                close(context, saying: Self.frame(message), timeout: timeout, because: "connection error")
             case .close(let code):
-                leave(context, WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
+                close(context, WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
             }
         }
         submitCalls()
@@ -281,60 +282,60 @@ final class SyncHandler: ChannelDuplexHandler {
             extensionData: ByteBuffer(bytes: message.head))
     }
 
-    // MARK: Leaving
+    // MARK: Closing
 
     /// Takes in nothing more, waits until what was taken in is committed and told, and leaves.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent, phase == .open {
             phase = .draining
-            leaveIfDrained(context)
+            closeIfDrained(context)
         }
         context.fireUserInboundEventTriggered(event)
     }
 
-    private func leaveIfDrained(_ context: ChannelHandlerContext) {
+    private func closeIfDrained(_ context: ChannelHandlerContext) {
         guard phase == .draining, waitingBytes == 0 else { return }
-        leave(context, parting, because: "shutdown")
+        close(context, politeCloseCode, because: "shutdown")
     }
 
     /// The code for a client that has done nothing wrong. Old clients take any other one for a reason to stay away for
     /// an hour (`Spec/Protocol.md`, section 2.3).
-    private var parting: WebSocketErrorCode {
-        visitor.handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
+    private var politeCloseCode: WebSocketErrorCode {
+        handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
     }
 
-    private func leave(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, because reason: String) {
+    private func close(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, because reason: String) {
         var payload = ByteBuffer()
         payload.write(webSocketErrorCode: code)
-        leave(
+        close(
             context, saying: WebSocketFrame(fin: true, opcode: .connectionClose, data: payload),
-            patience: .seconds(settings.lingerSecondsMax), because: reason)
+            timeout: .seconds(settings.lingerSecondsMax), because: reason)
     }
 
     /// Says the last word and shuts the sending side. What still comes in is read and thrown away until the client has
     /// left: closing at once would reset the socket, and the client might never see what was said.
-    private func leave(
-        _ context: ChannelHandlerContext, saying frame: WebSocketFrame, patience: TimeAmount, because reason: String
+    private func close(
+        _ context: ChannelHandlerContext, saying frame: WebSocketFrame, timeout: TimeAmount, because reason: String
     ) {
         guard phase == .open || phase == .draining else { return }
-        phase = .leaving
+        phase = .closing
         logger.debug("leaving", metadata: ["reason": "\(reason)"])
         connection.end()
         submitCalls()
         silenceTimer?.cancel()
-        arrivals.removeAll()
+        inbound.removeAll()
         if isReadHeld { context.read() }
         let said = context.eventLoop.makePromise(of: Void.self)
         said.futureResult.assumeIsolated().whenSuccess { context.close(mode: .output, promise: nil) }
         context.writeAndFlush(wrapOutboundOut(frame), promise: said)
-        lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+        lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { context.close(promise: nil) }
     }
 
     // MARK: Silence
 
-    private func hearSomething(_ context: ChannelHandlerContext) {
+    private func noteMessage(_ context: ChannelHandlerContext) {
         lastMessage = context.eventLoop.now
-        pulse.takeBytes()
+        byteCounter.takeCount()
     }
 
     /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under
@@ -343,7 +344,7 @@ final class SyncHandler: ChannelDuplexHandler {
         let limit = TimeAmount.milliseconds(settings.limits.silenceMillisecondsMax)
         silenceTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
             if lastMessage + limit <= context.eventLoop.now {
-                guard pulse.takeBytes() >= Pulse.bytesMin || isReadHeld else {
+                guard byteCounter.takeCount() >= InboundByteCounter.bytesMin || isReadHeld else {
                     logger.info("the client has fallen silent")
                     return context.close(promise: nil)
                 }

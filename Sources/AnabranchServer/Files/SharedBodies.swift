@@ -14,10 +14,10 @@ struct SharedBodies {
         let serverVersion: ServerVersion
 
         /// What it takes to keep a body under this key: paths can be longer than bodies.
-        func cost(of body: DownloadBody) -> Int { body.count + path.bytes.count + 256 }
+        func cost(of body: EncodedBody) -> Int { body.count + path.bytes.count + 256 }
     }
 
-    private(set) var bodies: [Key: DownloadBody] = [:]
+    private(set) var bodies: [Key: EncodedBody] = [:]
     /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
     private var order: [Key] = []
     private var goneCount = 0
@@ -31,20 +31,20 @@ struct SharedBodies {
     /// The body of `download`, which follows `cursor` in the file at `path`.
     mutating func body(
         of download: Download, after cursor: DownloadCursor, path: VirtualPath, limits: Limits
-    ) -> DownloadBody {
+    ) -> EncodedBody {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
         guard end.clientVersion == cursor.clientVersion else {
-            return DownloadBody(download.changesets, limits: limits)
+            return EncodedBody(download.changesets, limits: limits)
         }
         let key = Key(path: path, from: cursor, serverVersion: end.serverVersion)
         if let body = bodies[key] { return body }
-        let body = DownloadBody(download.changesets, limits: limits)
+        let body = EncodedBody(download.changesets, limits: limits)
         keep(body, as: key)
         return body
     }
 
-    private mutating func keep(_ body: DownloadBody, as key: Key) {
+    private mutating func keep(_ body: EncodedBody, as key: Key) {
         guard key.cost(of: body) <= bytesMax else { return }
         bodies[key] = body
         order.append(key)

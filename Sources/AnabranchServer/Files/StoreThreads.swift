@@ -3,8 +3,8 @@ import NIOPosix
 import Synchronization
 
 /// What a turn of a store thread has for one connection.
-struct Delivery: Sendable {
-    let connection: ConnectionIdent
+struct ConnectionReplies: Sendable {
+    let connection: ConnectionID
     var replies: [FileReply] = []
     /// The cost of the connection's calls that have been done with.
     var doneBytes = 0
@@ -15,35 +15,35 @@ struct Delivery: Sendable {
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
     /// Where calls are until they have been done.
-    let room: WaitingRoom
+    let budget: UploadMemoryBudget
 
     /// - Parameters:
-    ///   - waitingBytesMax: what may wait to be done before there is no room for more.
+    ///   - waitingBytesMax: what may wait to be done before there is no budget for more.
     ///   - deliver: called on store threads, after everything that a delivery speaks of is durable.
     init(
-        count: Int, waitingBytesMax: Int, hubs: @Sendable () -> sending FileHubs,
-        deliver: @escaping @Sendable ([Delivery]) -> Void
+        count: Int, waitingBytesMax: Int, makeRegistry: @Sendable () -> sending FileRegistry,
+        deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
-        let room = WaitingRoom(bytesMax: waitingBytesMax)
-        self.room = room
-        threads = (0..<count).map { _ in StoreThread(hubs(), room, deliver: deliver) }
+        let budget = UploadMemoryBudget(bytesMax: waitingBytesMax)
+        self.budget = budget
+        threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, deliver: deliver) }
     }
 
-    func submit(_ call: FileCall) {
-        room.enter(call.cost)
+    func submit(_ call: FileRequest) {
+        budget.reserve(call.cost)
         thread(of: call.path).submit(call)
     }
 
     /// Does something with the files of the thread that `path` belongs to, before the calls that wait.
     func run<Result: Sendable>(
-        on path: VirtualPath, _ errand: @escaping @Sendable (FileHubs) throws(HistoryError) -> Result
+        on path: VirtualPath, _ job: @escaping @Sendable (FileRegistry) throws(HistoryError) -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
-            thread(of: path).submit { hubs in
+            thread(of: path).submit { registry in
                 continuation.resume(
                     with: Swift.Result { () throws(HistoryError) in
-                        guard let hubs else { throw HistoryError(.storeFailed, "the server has ended") }
-                        return try errand(hubs)
+                        guard let registry else { throw HistoryError(.storeFailed, "the server has ended") }
+                        return try job(registry)
                     })
             }
         }
@@ -62,30 +62,33 @@ final class StoreThreads: Sendable {
 private final class StoreThread: Sendable {
     private struct Inbox {
         /// To be run once each, without files if the thread has ended.
-        var errands: [@Sendable (FileHubs?) -> Void] = []
-        var calls: [FileCall] = []
+        var jobs: [@Sendable (FileRegistry?) -> Void] = []
+        var calls: [FileRequest] = []
         var isScheduled = false
 
-        var isEmpty: Bool { errands.isEmpty && calls.isEmpty }
+        var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     private let pool = NIOThreadPool(numberOfThreads: 1)
     private let inbox = Mutex(Inbox())
-    /// Only the thread takes this lock; it shows the compiler that nobody else sees the hubs.
-    private let hubs: Mutex<FileHubs>
-    private let room: WaitingRoom
-    private let deliver: @Sendable ([Delivery]) -> Void
+    /// Only the thread takes this lock; it shows the compiler that nobody else sees the registry.
+    private let registry: Mutex<FileRegistry>
+    private let budget: UploadMemoryBudget
+    private let deliver: @Sendable ([ConnectionReplies]) -> Void
 
-    init(_ hubs: sending FileHubs, _ room: WaitingRoom, deliver: @escaping @Sendable ([Delivery]) -> Void) {
-        self.hubs = Mutex(hubs)
-        self.room = room
+    init(
+        _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
+        deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
+    ) {
+        self.registry = Mutex(registry)
+        self.budget = budget
         self.deliver = deliver
         pool.start()
     }
 
-    func submit(_ call: FileCall) { submit { $0.calls.append(call) } }
+    func submit(_ call: FileRequest) { submit { $0.calls.append(call) } }
 
-    func submit(_ errand: @escaping @Sendable (FileHubs?) -> Void) { submit { $0.errands.append(errand) } }
+    func submit(_ job: @escaping @Sendable (FileRegistry?) -> Void) { submit { $0.jobs.append(job) } }
 
     private func submit(_ put: (inout Inbox) -> Void) {
         let isFirst = inbox.withLock { inbox in
@@ -95,51 +98,51 @@ private final class StoreThread: Sendable {
         }
         guard isFirst else { return }
         pool.submit { [self] state in
-            if case .active = state { takeTurns() } else { decline() }
+            if case .active = state { takeTurns() } else { failJobs() }
         }
     }
 
     /// The thread has ended.
-    private func decline() {
-        while let (errands, _) = next() {
-            for errand in errands { errand(nil) }
+    private func failJobs() {
+        while let (jobs, _) = next() {
+            for job in jobs { job(nil) }
         }
     }
 
     private func takeTurns() {
-        while let (errands, calls) = next() {
-            hubs.withLock { hubs in
-                for errand in errands { errand(hubs) }
-                deliver(Self.sorted(hubs.handle(calls), done: []))
-                deliver(Self.sorted(hubs.commit(), done: calls))
-                room.leave(calls.reduce(0) { $0 + $1.cost })
+        while let (jobs, calls) = next() {
+            registry.withLock { registry in
+                for job in jobs { job(registry) }
+                deliver(Self.sorted(registry.handle(calls), done: []))
+                deliver(Self.sorted(registry.commit(), done: calls))
+                budget.release(calls.reduce(0) { $0 + $1.cost })
             }
         }
     }
 
-    private func next() -> (errands: [@Sendable (FileHubs?) -> Void], calls: [FileCall])? {
+    private func next() -> (jobs: [@Sendable (FileRegistry?) -> Void], calls: [FileRequest])? {
         inbox.withLock { inbox in
             guard !inbox.isEmpty else {
                 inbox.isScheduled = false
                 return nil
             }
-            defer { (inbox.errands, inbox.calls) = ([], []) }
-            return (inbox.errands, inbox.calls)
+            defer { (inbox.jobs, inbox.calls) = ([], []) }
+            return (inbox.jobs, inbox.calls)
         }
     }
 
     /// One delivery a connection.
-    private static func sorted(_ replies: [FileReply], done calls: [FileCall]) -> [Delivery] {
-        var deliveries: [ConnectionIdent: Delivery] = [:]
+    private static func sorted(_ replies: [FileReply], done calls: [FileRequest]) -> [ConnectionReplies] {
+        var batches: [ConnectionID: ConnectionReplies] = [:]
         for reply in replies {
             let connection = reply.session.connection
-            deliveries[connection, default: Delivery(connection: connection)].replies.append(reply)
+            batches[connection, default: ConnectionReplies(connection: connection)].replies.append(reply)
         }
         for call in calls {
             let connection = call.session.connection
-            deliveries[connection, default: Delivery(connection: connection)].doneBytes += call.cost
+            batches[connection, default: ConnectionReplies(connection: connection)].doneBytes += call.cost
         }
-        return Array(deliveries.values)
+        return Array(batches.values)
     }
 
     func shutDown() async throws {

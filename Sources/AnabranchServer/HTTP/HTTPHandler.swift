@@ -2,19 +2,18 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// Answers the requests of one socket, one after the other: each is collected, within bounds of time and size, and
-/// handed to the endpoints.
+/// Answers the requests of one socket, one after the other: collects each, within limits of time and size, and passes
+/// it to the endpoints.
 final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
     private let endpoints: any HTTPEndpoints
-    private let patience: TimeAmount
+    private let requestTimeout: TimeAmount
     private let bodyBytesMax: Int
     private let isSecure: Bool
-    private let metrics: DoorMetrics
-    /// What is answered in place of the endpoints; nil for a request that they shall answer.
-    private let refusal: (HTTPRequestHead) -> HTTPRefusal?
+    private let metrics: ConnectionMetrics
+    private let upgrade: WebSocketUpgrade?
     private var timer: Scheduled<Void>?
     private var request = Request.none
 
@@ -22,21 +21,43 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     private enum Request {
         case none
         case receiving(HTTPRequestHead, body: ByteBuffer)
-        /// Nothing of the rest is of interest.
-        case refused(HTTPRefusal, isLast: Bool)
+        /// The rest of it is ignored.
+        case refused(HTTPError, isLast: Bool)
     }
 
+    /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
     /// - Parameter isSecure: whether the socket speaks TLS.
-    init(
-        endpoints: any HTTPEndpoints, settings: ServerSettings, isSecure: Bool, metrics: DoorMetrics,
-        refusal: @escaping (HTTPRequestHead) -> HTTPRefusal? = { _ in nil }
+    static func install(
+        in channel: any Channel, endpoints: any HTTPEndpoints, settings: ServerSettings, isSecure: Bool,
+        metrics: ConnectionMetrics, upgrade: WebSocketUpgrade? = nil
+    ) throws {
+        let pipeline = channel.pipeline.syncOperations
+        let handler = HTTPHandler(endpoints, settings, isSecure: isSecure, metrics, upgrade)
+        if let upgrade {
+            let http = NIOLoopBound(handler, eventLoop: channel.eventLoop)
+            try pipeline.configureHTTPServerPipeline(
+                withServerUpgrade: (
+                    upgraders: [upgrade.upgrader(on: channel.eventLoop)],
+                    completionHandler: { context in
+                        context.pipeline.syncOperations.removeHandler(http.value, promise: nil)
+                    }
+                ))
+        } else {
+            try pipeline.configureHTTPServerPipeline()
+        }
+        try pipeline.addHandler(handler)
+    }
+
+    private init(
+        _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool, _ metrics: ConnectionMetrics,
+        _ upgrade: WebSocketUpgrade?
     ) {
         self.endpoints = endpoints
-        patience = .seconds(settings.handshakeSecondsMax)
+        requestTimeout = .seconds(settings.handshakeSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
         self.isSecure = isSecure
         self.metrics = metrics
-        self.refusal = refusal
+        self.upgrade = upgrade
     }
 
     func handlerAdded(context: ChannelHandlerContext) { expectRequest(context) }
@@ -46,15 +67,15 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
-            if let refusal = refusal(head) {
-                request = .refused(refusal, isLast: Self.isLast(head))
+            if let error = upgrade?.error(for: head) {
+                request = .refused(HTTPError(error), isLast: Self.isLast(head))
             } else {
                 request = .receiving(head, body: ByteBuffer())
-                encourage(head, context)
+                sendContinue(head, context)
             }
         case .body(let part):
             guard case .receiving(let head, var body) = request else { return }
-            request = .none  // so that the bytes are not copied for the sake of a second owner
+            request = .none  // so that the bytes have one owner and are not copied
             guard part.readableBytes <= bodyBytesMax - body.readableBytes else {
                 request = .refused(.bodyTooLarge, isLast: true)
                 return
@@ -65,52 +86,53 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
             defer { request = .none }
             switch request {
             case .none: break
-            case .refused(let refusal, let isLast): send(HTTPExchangeAnswer(refusal), isLast: isLast, context)
-            case .receiving(let head, let body): answer(head, body, context)
+            case .refused(let error, let isLast): send(EndpointResponse(error), isLast: isLast, context)
+            case .receiving(let head, let body): respond(to: head, body, context)
             }
         }
     }
 
-    /// Some clients wait a second before they send a longer body, unless they are told to go on.
-    private func encourage(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+    /// Answers `Expect: 100-continue`. Clients that send it wait for the answer, often a second, before they send a
+    /// longer body.
+    private func sendContinue(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         guard head.headers[canonicalForm: "expect"].contains(where: { $0.lowercased() == "100-continue" }) else {
             return
         }
-        let answer = HTTPResponseHead(version: .http1_1, status: .continue)
-        context.writeAndFlush(wrapOutboundOut(.head(answer)), promise: nil)
+        let response = HTTPResponseHead(version: .http1_1, status: .continue)
+        context.writeAndFlush(wrapOutboundOut(.head(response)), promise: nil)
     }
 
-    /// A body where there must be none, as after HEAD, is harmless if nothing follows it. What follows a request for
-    /// another protocol is not read as HTTP.
+    /// Whether the socket closes after the response. After HEAD too: a body, where there must be none, does no harm if
+    /// nothing follows it. After a request for another protocol, what follows is not HTTP.
     private static func isLast(_ head: HTTPRequestHead) -> Bool {
         !head.isKeepAlive || head.method == .HEAD || head.method == .CONNECT || head.headers.contains(name: "upgrade")
     }
 
-    private func answer(_ head: HTTPRequestHead, _ body: ByteBuffer, _ context: ChannelHandlerContext) {
+    private func respond(to head: HTTPRequestHead, _ body: ByteBuffer, _ context: ChannelHandlerContext) {
         timer?.cancel()
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let request = HTTPExchangeRequest(
+        let request = EndpointRequest(
             method: head.method, path: parts.first.map(String.init) ?? "",
             query: parts.count > 1 ? String(parts[1]) : "", headers: head.headers, body: Array(buffer: body),
             address: context.remoteAddress?.client, isSecure: isSecure)
         let endpoints = endpoints
-        context.eventLoop.makeFutureWithTask { await endpoints.answer(request) }
-            .assumeIsolated().whenSuccess { answer in
-                if context.channel.isActive { self.send(answer, isLast: Self.isLast(head), context) }
+        context.eventLoop.makeFutureWithTask { await endpoints.respond(to: request) }
+            .assumeIsolated().whenSuccess { response in
+                if context.channel.isActive { self.send(response, isLast: Self.isLast(head), context) }
             }
     }
 
-    private func send(_ answer: HTTPExchangeAnswer, isLast: Bool, _ context: ChannelHandlerContext) {
-        metrics.answered(answer.status)
+    private func send(_ response: EndpointResponse, isLast: Bool, _ context: ChannelHandlerContext) {
+        metrics.answered(response.status)
         var headers: HTTPHeaders = ["Connection": isLast ? "close" : "keep-alive"]
-        if answer.status.mayHaveResponseBody {
-            headers.add(name: "Content-Type", value: answer.contentType)
-            headers.add(name: "Content-Length", value: "\(answer.body.utf8.count)")
+        if response.status.mayHaveResponseBody {
+            headers.add(name: "Content-Type", value: response.contentType)
+            headers.add(name: "Content-Length", value: "\(response.body.utf8.count)")
         }
-        let head = HTTPResponseHead(version: .http1_1, status: answer.status, headers: headers)
+        let head = HTTPResponseHead(version: .http1_1, status: response.status, headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
-        if answer.status.mayHaveResponseBody, !answer.body.isEmpty {
-            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body)))), promise: nil)
+        if response.status.mayHaveResponseBody, !response.body.isEmpty {
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: response.body)))), promise: nil)
         }
         let sent = context.eventLoop.makePromise(of: Void.self)
         if isLast { sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) } }
@@ -118,13 +140,13 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
         expectRequest(context)
     }
 
-    /// A request has to be complete within the time for handshakes, however slowly it drips.
+    /// Closes the socket unless a whole request, or the upgrade, comes within the time for handshakes.
     private func expectRequest(_ context: ChannelHandlerContext) {
         timer?.cancel()
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: requestTimeout) { context.close(promise: nil) }
     }
 
-    /// A malformed request has been answered further up; what else goes wrong here ends the socket.
+    /// SwiftNIO answers malformed requests itself; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is NIOWebSocketUpgradeError { return }
         context.close(promise: nil)

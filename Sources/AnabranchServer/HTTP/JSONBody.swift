@@ -1,26 +1,44 @@
 import AnabranchCore
+import NIOHTTP1
 
-extension HTTPExchangeRequest {
-    /// The body; it has to be a JSON object.
-    func object() throws(HTTPRefusal) -> [String: JSONValue] {
-        do {
-            guard let object = try JSONValue(parsing: body).object else {
-                throw HTTPRefusal.badRequest("no JSON object")
-            }
-            return object
-        } catch {
+/// Requests and responses whose bodies are JSON.
+extension EndpointResponse {
+    init(_ status: HTTPResponseStatus, _ value: JSONValue) {
+        self.init(status: status, body: value.encoded)
+    }
+
+    /// The body of an error that clients parse (`Spec/Protocol.md`, section 1.1).
+    init(_ error: HTTPError) {
+        self.init(
+            error.status, ["error": .string(error.message), "error_code": .string(error.code), "link": ""])
+    }
+}
+
+extension EndpointRequest {
+    /// The body, which has to be a JSON object.
+    func object() throws(HTTPError) -> [String: JSONValue] {
+        guard let object = (try? JSONValue(parsing: body))?.object else {
             throw .badRequest("the body is not a JSON object")
         }
+        return object
     }
 }
 
 extension [String: JSONValue] {
-    /// A member that has to be a text of 1 to `bytesMax` bytes.
-    func text(_ name: String, bytesMax: Int = 255) throws(HTTPRefusal) -> String {
+    /// A member that has to be a string of 1 to `bytesMax` bytes.
+    func text(_ name: String, bytesMax: Int = 255) throws(HTTPError) -> String {
         guard let text = self[name]?.string, (1...bytesMax).contains(text.utf8.count) else {
-            throw HTTPRefusal(
+            throw HTTPError(
                 status: .badRequest, code: "InvalidParameter", message: "\(name) must be a text, and not too long")
         }
         return text
+    }
+
+    /// A member that has to be a positive integer.
+    func number(_ name: String) throws(HTTPError) -> UInt64 {
+        guard let number = self[name]?.integer, number > 0 else {
+            throw .badRequest("\(name) has to be a number above 0")
+        }
+        return UInt64(number)
     }
 }

@@ -6,25 +6,25 @@ struct SyncHandshake: Sendable {
     let credentials: Credentials
     let negotiation: Negotiation
 
-    /// Whether a request is for the sync protocol, in order or not.
-    static func isMeant(by head: HTTPRequestHead) -> Bool { app(of: head.uri.prefix { $0 != "?" }) != nil }
+    /// Whether a request is for the sync protocol, well formed or not.
+    static func isSyncRequest(_ head: HTTPRequestHead) -> Bool { app(of: head.uri.prefix { $0 != "?" }) != nil }
 
     /// - Parameter address: the client's IP address, if it is known.
-    /// - Throws: what to answer instead of 101.
-    init(_ head: HTTPRequestHead, from address: String? = nil) throws(HTTPRefusal) {
+    /// - Throws: `unknownPath` or `malformed`.
+    init(_ head: HTTPRequestHead, from address: String? = nil) throws(HandshakeError) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let app = Self.app(of: parts[0]) else { throw .notFound }
-        guard head.method == .GET, head.version == .http1_1 else { throw .badRequest("a WebSocket begins with GET") }
+        guard let app = Self.app(of: parts[0]) else { throw .unknownPath }
+        guard head.method == .GET, head.version == .http1_1 else { throw .malformed("a WebSocket begins with GET") }
         guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }),
             head.headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
-        else { throw .badRequest("this endpoint speaks WebSocket only") }
-        guard head.headers["sec-websocket-version"] == ["13"] else { throw .badRequest("WebSocket version") }
+        else { throw .malformed("this endpoint speaks WebSocket only") }
+        guard head.headers["sec-websocket-version"] == ["13"] else { throw .malformed("WebSocket version") }
         let keys = head.headers["sec-websocket-key"]
-        guard keys.count == 1, Self.isKey(keys[0]) else { throw .badRequest("WebSocket key") }
+        guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
         do {
             negotiation = try Negotiation(offer: head.headers["sec-websocket-protocol"].joined(separator: ","))
         } catch {
-            throw .badRequest("no known subprotocol")
+            throw .malformed("no known subprotocol")
         }
         credentials = Credentials(
             app: app, token: parts.count > 1 ? Self.token(of: parts[1]) : "", address: address,

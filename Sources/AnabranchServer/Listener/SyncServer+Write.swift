@@ -20,12 +20,12 @@ extension SyncServer {
         to path: VirtualPath, idempotencyKey: String? = nil, at date: Date = Date(),
         _ body: @escaping @Sendable (WriteTransaction) throws -> Void
     ) async throws -> ServerWrite {
-        guard let stores = stores.withLock({ $0 }) else {
+        guard let files = files.withLock({ $0 }) else {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
         let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
-        return try await stores.run(on: path) { hubs in
-            Result { try hubs.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
+        return try await files.run(on: path) { registry in
+            Result { try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
         }.get()
     }
 }

@@ -1,4 +1,4 @@
-/// A pattern for partition values: `*` stands for any bytes, `${user}` for the ident of the user who asks.
+/// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks.
 struct PathPattern: Equatable, Sendable {
     private enum Piece: Equatable {
         case byte(UInt8)
@@ -6,7 +6,7 @@ struct PathPattern: Equatable, Sendable {
         case user
     }
 
-    /// Longest pattern in bytes: the longer, the more work a long partition value is.
+    /// Longest pattern, in bytes. The work of a match grows with the lengths of the pattern and the partition value.
     static let bytesMax = 256
 
     private let pieces: [Piece]
@@ -30,7 +30,7 @@ struct PathPattern: Equatable, Sendable {
 
     func matches(_ path: [UInt8], user: String?) -> Bool {
         if user == nil, pieces.contains(.user) { return false }
-        // nil stands for any bytes, so that a `*` in a user's ident is only a character.
+        // nil stands for any bytes: a `*` in a user's ident is an ordinary character.
         let pattern = pieces.flatMap { piece -> [UInt8?] in
             switch piece {
             case .byte(let byte): [byte]
@@ -41,26 +41,26 @@ struct PathPattern: Equatable, Sendable {
         return Self.matches(path, pattern)
     }
 
-    /// Goes back to the last `*` only, which finds a match if there is one: the work is at most the product of both
+    /// Backtracks to the last `*` only, which is enough to find a match. The work is at most the product of both
     /// lengths.
     private static func matches(_ path: [UInt8], _ pattern: [UInt8?]) -> Bool {
-        var place = 0, next = 0
-        var retry: (place: Int, next: Int)?
-        while place < path.count {
+        var position = 0, next = 0
+        var afterStar: (position: Int, next: Int)?
+        while position < path.count {
             if next < pattern.count, let byte = pattern[next] {
-                if byte == path[place] {
-                    place += 1
+                if byte == path[position] {
+                    position += 1
                     next += 1
                     continue
                 }
             } else if next < pattern.count {
                 next += 1
-                retry = (place, next)
+                afterStar = (position, next)
                 continue
             }
-            guard let last = retry else { return false }
-            retry = (last.place + 1, last.next)
-            place = last.place + 1
+            guard let last = afterStar else { return false }
+            afterStar = (last.position + 1, last.next)
+            position = last.position + 1
             next = last.next
         }
         return pattern[next...].allSatisfy { $0 == nil }

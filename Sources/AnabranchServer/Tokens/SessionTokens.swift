@@ -33,19 +33,19 @@ struct SessionTokens: Sendable {
         if kind == .access, user.customData.utf8.count <= Self.customDataBytesMax {
             claims["user_data"] = (try? JSONValue(parsing: user.customData.utf8)) ?? [:]
         }
-        guard let key = await keys.keys().first else { throw TokenRefusal("there is no key") }
-        return try CompactToken.sign(claims, with: key)
+        guard let key = await keys.keys().first else { throw TokenError("there is no key") }
+        return try JSONWebToken.sign(claims, with: key)
     }
 
     /// Believes a token, or says why not. Whether its session is still good is another question.
-    func read(_ text: String, as kind: Kind, now: Int64) async throws(TokenRefusal) -> Claims {
-        let token = try CompactToken(text)
+    func read(_ text: String, as kind: Kind, now: Int64) async throws(TokenError) -> Claims {
+        let token = try JSONWebToken(text)
         // Ours name their key even while there is only one.
-        guard token.keyIdent != nil else { throw TokenRefusal("no key named") }
+        guard token.keyIdent != nil else { throw TokenError("no key named") }
         let claims = try token.verify(with: await keys.keys())
-        guard try claims.text("iss") == issuer else { throw TokenRefusal("another issuer") }
-        guard try claims.text("typ") == kind.rawValue else { throw TokenRefusal("another kind of token") }
-        guard try claims.time("iat") != nil else { throw TokenRefusal("no time of issue") }
+        guard try claims.text("iss") == issuer else { throw TokenError("another issuer") }
+        guard try claims.text("typ") == kind.rawValue else { throw TokenError("another kind of token") }
+        guard try claims.time("iat") != nil else { throw TokenError("no time of issue") }
         try claims.checkTimes(now: now)
         return Claims(user: try claims.text("sub"), session: try claims.text("sid"), app: try claims.text("aud"))
     }

@@ -27,9 +27,9 @@ struct TokenKey: Sendable {
         if let named = jwk["alg"], named != .string(algorithm) { return nil }
         if type == "EC", jwk["crv"] != "P-256" { return nil }
 
-        func bytes(_ member: String, atLeast countMin: Int) throws(TokenRefusal) -> [UInt8] {
+        func bytes(_ member: String, atLeast countMin: Int) throws(TokenError) -> [UInt8] {
             guard let bytes = jwk[member]?.string.flatMap({ Base64URL.decode($0.utf8) }), bytes.count >= countMin
-            else { throw TokenRefusal("a key is too short or no Base64url") }
+            else { throw TokenError("a key is too short or no Base64url") }
             return bytes
         }
         let ident = jwk["kid"]?.string

@@ -61,12 +61,12 @@ struct ServeCommand: AsyncParsableCommand {
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger), logger: logger,
             metrics: metrics, unixSeconds: unixSeconds)
-        var rights: any Rights = AllRights()
-        if let path = configuration.rules { rights = try await RightsFile(path: path, logger: logger) }
+        var authorizer: any Authorizer = AllowAllAuthorizer()
+        if let path = configuration.rules { authorizer = try await RuleFileAuthorizer(path: path, logger: logger) }
         let listen = configuration.listen
         let server = SyncServer(
             settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
-            authenticator: apps, endpoints: apps, rights: rights, tls: try await tls(configuration, logger),
+            authenticator: apps, endpoints: apps, authorizer: authorizer, tls: try await tls(configuration, logger),
             logger: logger, metrics: metrics, admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in

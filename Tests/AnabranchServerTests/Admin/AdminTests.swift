@@ -16,7 +16,8 @@ import Testing
 
     /// A session that runs over a WebSocket of its own.
     private static func client(
-        _ rig: DoorRig, _ login: DoorRig.Login, partition: String = "\"notes\"", offer: String = WebSocketClient.offer
+        _ rig: AppServicesRig, _ login: AppServicesRig.Login, partition: String = "\"notes\"",
+        offer: String = WebSocketClient.offer
     ) async throws -> WebSocketClient {
         let client = try await socket(rig, login, offer: offer)
         try await client.send("bind 1 \(partition.utf8.count) 0 1 0\n\(partition)")
@@ -27,7 +28,7 @@ import Testing
     }
 
     private static func socket(
-        _ rig: DoorRig, _ login: DoorRig.Login, offer: String = WebSocketClient.offer
+        _ rig: AppServicesRig, _ login: AppServicesRig.Login, offer: String = WebSocketClient.offer
     ) async throws -> WebSocketClient {
         let path = "/api/client/v2.0/app/demo/realm-sync?baas_at=\(login.access)"
         return try await WebSocketClient.open(port: rig.port, path: path, offer: offer)
@@ -36,9 +37,9 @@ import Testing
     // MARK: The token
 
     @Test func nothingIsToldWithoutTheToken() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let user = try await rig.newUser("ann@example.com")
-            let right = DoorRig.adminToken
+            let right = AppServicesRig.adminToken
             let wrong = [nil, "", "x", String(right.dropLast()), right + "x", right.uppercased(), user.access]
             for request in Self.all {
                 let words = request.split(separator: " ").map(String.init)
@@ -52,15 +53,17 @@ import Testing
             let twice =
                 "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
                 + String(repeating: "Authorization: Bearer \(right)\r\n", count: 2) + "\r\n"
-            #expect(try DoorRig.Response(try await rig.exchange(Array(twice.utf8), port: rig.adminPort)).status == 401)
+            #expect(
+                try AppServicesRig.Response(try await rig.exchange(Array(twice.utf8), port: rig.adminPort)).status
+                    == 401)
             #expect(!rig.log.text.contains(right))
         }
     }
 
     @Test func clientsDoNotFindIt() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             for path in ["/health", "/metrics", "/v1/users"] {
-                #expect(try await rig.request("GET", path, token: DoorRig.adminToken).status == 404)
+                #expect(try await rig.request("GET", path, token: AppServicesRig.adminToken).status == 404)
             }
         }
     }
@@ -92,7 +95,7 @@ import Testing
     // MARK: How the server is
 
     @Test func aServerIsHealthyAndReady() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             for (path, status) in [("/health", "ok"), ("/ready", "ready")] {
                 let answer = try await rig.admin("GET", path)
                 #expect(answer.status == 200)
@@ -102,7 +105,7 @@ import Testing
     }
 
     @Test func whatHappensIsCounted() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.client(rig, login)
             _ = try await rig.handshakeOutcome(token: "junk")
@@ -124,7 +127,7 @@ import Testing
     // MARK: Listings
 
     @Test func filesClientsAndHistoryAreListed() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.client(rig, login, partition: "\"my notes\"")
             let changeset = try #require(try Changesets.ofClient(2).first)
@@ -165,7 +168,7 @@ import Testing
     }
 
     @Test func sessionsAndUsersAreListed() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.client(rig, login)
             let sessions = try await rig.admin("GET", "/v1/sessions")
@@ -189,7 +192,7 @@ import Testing
     }
 
     @Test func listingsComeInPieces() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             for name in ["bob", "cid", "dan", "eve"] { _ = try await rig.newUser("\(name)@example.com") }
             var clients: [WebSocketClient] = []
@@ -224,7 +227,7 @@ import Testing
         ("limit", 400), ("color=red", 400), ("after=%2", 400), ("after=%ff", 400), ("path=x", 200),
     ])
     func aListingHasBounds(query: String, status: Int) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             #expect(try await rig.admin("GET", "/v1/files?" + query).status == status)
         }
     }
@@ -236,7 +239,7 @@ import Testing
         ("/v1/files/", 404), ("/healthy", 404),
     ])
     func anImpossibleQuestionIsTheAskersFault(path: String, status: Int) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             #expect(try await rig.admin("GET", path).status == status)
         }
     }
@@ -244,7 +247,7 @@ import Testing
     // MARK: Interventions
 
     @Test func aSessionIsDisconnectedAndMayComeBack() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.client(rig, login)
             let body: JSONValue = ["connection": 1, "session": 1]
@@ -262,7 +265,7 @@ import Testing
 
     @Test(arguments: [(WebSocketClient.offer, 1001), ("com.mongodb.realm-sync/7, com.mongodb.realm-sync/6", 1000)])
     func aConnectionIsDisconnected(offer: String, code: Int) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.client(rig, login, offer: offer)
             #expect(try await rig.admin("/v1/sessions/disconnect", ["connection": 1]).status == 200)
@@ -273,7 +276,7 @@ import Testing
     }
 
     @Test func anExpiredClientFileIsRefusedForEver() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let client = try await Self.socket(rig, login)
             try await client.send("bind 1 1 0 1 0\nx")
@@ -300,7 +303,7 @@ import Testing
     }
 
     @Test func aRevokedUserHasToLogInAgain() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let ann = try await rig.newUser("ann@example.com"), bob = try await rig.newUser("bob@example.com")
             let clients = [
                 try await Self.client(rig, ann), try await Self.client(rig, ann, offer: "com.mongodb.realm-sync/7"),
@@ -322,7 +325,7 @@ import Testing
     }
 
     @Test func aDisabledUserStaysOutUntilEnabled() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let ann = try await rig.newUser("ann@example.com")
             let user: JSONValue = ["user": .string(ann.user)]
             let login = "/api/client/v2.0/app/demo/auth/providers/local-userpass/login"

@@ -19,9 +19,9 @@ import Testing
 
         var parts: [String] { genuine.split(separator: ".").map(String.init) }
 
-        init(_ rig: DoorRig) async throws {
+        init(_ rig: AppServicesRig) async throws {
             let login = try await rig.newUser("ann@example.com")
-            key = try #require(await rig.door.tokens.keys.keys().first)
+            key = try #require(await rig.services.tokens.keys.keys().first)
             genuine = login.access
             refresh = login.refresh
             now = Int64(rig.clock.now)
@@ -33,7 +33,7 @@ import Testing
         func with(_ changes: [String: JSONValue?]) throws -> String {
             var claims = claims
             for (name, value) in changes { claims[name] = value }
-            return try CompactToken.sign(claims, with: key)
+            return try JSONWebToken.sign(claims, with: key)
         }
 
         static let absent: JSONValue? = nil
@@ -127,7 +127,7 @@ import Testing
             ("standard alphabet", parts[0] + "." + parts[1] + "." + inStandardAlphabet(parts[2])),
             ("space before", "%20" + shop.genuine), ("line feed inside", parts[0] + "%0a." + parts[1] + "." + parts[2]),
             ("Bearer", "Bearer%20" + shop.genuine),
-            ("8 KiB + 1", try shop.with(["pad": .string(String(repeating: "x", count: CompactToken.bytesMax))])),
+            ("8 KiB + 1", try shop.with(["pad": .string(String(repeating: "x", count: JSONWebToken.bytesMax))])),
         ]
     }
 
@@ -138,7 +138,7 @@ import Testing
         return [
             ("no signature", unsigned), ("truncated signature", String(shop.genuine.dropLast(4))),
             ("signature one character short", String(shop.genuine.dropLast())),
-            ("signature of another key", try CompactToken.sign(shop.claims, with: otherKey)),
+            ("signature of another key", try JSONWebToken.sign(shop.claims, with: otherKey)),
             ("signature changed", unsigned + changed),
             ("signature of another token", unsigned + shop.refresh.split(separator: ".")[2]),
         ]
@@ -157,14 +157,14 @@ import Testing
     }
 
     @Test func noForgeryOpensADoorOrGetsIntoTheLog() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let shop = try await Workshop(rig)
             let otherKey = try await TokenKey(ident: shop.key.ident, secret: [UInt8](repeating: 7, count: 32))
             let forgeries = try Self.forgeries(shop, otherKey: otherKey)
             #expect(forgeries.count >= 60)
             #expect(Set(forgeries.map(\.token)).count == forgeries.count)
             for (name, token) in forgeries {
-                let admission = await rig.door.admit(Credentials(app: "demo", token: token, address: nil))
+                let admission = await rig.services.admit(Credentials(app: "demo", token: token, address: nil))
                 guard case .tokenRefused = admission else {
                     Issue.record("\(name): \(admission)")
                     continue
@@ -186,9 +186,9 @@ import Testing
 
     /// What the handshake refuses, the session endpoint does not issue again, or the client would run in a circle.
     @Test func aGenuineTokenOfAnotherAppIsNoReasonToRefresh() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com", app: "other")
-            let admission = await rig.door.admit(Credentials(app: "demo", token: login.access, address: nil))
+            let admission = await rig.services.admit(Credentials(app: "demo", token: login.access, address: nil))
             if case .userRefused = admission { return }
             Issue.record("\(admission)")
         }
@@ -196,12 +196,12 @@ import Testing
 
     @Test(arguments: [(-1, true), (0, true), (1, false)])
     func tokensAreLimited(excess: Int, isAccepted: Bool) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let shop = try await Workshop(rig)
             let bare = try shop.with(["pad": ""])
             // Four characters stand for three bytes, so the length is right to the byte only with some luck in the
             // middle.
-            let wanted = CompactToken.bytesMax + excess
+            let wanted = JSONWebToken.bytesMax + excess
             let token = try (0..<3).lazy.compactMap { slack -> String? in
                 let padding = (wanted - bare.utf8.count) * 3 / 4 + slack
                 let token = try shop.with(["pad": .string(String(repeating: "x", count: padding))])
@@ -210,7 +210,7 @@ import Testing
             // A length that Base64url cannot have is only of interest as too long.
             let tested = token ?? (excess > 0 ? bare + String(repeating: "x", count: wanted - bare.utf8.count) : nil)
             guard let tested else { return }
-            let admission = await rig.door.admit(Credentials(app: "demo", token: tested, address: nil))
+            let admission = await rig.services.admit(Credentials(app: "demo", token: tested, address: nil))
             if case .admitted = admission { #expect(isAccepted) } else { #expect(!isAccepted) }
         }
     }
@@ -282,7 +282,7 @@ import Testing
     private static let login = "/api/client/v2.0/app/demo/auth/providers/custom-token/login"
 
     private static func settings(_ issuer: Issuer) -> AppServicesSettings {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.apps["demo"] = AppSettings(
             providers: [.customToken],
             issuer: CustomTokenIssuer(jwksPath: issuer.path, issuer: "https://id.example.com"))
@@ -291,11 +291,11 @@ import Testing
 
     @Test func tokensOfAnIssuerLogIn() async throws {
         let issuer = try Issuer()
-        try await DoorRig.run(Self.settings(issuer)) { rig async throws in
+        try await AppServicesRig.run(Self.settings(issuer)) { rig async throws in
             var users: Set<String> = []
             for (kid, alg) in [("r", "RS256"), ("e", "ES256"), ("h", "HS256")] {
                 let token = try issuer.token(kid, alg: alg, now: rig.clock.now)
-                let login = try DoorRig.Login(try await rig.post(Self.login, ["token": .string(token)]))
+                let login = try AppServicesRig.Login(try await rig.post(Self.login, ["token": .string(token)]))
                 users.insert(login.user)
             }
             #expect(users.count == 1)
@@ -306,7 +306,7 @@ import Testing
 
     @Test func badTokensOfAnIssuerDoNot() async throws {
         let issuer = try Issuer()
-        try await DoorRig.run(Self.settings(issuer)) { rig async throws in
+        try await AppServicesRig.run(Self.settings(issuer)) { rig async throws in
             let now = rig.clock.now
             let bad: [(String, String)] = [
                 ("HS256 with the RSA public key", try issuer.token("r", alg: "HS256", now: now)),
@@ -334,7 +334,7 @@ import Testing
 
     @Test func keysOfAnIssuerAreReadAgain() async throws {
         let issuer = try Issuer()
-        try await DoorRig.run(Self.settings(issuer)) { rig async throws in
+        try await AppServicesRig.run(Self.settings(issuer)) { rig async throws in
             let token: JSONValue = ["token": .string(try issuer.token("r", alg: "RS256", now: rig.clock.now))]
             #expect(try await rig.post(Self.login, token).status == 200)
             try issuer.write(Array(try issuer.keys.dropFirst()))

@@ -58,13 +58,13 @@ import Testing
         defer { try? FileManager.default.removeItem(at: folder) }
         let store = try SQLiteStore(directory: folder.appendingPathComponent("data").path)
         let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.userWithoutToken = "developer"
-        let allocated = try await DoorRig.run(settings, store: store) { rig async throws in
+        let allocated = try await AppServicesRig.run(settings, store: store) { rig async throws in
             var binds: [UInt8] = []
             for (index, path) in Self.paths.enumerated() {
                 let head = "bind \(index + 1) \(path.count) 0 1 0\n"
-                binds += DoorRig.frame(0x82, Array(head.utf8) + path)
+                binds += AppServicesRig.frame(0x82, Array(head.utf8) + path)
             }
             return try await rig.connect { socket in
                 try await socket.send(Array(rig.handshake(token: "").utf8) + binds)

@@ -53,7 +53,7 @@ import Testing
     @Test func noBodyIsTheServersFault() async throws {
         let count = Self.environment["ANABRANCH_BODIES"].flatMap { Int($0) } ?? 5_000
         let seed = Self.environment["ANABRANCH_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...UInt64(UInt32.max))
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             var generator = SeededRandom(seed: seed)
             var done = 0, statuses: [Int: Int] = [:]

@@ -11,7 +11,7 @@ import Testing
 
     @Test(arguments: [(0, 400), (1, 201), (254, 201), (255, 201), (256, 400)])
     func textsAreShort(length: Int, status: Int) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let email = String(repeating: "x", count: length)
             let answer = try await rig.post(
                 Self.providers + "/register", ["email": .string(email), "password": "correct horse"])
@@ -21,7 +21,7 @@ import Testing
 
     @Test(arguments: [(5, 400), (6, 201), (7, 201), (127, 201), (128, 201), (129, 400)])
     func passwordsAreNeitherShortNorLong(length: Int, status: Int) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let password = String(repeating: "é", count: length)
             let answer = try await rig.post(
                 Self.providers + "/register", ["email": "ann@example.com", "password": .string(password)])
@@ -34,9 +34,9 @@ import Testing
     }
 
     @Test func aUserHasSoManyAPIKeys() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.apiKeysPerUserMax = 2
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let login = try await rig.newUser("ann@example.com"), keys = "/api/client/v2.0/auth/api_keys"
             let first = try await rig.post(keys, token: login.refresh, ["name": "one"])
             #expect(first.status == 201)
@@ -49,9 +49,9 @@ import Testing
     }
 
     @Test func keysMadeAtTheSameTimeAreNotTooMany() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.apiKeysPerUserMax = 2
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let login = try await rig.newUser("ann@example.com"), keys = "/api/client/v2.0/auth/api_keys"
             let made = try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<16 {
@@ -67,7 +67,7 @@ import Testing
 
     @Test(arguments: [(-1, true), (0, true), (1, false)])
     func longCustomDataStaysOutOfTokens(excess: Int, isThere: Bool) async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
             let length = SessionTokens.customDataBytesMax + excess - #"{"a":""}"#.utf8.count
             let text = #"{"a":""# + String(repeating: "x", count: length) + #""}"#
@@ -83,8 +83,8 @@ import Testing
 
     @Test(arguments: [(-1, "not three parts"), (0, "not three parts"), (1, "too long")])
     func tokensAreShort(excess: Int, reason: String) {
-        let text = String(repeating: "x", count: CompactToken.bytesMax + excess)
-        let refusal = #expect(throws: TokenRefusal.self) { try CompactToken(text) }
+        let text = String(repeating: "x", count: JSONWebToken.bytesMax + excess)
+        let refusal = #expect(throws: TokenError.self) { try JSONWebToken(text) }
         #expect(refusal?.description == reason)
     }
 

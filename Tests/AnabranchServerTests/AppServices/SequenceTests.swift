@@ -11,7 +11,7 @@ import Testing
     private static let base = "/api/client/v2.0"
 
     @Test func anSDKLogsInSyncsRefreshesAndLogsOut() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let location = try await rig.request("GET", Self.app + "/location")
             #expect(location.status == 200)
             #expect(location.headers["content-type"] == "application/json")
@@ -33,7 +33,7 @@ import Testing
                     "provider": "local-userpass", "username": "ann@example.com", "password": password,
                     "options": device,
                 ])
-            let tokens = try DoorRig.Login(login)
+            let tokens = try AppServicesRig.Login(login)
             #expect(login.json?["device_id"]?.string?.count == 24)
             #expect(tokens.user.count == 24)
 
@@ -63,7 +63,7 @@ import Testing
     }
 
     /// A new file, up to the point from which its client uploads; then a request for flexible sync.
-    private static func sync(_ rig: DoorRig, path: String) async throws {
+    private static func sync(_ rig: AppServicesRig, path: String) async throws {
         let client = try await WebSocketClient.open(port: rig.port, path: path)
         #expect(client.response.lowercased().contains("sec-websocket-protocol: com.mongodb.realm-sync#14\r\n"))
         try await client.send("bind 1 7 0 1 0\n\"notes\"")
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func tokensHoldWhatClientsReadWithoutChecking() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("bob@example.com")
             for token in [login.access, login.refresh] {
                 let payload = try #require(Base64URL.decode(token.split(separator: ".")[1].utf8))
@@ -100,8 +100,8 @@ import Testing
     }
 
     @Test func anAnonymousUserHasOneIdentity() async throws {
-        try await DoorRig.run { rig async throws in
-            let login = try DoorRig.Login(
+        try await AppServicesRig.run { rig async throws in
+            let login = try AppServicesRig.Login(
                 try await rig.post(Self.app + "/auth/providers/anon-user/login", ["provider": "anon-user"]))
             let profile = try await rig.request("GET", Self.base + "/auth/profile", token: login.access)
             #expect(profile.json?["identities"]?.array?.map { $0["provider_type"] } == ["anon-user"])
@@ -110,8 +110,8 @@ import Testing
     }
 
     @Test func anAnonymousUserBecomesOneWithAnAddress() async throws {
-        try await DoorRig.run { rig async throws in
-            let anonymous = try DoorRig.Login(
+        try await AppServicesRig.run { rig async throws in
+            let anonymous = try AppServicesRig.Login(
                 try await rig.post(Self.app + "/auth/providers/anon-user/login", ["provider": "anon-user"]))
             let providers = Self.app + "/auth/providers/local-userpass"
             let credentials: JSONValue = ["username": "cat@example.com", "password": "correct horse"]
@@ -120,7 +120,7 @@ import Testing
             let linked = try await rig.post(providers + "/login?link=true", token: anonymous.access, credentials)
             #expect(linked.status == 200)
             #expect(linked.json?["access_token"]?.string != nil)
-            let login = try DoorRig.Login(try await rig.post(providers + "/login", credentials))
+            let login = try AppServicesRig.Login(try await rig.post(providers + "/login", credentials))
             #expect(login.user == anonymous.user)
             let other = try await rig.newUser("dan@example.com")
             #expect(try await rig.post(providers + "/login?link=true", token: other.access, credentials).status == 409)
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test func anAPIKeyLogsInUntilItIsDisabled() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let owner = try await rig.newUser("eve@example.com")
             let keys = Self.base + "/auth/api_keys"
             let made = try await rig.post(keys, token: owner.refresh, ["name": "backup"])
@@ -139,7 +139,7 @@ import Testing
             #expect(listed.json == [["_id": .string(ident), "disabled": false, "name": "backup"]])
 
             let login = Self.app + "/auth/providers/api-key/login"
-            #expect(try DoorRig.Login(try await rig.post(login, ["key": key])).user == owner.user)
+            #expect(try AppServicesRig.Login(try await rig.post(login, ["key": key])).user == owner.user)
             #expect(try await rig.request("PUT", "\(keys)/\(ident)/disable", token: owner.refresh).status == 204)
             #expect(try await rig.post(login, ["key": key]).status == 401)
             #expect(try await rig.request("PUT", "\(keys)/\(ident)/enable", token: owner.refresh).status == 204)
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test func aDeletedUserIsGone() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("fay@example.com")
             #expect(try await rig.request("DELETE", Self.base + "/auth/delete", token: login.access).status == 204)
             #expect(try await rig.request("GET", Self.base + "/auth/profile", token: login.access).status == 401)
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test func unknownUserAndWrongPasswordAreToldTheSame() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             _ = try await rig.newUser("gus@example.com")
             let login = Self.app + "/auth/providers/local-userpass/login"
             var answers: [String] = []
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func withoutAHookEMailsAreRefusedInWords() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let providers = Self.app + "/auth/providers/local-userpass/"
             for (action, body): (String, JSONValue) in [
                 ("confirm", ["token": "t", "tokenId": "i"]), ("confirm/send", ["email": "a@b"]),
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func aResetPasswordEndsAllSessions() async throws {
-        try await DoorRig.run(emails: Mail()) { rig async throws in
+        try await AppServicesRig.run(emails: Mail()) { rig async throws in
             let old = try await rig.newUser("hal@example.com")
             let providers = Self.app + "/auth/providers/local-userpass"
             let reset = try await rig.post(
@@ -209,7 +209,7 @@ import Testing
             #expect(try await rig.request("POST", Self.base + "/auth/session", token: old.refresh).status == 401)
             let login = try await rig.post(
                 providers + "/login", ["username": "hal@example.com", "password": "battery staple"])
-            #expect(try DoorRig.Login(login).user == old.user)
+            #expect(try AppServicesRig.Login(login).user == old.user)
         }
     }
 
@@ -218,7 +218,7 @@ import Testing
         settings.apps = [
             "strict": AppSettings(providers: [.emailPassword]), "open": AppSettings(providers: [.anonymous]),
         ]
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let apps = "/api/client/v2.0/app/"
             #expect(try await rig.request("GET", apps + "strict/location").status == 200)
             let unknown = try await rig.request("GET", apps + "other/location")
@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test func oldClientsAreRefusedByStatusAndNewOnesByCloseCode() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ida@example.com", app: "one")
             let old = 2...7, new = 2...14
             #expect(try await rig.handshakeOutcome(app: "one", token: "junk", versions: new) == (101, 4001))
@@ -245,7 +245,7 @@ import Testing
     }
 
     @Test func aDisabledUserIsRefusedAtBothEnds() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("jim@example.com")
             try rig.accounts.setDisabled(true, user: login.user)
             #expect(try await rig.handshakeOutcome(token: login.access) == (101, 4001))
@@ -254,9 +254,9 @@ import Testing
     }
 
     @Test func inDevelopmentWhoeverHasNoTokenIsOneUser() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.userWithoutToken = "developer"
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             #expect(try await rig.handshakeOutcome(token: "") == (101, 1000))
             #expect(try await rig.handshakeOutcome(token: "junk") == (101, 4001))
             #expect(rig.log.text.contains(#""user": developer"#))
@@ -264,25 +264,25 @@ import Testing
     }
 
     @Test func aNewKeyEndsNoSession() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("kim@example.com")
             let day: UInt64 = 24 * 3600
             let ident = try KeyFile.rotate(path: rig.keyPath, now: rig.clock.now, lifetimeSeconds: 60 * day)
             #expect(try await rig.handshakeOutcome(token: login.access) == (101, 1000))
             let refreshed = try await rig.request("POST", Self.base + "/auth/session", token: login.refresh)
             let access = try #require(refreshed.json?["access_token"]?.string)
-            #expect(try CompactToken(access).keyIdent == ident)
+            #expect(try JSONWebToken(access).keyIdent == ident)
 
             rig.clock.advance(by: 61 * day)
             _ = try KeyFile.rotate(path: rig.keyPath, now: rig.clock.now, lifetimeSeconds: 60 * day)
-            #expect(await rig.door.tokens.keys.keys().count == 2)
+            #expect(await rig.services.tokens.keys.keys().count == 2)
             let mode = try FileManager.default.attributesOfItem(atPath: rig.keyPath)[.posixPermissions] as? Int
             #expect(mode == 0o600)
         }
     }
 
     @Test func aKeyFileThatOthersCanReadIsRefused() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             chmod(rig.keyPath, 0o644)
             await #expect(throws: FileError.self) {
                 try await KeyFile(path: rig.keyPath, now: 1, logger: rig.log.logger)
@@ -291,9 +291,9 @@ import Testing
     }
 
     @Test func whoKeepsFailingIsMadeToWait() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.promptRefusalsPerMinuteMax = 2
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             for _ in 0..<2 { _ = try await rig.handshakeOutcome(token: "junk") }
             let start = ContinuousClock.now
             _ = try await rig.handshakeOutcome(token: "junk")
@@ -302,9 +302,9 @@ import Testing
     }
 
     @Test func attemptsOfAMinuteAreLimited() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.loginsPerMinuteMax = 3
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let path = Self.app + "/auth/providers/anon-user/login"
             for expected in [200, 200, 200, 429] { #expect(try await rig.post(path, [:]).status == expected) }
             rig.clock.advance(by: 60)
@@ -313,7 +313,7 @@ import Testing
     }
 
     @Test func aClientThatWaitsToBeAskedForItsBodyIsAsked() async throws {
-        try await DoorRig.run { rig async throws in
+        try await AppServicesRig.run { rig async throws in
             let client = try await WebSocketClient(port: rig.port)
             let asked = try await client.request(
                 """
@@ -334,7 +334,7 @@ import Testing
 
     @Test(arguments: [(-1, 400), (0, 400), (1, 413)])
     func bodiesAreLimited(excess: Int, status: Int) async throws {
-        try await DoorRig.run(change: { $0.bodyBytesMax = 5_000 }) { rig async throws in
+        try await AppServicesRig.run(change: { $0.bodyBytesMax = 5_000 }) { rig async throws in
             let body = String(repeating: "x", count: 5_000 + excess)
             let answer = try await rig.request("POST", Self.app + "/auth/providers/anon-user/login", body)
             #expect(answer.status == status)

@@ -95,7 +95,7 @@ import Testing
         }
         #expect(try assembler.take(frame(6, .binary, fin: false)) == nil)
         #expect(try assembler.take(frame(3, .continuation, fin: false)) == nil)
-        #expect(throws: FramingViolation.messageTooBig(10)) { try assembler.take(frame(2, .continuation, fin: true)) }
+        #expect(throws: FramingError.messageTooBig(10)) { try assembler.take(frame(2, .continuation, fin: true)) }
     }
 }
 

@@ -9,7 +9,7 @@ import Testing
 
     /// A frame with a mask of zeros and whatever first bytes.
     private static func frames() -> [(name: String, bytes: [UInt8], code: Int)] {
-        func frame(_ first: UInt8, _ payload: [UInt8] = [1]) -> [UInt8] { DoorRig.frame(first, payload) }
+        func frame(_ first: UInt8, _ payload: [UInt8] = [1]) -> [UInt8] { AppServicesRig.frame(first, payload) }
         func close(_ code: UInt16, _ reason: [UInt8] = []) -> [UInt8] {
             frame(0x88, [UInt8(code >> 8), UInt8(code & 255)] + reason)
         }
@@ -53,14 +53,15 @@ import Testing
     }
 
     @Test func eachIsClosedWithItsCode() async throws {
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.userWithoutToken = "developer"
         let violations = Self.frames()
         #expect(violations.count >= 30)
-        try await DoorRig.run(settings, change: { $0.limits.messageBytesMax = Self.bytesMax }) { rig async throws in
+        try await AppServicesRig.run(settings, change: { $0.limits.messageBytesMax = Self.bytesMax }) {
+            rig async throws in
             for (name, bytes, code) in violations {
                 let answer = try await rig.exchange(Array(rig.handshake(token: "").utf8) + bytes)
-                #expect(DoorRig.closeCode(in: answer) == code, "\(name)")
+                #expect(AppServicesRig.closeCode(in: answer) == code, "\(name)")
             }
         }
     }

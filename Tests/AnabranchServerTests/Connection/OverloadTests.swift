@@ -66,6 +66,6 @@ import Testing
 
     /// Waits until a commit stands before the gate.
     private static func next(_ store: GatedStore) async {
-        for await _ in store.arrivals { return }
+        for await _ in store.inbound { return }
     }
 }

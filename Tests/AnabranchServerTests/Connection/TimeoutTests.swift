@@ -13,18 +13,18 @@ import Testing
     /// A WebSocket without a socket; nothing in these tests asks a file.
     private struct Fixture {
         let channel = EmbeddedChannel()
-        let stores: StoreThreads
+        let files: StoreThreads
 
         init(change: (inout ServerSettings) -> Void = { _ in }) throws {
-            let table = ConnectionTable()
+            let connections = ConnectionRegistry()
             var settings = ServerSettings.small
             change(&settings)
-            stores = StoreThreads(
+            files = StoreThreads(
                 count: 1, waitingBytesMax: .max,
-                hubs: {
-                    FileHubs(
+                makeRegistry: {
+                    FileRegistry(
                         store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
-                        metrics: WireMetrics(),
+                        metrics: SyncMetrics(),
                         logger: .quiet, unixSeconds: { 1 })
                 }, deliver: { _ in })
             let head = HTTPRequestHead(
@@ -34,16 +34,19 @@ import Testing
                     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": WebSocketClient.offer,
                 ])
             let handshake = try SyncHandshake(head)
-            let visitor = FrontDoor.Visitor(handshake: handshake, member: Member(app: ""), refusal: nil)
+            let accepted = AcceptedHandshake(
+                app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, closeCode: nil)
             let connection = SyncConnection(
-                table.newIdent(), negotiation: handshake.negotiation, member: Member(app: ""), limits: settings.limits,
-                metrics: WireMetrics(), logger: .quiet)
-            let pulse = Pulse()
+                connections.newID(), negotiation: handshake.negotiation, principal: Principal(app: ""),
+                limits: settings.limits,
+                metrics: SyncMetrics(), logger: .quiet)
+            let byteCounter = InboundByteCounter()
             let handler = SyncHandler(
-                connection, visitor, pulse: pulse, settings: settings, table: table, stores: stores, logger: .quiet)
+                connection, accepted, byteCounter: byteCounter, settings: settings, connections: connections,
+                files: files, logger: .quiet)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             let pipeline = channel.pipeline.syncOperations
-            try pipeline.addHandler(pulse)
+            try pipeline.addHandler(byteCounter)
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
             try pipeline.addHandler(handler)
         }
@@ -64,7 +67,7 @@ import Testing
         #expect(fixture.channel.isActive)
         fixture.wait(seconds: 1)
         #expect(!fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     @Test("WebSocket pings and text are no messages")
@@ -75,7 +78,7 @@ import Testing
         try fixture.receive(WebSocketClient.frame([], opcode: 1))
         fixture.wait(seconds: 10)
         #expect(!fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     @Test("a long message under way is a sign of life as long as it gets on")
@@ -91,7 +94,7 @@ import Testing
         try fixture.receive(Array(message[200_000..<200_100]))
         fixture.wait(seconds: 180)
         #expect(!fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     private static let longBind = WebSocketClient.frame(
@@ -105,7 +108,7 @@ import Testing
         #expect(fixture.channel.isActive)
         fixture.wait(seconds: 1)
         #expect(!fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     @Test("a client is not silent while it is not listened to")
@@ -115,7 +118,7 @@ import Testing
         fixture.channel.read()
         fixture.wait(seconds: 1_000)
         #expect(fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     @Test("after a connection error the client has its time to leave")
@@ -129,7 +132,7 @@ import Testing
         #expect(try fixture.channel.readOutbound(as: WebSocketFrame.self) == nil)
         fixture.wait(seconds: 1)
         #expect(!fixture.channel.isActive)
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
     }
 
     @Test("nothing is asked of a connection whose socket takes nothing")
@@ -142,15 +145,23 @@ import Testing
         fixture.channel.pipeline.fireChannelWritabilityChanged()
         let frame = try #require(try fixture.channel.readOutbound(as: WebSocketFrame.self))
         #expect(frame.extensionData.map { String(buffer: $0) } == "pong 1\n")
-        try await fixture.stores.shutDown()
+        try await fixture.files.shutDown()
+    }
+
+    private static func installHTTP(in channel: any Channel) throws {
+        let upgrade = WebSocketUpgrade(
+            authenticator: AllowAllAuthenticator(), users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20,
+            metrics: ConnectionMetrics()
+        ) { _, _ in }
+        try HTTPHandler.install(
+            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false,
+            metrics: ConnectionMetrics(), upgrade: upgrade)
     }
 
     @Test("a request that does not become complete in time is given up")
     func handshake() throws {
         let channel = EmbeddedChannel()
-        let door = FrontDoor(authenticator: OpenDoor(), users: Crowd(countMax: 1), metrics: DoorMetrics()) { _, _ in }
-        try door.install(
-            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false)
+        try Self.installHTTP(in: channel)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         for byte in "GET /realm-sync HTT".utf8 {
             channel.embeddedEventLoop.advanceTime(by: .seconds(1))
@@ -164,9 +175,7 @@ import Testing
     @Test("after an answer the next request has as much time")
     func idle() throws {
         let channel = EmbeddedChannel()
-        let door = FrontDoor(authenticator: OpenDoor(), users: Crowd(countMax: 1), metrics: DoorMetrics()) { _, _ in }
-        try door.install(
-            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false)
+        try Self.installHTTP(in: channel)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         for _ in 0..<3 {
             channel.embeddedEventLoop.advanceTime(by: .seconds(19))

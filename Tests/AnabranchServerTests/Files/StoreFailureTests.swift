@@ -129,7 +129,7 @@ import Testing
         bad.start()
         _ = (good.hear(), bad.hear())
         try store.damage(VirtualPath("//bad"))
-        var calls: [FileCall] = []
+        var calls: [FileRequest] = []
         for client in [good, bad] {
             client.connection.wire.receive(Array(Self.uploadMessage.utf8))
             calls += client.connection.wire.takeCalls()
@@ -169,7 +169,7 @@ import Testing
         #expect(client.hear().map(\.kind) == ["download"])
         let ident = ClientFileID(try #require(UInt64(client.words[2])))
         store.fail(.commit)
-        #expect(throws: HistoryError(.storeFailed, "")) { try rig.hubs.expire(ident, of: VirtualPath("//f")) }
+        #expect(throws: HistoryError(.storeFailed, "")) { try rig.files.expire(ident, of: VirtualPath("//f")) }
         rig.handle([])
         rig.commit()
         rig.run()

@@ -5,13 +5,13 @@ import Testing
 @testable import AnabranchServer
 
 @Suite(.timeLimit(.minutes(1))) struct StoreThreadTests {
-    @Test func everyErrandAfterTheEndIsDeclined() async throws {
+    @Test func everyJobAfterTheEndFails() async throws {
         let stores = StoreThreads(
             count: 1, waitingBytesMax: 0,
-            hubs: {
-                FileHubs(
+            makeRegistry: {
+                FileRegistry(
                     store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
-                    metrics: WireMetrics(), logger: .quiet, unixSeconds: { 1 })
+                    metrics: SyncMetrics(), logger: .quiet, unixSeconds: { 1 })
             }, deliver: { _ in })
         try await stores.shutDown()
         for _ in 0..<2 {

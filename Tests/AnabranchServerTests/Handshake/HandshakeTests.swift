@@ -122,9 +122,9 @@ import Testing
             #expect(try await page.receive().closeCode == 4002)
             #expect(await page.isAtEnd())
         }
-        var settings = DoorRig.development
+        var settings = AppServicesRig.development
         settings.userWithoutToken = "developer"
-        try await DoorRig.run(settings) { rig async throws in
+        try await AppServicesRig.run(settings) { rig async throws in
             let token = try await rig.newUser("ann@example.com").access
             let app = "/api/client/v2.0/app/demo/realm-sync"
             for path in ["/realm-sync", "/realm-sync?baas_at=\(token)", app, "\(app)?baas_at=\(token)"] {
@@ -143,7 +143,7 @@ import Testing
 
         func admit(_ credentials: Credentials) async -> Admission {
             let isRight = credentials.app == "app" && credentials.token == "a.b.c"
-            return isRight ? .admitted(Member(app: credentials.app, user: "somebody")) : admission
+            return isRight ? .admitted(Principal(app: credentials.app, user: "somebody")) : admission
         }
     }
 
@@ -179,7 +179,7 @@ import Testing
     func users() async throws {
         struct ByToken: Authenticator {
             func admit(_ credentials: Credentials) async -> Admission {
-                .admitted(Member(app: credentials.app, user: credentials.token))
+                .admitted(Principal(app: credentials.app, user: credentials.token))
             }
         }
         try await withServer(authenticator: ByToken()) { server in

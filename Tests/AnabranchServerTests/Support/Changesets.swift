@@ -11,9 +11,9 @@ enum Changesets {
         for line in try Transcript("two-clients").lines where line.kind == "binary" && line.isFromClient {
             if line.message.kind == "ident" { idents[line.connection] = line.message.numbers[1] }
             guard line.message.kind == "upload", idents[line.connection] == ident,
-                case .upload(_, let upload) = try MessageDecoder().decode(line.message.bytes)
+                case .upload(_, let upload) = try ClientMessageCodec().decode(line.message.bytes)
             else { continue }
-            for entry in upload.entries { result[entry.cursor.clientVersion] = entry.changeset }
+            for entry in upload.upload.changesets { result[entry.cursor.clientVersion] = entry.changeset }
         }
         return result.sorted { $0.key < $1.key }.map(\.value)
     }

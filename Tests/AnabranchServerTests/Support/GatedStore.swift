@@ -8,11 +8,11 @@ final class GatedStore: HistoryStore {
     private let store = InMemoryStore()
     private let gate = Mutex<DispatchSemaphore?>(nil)
     /// Yields once for each commit that stands before the gate.
-    let arrivals: AsyncStream<Void>
+    let inbound: AsyncStream<Void>
     private let onArrival: AsyncStream<Void>.Continuation
 
     init() {
-        (arrivals, onArrival) = AsyncStream.makeStream(of: Void.self)
+        (inbound, onArrival) = AsyncStream.makeStream(of: Void.self)
     }
 
     func closeGate() { gate.withLock { $0 = DispatchSemaphore(value: 0) } }

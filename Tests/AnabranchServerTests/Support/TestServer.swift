@@ -8,13 +8,15 @@ import NIOCore
 /// Runs a server on a loopback port for as long as `body` takes, and ends it in order.
 func withServer<Result>(
     store: any HistoryStore = InMemoryStore(), settings: ServerSettings = .small,
-    authenticator: any Authenticator = OpenDoor(), rights: any Rights = AllRights(), tls: TLSFiles? = nil,
+    authenticator: any Authenticator = AllowAllAuthenticator(), authorizer: any Authorizer = AllowAllAuthorizer(),
+    tls: TLSFiles? = nil,
     metrics: any MetricsFactory = NOOPMetricsHandler.instance,
     _ body: (RunningServer) async throws -> Result
 ) async throws -> Result {
     let (ports, onPort) = AsyncStream.makeStream(of: Int.self)
     let server = SyncServer(
-        settings: settings, store: store, authenticator: authenticator, rights: rights, tls: tls, logger: .quiet,
+        settings: settings, store: store, authenticator: authenticator, authorizer: authorizer, tls: tls,
+        logger: .quiet,
         metrics: metrics, unixSeconds: { 1 }, onListening: { onPort.yield($0.port ?? 0) })
     let task = Task { try await server.run() }
     var iterator = ports.makeAsyncIterator()

@@ -32,7 +32,7 @@ final class TranscriptReplay {
         /// Sent before the recorded server sent the same.
         var early: [SyncMessage] = []
         /// DOWNLOADs to be made, by session.
-        var scans: [SessionID: FileCall] = [:]
+        var scans: [SessionID: FileRequest] = [:]
 
         init(_ connection: RigConnection) { self.connection = connection }
     }
@@ -151,11 +151,11 @@ final class TranscriptReplay {
     /// An UPLOAD without what an earlier session of the file has brought: the recorded server knew it even if it had
     /// not integrated it, whereas our files hear of it in its turn.
     private func withoutChangesets(upTo newest: ClientVersion, _ message: SyncMessage) -> SyncMessage {
-        guard case .upload(_, let upload) = try? MessageDecoder().decode(message.bytes),
-            upload.entries.contains(where: { $0.cursor.clientVersion <= newest })
+        guard case .upload(_, let upload) = try? ClientMessageCodec().decode(message.bytes),
+            upload.upload.changesets.contains(where: { $0.cursor.clientVersion <= newest })
         else { return message }
         var body: [UInt8] = []
-        for entry in upload.entries where entry.cursor.clientVersion > newest {
+        for entry in upload.upload.changesets where entry.cursor.clientVersion > newest {
             let numbers = [
                 entry.cursor.clientVersion.rawValue, entry.cursor.serverVersion.rawValue, entry.timestamp.rawValue,
                 entry.origin.rawValue, UInt64(entry.changeset.count),
@@ -176,7 +176,7 @@ final class TranscriptReplay {
             case .scan:
                 replayed.scans[session] = call
             case .integrate(let upload):
-                if let newest = upload.entries.map(\.cursor.clientVersion).max() {
+                if let newest = upload.upload.changesets.map(\.cursor.clientVersion).max() {
                     files[call.path]?.uploaded[ident] = newest
                 }
                 files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: upload))
@@ -216,7 +216,7 @@ final class TranscriptReplay {
     /// Acknowledgements without changesets, which make no version, up to this progress.
     private func acknowledge(_ path: VirtualPath, _ ident: ClientFileID, through clientVersion: ClientVersion) {
         while let held = files[path]?.held, let index = held.firstIndex(where: { $0.ident == ident }),
-            let upload = held[index].upload, upload.entries.count == 0, upload.progress.clientVersion <= clientVersion
+            let upload = held[index].upload, upload.changesetCount == 0, upload.progress.clientVersion <= clientVersion
         {
             release(path, index)
         }
@@ -225,12 +225,14 @@ final class TranscriptReplay {
     private func release(_ path: VirtualPath, _ index: Int) {
         guard var file = files[path] else { return }
         let held = file.held.remove(at: index)
-        file.version += held.upload?.entries.count ?? 0
+        file.version += held.upload?.changesetCount ?? 0
         // The end of a session comes right behind the last of its uploads.
         let next = file.held.firstIndex { $0.session == held.session }
         let isEnd = next.map { file.held[$0].upload == nil } ?? false
         files[path] = file
-        rig.submit([FileCall(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)])
+        rig.submit([
+            FileRequest(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)
+        ])
         if held.upload != nil, isEnd, let next { release(path, next) }
     }
 
@@ -348,9 +350,9 @@ enum RecordedHistory {
                 sessions[key]?.ident = ClientFileID(message.numbers[1])
             case ("upload", true):
                 guard let session = sessions[key],
-                    case .upload(_, let upload) = try? MessageDecoder().decode(message.bytes)
+                    case .upload(_, let upload) = try? ClientMessageCodec().decode(message.bytes)
                 else { continue }
-                for entry in upload.entries {
+                for entry in upload.upload.changesets {
                     result[session.partition, default: Conversation()].uploads[session.ident, default: []]
                         .insert(entry.cursor.clientVersion)
                 }

@@ -7,11 +7,11 @@ import Metrics
 
 /// The server without sockets and threads: connections and files in one place, moved along by hand.
 final class WireRig {
-    private(set) var hubs: FileHubs
-    private var connections: [ConnectionIdent: RigConnection] = [:]
+    private(set) var files: FileRegistry
+    private var connections: [ConnectionID: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
     private let keepsState: Bool
-    private let metrics: WireMetrics
+    private let metrics: SyncMetrics
 
     /// - Parameter keepsState: whether changesets have to make sense.
     init(
@@ -19,14 +19,14 @@ final class WireRig {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.keepsState = keepsState
-        self.metrics = WireMetrics(factory: metrics)
-        hubs = WireRig.hubs(over: store, keepsState, limits, self.metrics)
+        self.metrics = SyncMetrics(factory: metrics)
+        files = WireRig.files(over: store, keepsState, limits, self.metrics)
     }
 
-    private static func hubs(
-        over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits, _ metrics: WireMetrics
-    ) -> FileHubs {
-        FileHubs(
+    private static func files(
+        over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits, _ metrics: SyncMetrics
+    ) -> FileRegistry {
+        FileRegistry(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 1 << 20,
             metrics: metrics, logger: .quiet,
@@ -36,15 +36,15 @@ final class WireRig {
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        hubs = WireRig.hubs(over: store, keepsState, Limits(), metrics)
+        files = WireRig.files(over: store, keepsState, Limits(), metrics)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
         lastNumber += 1
-        let ident = ConnectionIdent(number: lastNumber)
+        let ident = ConnectionID(number: lastNumber)
         let connection = RigConnection(
             SyncConnection(
-                ident, negotiation: negotiation, member: Member(app: app), limits: limits, metrics: metrics,
+                ident, negotiation: negotiation, principal: Principal(app: app), limits: limits, metrics: metrics,
                 logger: .quiet), ident)
         connections[ident] = connection
         return connection
@@ -57,17 +57,17 @@ final class WireRig {
     }
 
     /// One turn of a store thread.
-    func submit(_ calls: [FileCall]) {
+    func submit(_ calls: [FileRequest]) {
         guard !calls.isEmpty else { return }
         handle(calls)
         commit()
     }
 
     /// The first half of a turn.
-    func handle(_ calls: [FileCall]) { deliver(hubs.handle(calls)) }
+    func handle(_ calls: [FileRequest]) { deliver(files.handle(calls)) }
 
     /// The second half of a turn.
-    func commit() { deliver(hubs.commit()) }
+    func commit() { deliver(files.commit()) }
 
     private func deliver(_ replies: [FileReply]) {
         for reply in replies { connections[reply.session.connection]?.wire.take(reply) }
@@ -98,12 +98,12 @@ final class WireRig {
 /// A connection of the rig and what it has sent.
 final class RigConnection {
     var wire: SyncConnection
-    let ident: ConnectionIdent
+    let ident: ConnectionID
     var sent: [[UInt8]] = []
     /// A connection-level error was the last message.
     private(set) var isOver = false
 
-    init(_ wire: consuming SyncConnection, _ ident: ConnectionIdent) {
+    init(_ wire: consuming SyncConnection, _ ident: ConnectionID) {
         self.wire = wire
         self.ident = ident
     }

@@ -93,8 +93,10 @@ import Testing
             .flatMap { try Transcript($0).lines }
             .filter { $0.kind == "binary" && $0.isFromClient && $0.message.kind == "upload" }
             .flatMap { line -> [[UInt8]] in
-                guard case .upload(_, let upload) = try MessageDecoder().decode(line.message.bytes) else { return [] }
-                return upload.entries.map(\.changeset)
+                guard case .upload(_, let upload) = try ClientMessageCodec().decode(line.message.bytes) else {
+                    return []
+                }
+                return upload.upload.changesets.map(\.changeset)
             }
     }
 

@@ -1,0 +1,83 @@
+import AnabranchCore
+
+/// A message of a client (`Spec/Protocol.md`, section 4). One that was decoded is well formed and its numbers are in
+/// range; whether it is in order is for `ServerConnection` to say.
+public enum ClientMessage: Equatable, Sendable {
+    /// A session begins.
+    case bind(session: SessionID, BindRequest)
+    /// Which file the client synchronises, and how far it has come.
+    case ident(session: SessionID, IdentRequest)
+    /// Changesets of the client, and progress of its scan even if there are none.
+    case upload(session: SessionID, UploadMessage)
+    /// The client asks to be told when it has everything. The request is a number from 1 to 2^63 − 1.
+    case mark(session: SessionID, request: UInt64)
+    /// The client's last message in the session.
+    case unbind(session: SessionID)
+    /// Milliseconds of the client's monotonic clock, and the duration of the exchange before.
+    case ping(timestamp: Int64, roundTripMilliseconds: UInt64)
+    /// JSON_ERROR: the client could not integrate a DOWNLOAD. The code may be any number, the text is JSON.
+    case error(session: SessionID, code: Int, text: [UInt8])
+    /// Only clients built for tests send it, and they may be left without an answer. The request is a number from 1 to
+    /// 2^63 − 1.
+    case testCommand(session: SessionID, request: UInt64, body: [UInt8])
+
+    /// The first word of a message.
+    public enum Kind: String, CaseIterable, Sendable {
+        /// The messages, in the order of `Spec/Protocol.md`, section 4.
+        case bind, ident, upload, mark, unbind, ping
+        /// JSON_ERROR.
+        case error = "json_error"
+        /// TEST_COMMAND.
+        case testCommand = "test_command"
+
+        /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
+        public init?(of message: some Collection<UInt8>) { self.init(firstWordOf: message) }
+    }
+}
+
+/// What BIND says (`Spec/Protocol.md`, section 4.1).
+public struct BindRequest: Equatable, Sendable {
+    /// Selects the server-side file: opaque bytes, possibly empty, never to be used as the name of a file.
+    public var partition: [UInt8]
+    /// The client's file is new and wants an ident.
+    public var needsFileIdent: Bool
+
+    /// Puts the parts together.
+    public init(partition: [UInt8], needsFileIdent: Bool) {
+        self.partition = partition
+        self.needsFileIdent = needsFileIdent
+    }
+}
+
+/// What UPLOAD says (`Spec/Protocol.md`, section 4.4). The changesets stay in the bytes in which they travel until
+/// `upload` is asked for: however many there are, they take no other memory.
+public struct UploadMessage: Equatable, Sendable {
+    /// How far the client's scan of its own log has come.
+    public let progress: UploadCursor
+    /// The client refers to no history at or below the lower of this and `progress.serverVersion`.
+    public let lockedVersion: ServerVersion
+    let entries: BodyEntries<UploadedChangeset>
+
+    /// The message that says this.
+    public init(_ upload: Upload) {
+        self.init(
+            progress: upload.progress, lockedVersion: upload.lockedVersion, entries: BodyEntries(upload.changesets))
+    }
+
+    init(progress: UploadCursor, lockedVersion: ServerVersion, entries: BodyEntries<UploadedChangeset>) {
+        self.progress = progress
+        self.lockedVersion = lockedVersion
+        self.entries = entries
+    }
+
+    /// The number of changesets.
+    public var changesetCount: Int { entries.count }
+
+    /// The sum of the sizes of the changesets, in bytes.
+    public var changesetBytes: Int { entries.changesetBytes }
+
+    /// What the message says, each changeset in an array of its own: the message itself can go.
+    public var upload: Upload {
+        Upload(progress: progress, lockedVersion: lockedVersion, changesets: Array(entries))
+    }
+}

@@ -1,0 +1,209 @@
+import AnabranchCore
+
+/// Puts the messages of a client together and takes them apart (`Spec/Protocol.md`, section 4). The grammar of
+/// partition-based sync is the same in all versions.
+///
+/// Decoding finds everything that can be wrong with a message by itself, in the order of rows 1 … 6 of section 7.6: its
+/// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (111, 112).
+public struct ClientMessageCodec: Sendable {
+    private let limits: Limits
+
+    /// - Parameter limits: what a message may bring, and when an UPLOAD is deflated.
+    public init(limits: Limits = Limits()) { self.limits = limits }
+
+    /// The message as it goes on the wire.
+    public func encode(_ message: ClientMessage) -> EncodedMessage {
+        switch message {
+        case .bind(let session, let request): encodeBind(session, request)
+        case .ident(let session, let request): encodeIdent(session, request)
+        case .upload(let session, let upload): encodeUpload(session, upload)
+        case .mark(let session, let request): encodeMark(session, request)
+        case .unbind(let session): encodeUnbind(session)
+        case .ping(let timestamp, let roundTrip): encodePing(timestamp, roundTrip)
+        case .error(let session, let code, let text): encodeError(session, code, text)
+        case .testCommand(let session, let request, let body): encodeTestCommand(session, request, body)
+        }
+    }
+
+    /// - Parameters:
+    ///   - message: a whole WebSocket message.
+    ///   - skipsUploads: whether what a session uploads is of no interest any more: then the body is not looked at,
+    ///     which would be work for nothing, and the UPLOAD comes out without changesets.
+    /// - Throws: an error with one of the codes 102, 103, 110, 111 and 112.
+    public func decode(
+        _ message: [UInt8], skipsUploads: (_ session: SessionID) -> Bool = { _ in false }
+    ) throws(ProtocolError) -> ClientMessage {
+        guard let kind = ClientMessage.Kind(of: message) else { throw .unknownMessage }
+        var head = HeadReader(message, kind)
+        switch kind {
+        case .bind: return try decodeBind(&head)
+        case .ident: return try decodeIdent(&head)
+        case .upload: return try decodeUpload(&head, skipsUploads)
+        case .mark: return try decodeMark(&head)
+        case .unbind: return try decodeUnbind(&head)
+        case .ping: return try decodePing(&head)
+        case .error: return try decodeError(&head)
+        case .testCommand: return try decodeTestCommand(&head)
+        }
+    }
+
+    // MARK: bind <session ident> <data size> <token size> <need client file ident> <is subserver> LF <data> <token>
+
+    private func encodeBind(_ session: SessionID, _ request: BindRequest) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.bind)
+        head.write(session)
+        head.write(request.partition.count)
+        head.write(0)  // clients have sent no token since 11.8
+        head.write(request.needsFileIdent)
+        head.write(false)  // a server of a cluster would say that it is one
+        return head.end(body: request.partition)
+    }
+
+    private func decodeBind(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let session: SessionID = try head.ident()
+        let partitionBytes = try head.size()
+        let tokenBytes = try head.size()
+        let needsFileIdent = try head.flag()
+        _ = try head.flag()
+        guard partitionBytes <= limits.partitionBytesMax else { throw head.syntax("partition value too long") }
+        guard tokenBytes <= limits.tokenBytesMax else { throw head.syntax("token too long") }
+        var body = try head.end(bodyBytes: partitionBytes + tokenBytes)
+        let partition = Array(body.skip(count: partitionBytes))
+        return .bind(session: session, BindRequest(partition: partition, needsFileIdent: needsFileIdent))
+    }
+
+    // MARK: ident <session ident> <file ident> <file ident salt> <download server version> <download client version>
+    //             <latest server version> <latest server version salt>
+
+    private func encodeIdent(_ session: SessionID, _ request: IdentRequest) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.ident)
+        head.write(session)
+        head.write(request.file.ident)
+        head.write(request.file.salt)
+        head.write(request.download.serverVersion)
+        head.write(request.download.clientVersion)
+        head.write(request.latest.version)
+        head.write(request.latest.salt)
+        return head.end()
+    }
+
+    private func decodeIdent(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let session: SessionID = try head.ident()
+        let request = IdentRequest(
+            file: SaltedFileID(ident: try head.ident(), salt: try head.ident()),
+            download: DownloadCursor(serverVersion: try head.number(), clientVersion: try head.number()),
+            latest: SaltedVersion(version: try head.number(), salt: try head.number()))
+        guard request.latest.version == 0 || request.latest.salt != 0 else { throw head.syntax("version without salt") }
+        _ = try head.end()
+        return .ident(session: session, request)
+    }
+
+    // MARK: upload <session ident> <is compressed> <uncompressed size> <compressed size>
+    //              <progress client version> <progress server version> <locked server version> LF <entries>
+
+    private func encodeUpload(_ session: SessionID, _ upload: UploadMessage) -> EncodedMessage {
+        let body = EncodedBody(deflating: Array(upload.entries.bytes), limits: limits)
+        var head = HeadWriter(ClientMessage.Kind.upload)
+        head.write(session)
+        head.write(body.isCompressed)
+        head.write(body.uncompressedBytes)
+        head.write(body.isCompressed ? body.count : 0)
+        head.write(upload.progress.clientVersion)
+        head.write(upload.progress.serverVersion)
+        head.write(upload.lockedVersion)
+        return head.end(body: body.bytes)
+    }
+
+    private func decodeUpload(
+        _ head: inout HeadReader, _ skipsUploads: (SessionID) -> Bool
+    ) throws(ProtocolError) -> ClientMessage {
+        let session: SessionID = try head.ident()
+        let size = try head.bodySize()
+        let progress = UploadCursor(clientVersion: try head.number(), serverVersion: try head.number())
+        let lockedVersion: ServerVersion = try head.number()
+        let body = try head.end(size, isSkipped: skipsUploads(session), limits: limits)
+        let entries = try BodyEntries<UploadedChangeset>(body)
+        return .upload(
+            session: session, UploadMessage(progress: progress, lockedVersion: lockedVersion, entries: entries))
+    }
+
+    // MARK: mark <session ident> <request ident>
+
+    private func encodeMark(_ session: SessionID, _ request: UInt64) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.mark)
+        head.write(session)
+        head.write(request)
+        return head.end()
+    }
+
+    private func decodeMark(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let message = ClientMessage.mark(session: try head.ident(), request: try head.ident())
+        _ = try head.end()
+        return message
+    }
+
+    // MARK: unbind <session ident>
+
+    private func encodeUnbind(_ session: SessionID) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.unbind)
+        head.write(session)
+        return head.end()
+    }
+
+    private func decodeUnbind(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let message = ClientMessage.unbind(session: try head.ident())
+        _ = try head.end()
+        return message
+    }
+
+    // MARK: ping <timestamp> <rtt>
+
+    private func encodePing(_ timestamp: Int64, _ roundTrip: UInt64) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.ping)
+        head.write(timestamp)
+        head.write(roundTrip)
+        return head.end()
+    }
+
+    private func decodePing(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let message = ClientMessage.ping(timestamp: try head.signedNumber(), roundTripMilliseconds: try head.number())
+        _ = try head.end()
+        return message
+    }
+
+    // MARK: json_error <code> <size> <session ident> LF <JSON>
+
+    private func encodeError(_ session: SessionID, _ code: Int, _ text: [UInt8]) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.error)
+        head.write(code)
+        head.write(text.count)
+        head.write(session)
+        return head.end(body: text)
+    }
+
+    private func decodeError(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let code = try head.errorCode()
+        let textBytes = try head.size()
+        let session: SessionID = try head.ident()
+        var body = try head.end(bodyBytes: textBytes)
+        return .error(session: session, code: code, text: Array(body.skip(count: textBytes)))
+    }
+
+    // MARK: test_command <session ident> <request ident> <size> LF <body>
+
+    private func encodeTestCommand(_ session: SessionID, _ request: UInt64, _ body: [UInt8]) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.testCommand)
+        head.write(session)
+        head.write(request)
+        head.write(body.count)
+        return head.end(body: body)
+    }
+
+    private func decodeTestCommand(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        let session: SessionID = try head.ident()
+        let request: UInt64 = try head.ident()
+        let bodyBytes = try head.size()
+        var body = try head.end(bodyBytes: bodyBytes)
+        return .testCommand(session: session, request: request, body: Array(body.skip(count: bodyBytes)))
+    }
+}

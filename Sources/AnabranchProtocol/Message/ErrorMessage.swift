@@ -1,0 +1,143 @@
+import AnabranchCore
+
+/// What a server's JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
+public struct ErrorMessage: Error, Equatable, Sendable {
+    /// Which error it is.
+    public var code: ErrorCode
+    /// Text for the application.
+    public var message: String
+    /// A link for the developer; may be empty.
+    public var logURL = ""
+    /// What the client does.
+    public var action: ErrorCode.Action
+    /// Not fatal: the session resumes, or the connection is made again, after a delay.
+    public var triesAgain: Bool
+    /// Replaces the client's own delays.
+    public var backOff: BackOff?
+    /// Codes 230 and 231: the writes that the server undid.
+    public var rejection: Rejection?
+
+    /// The name of the code and, in parentheses, the detail; action and `triesAgain` as the table of codes advises.
+    ///
+    /// - Precondition: the code may be sent.
+    public init(_ code: ErrorCode, _ detail: String = "") {
+        precondition(code.isSendable, "\(code) must not be sent to a client")
+        self.code = code
+        message = detail.isEmpty ? code.name : "\(code.name) (\(detail))"
+        action = code.action
+        triesAgain = code.triesAgain
+    }
+
+    init(_ error: ProtocolError) { self.init(error.code, error.reason) }
+
+    /// Whether the client suspends the session, or closes the connection, upon it. A compensating write is news only.
+    var isFinal: Bool { code != .compensatingWrite }
+
+    /// Writes that the server undid (section 7.4).
+    public struct Rejection: Equatable, Sendable {
+        /// The client version whose writes were undone.
+        public var clientVersion: ClientVersion
+        /// The server version that contains the undo: needed for code 231.
+        public var serverVersion: ServerVersion?
+        /// The objects that were written to.
+        public var updates: [Update]
+
+        /// Puts the parts together.
+        public init(clientVersion: ClientVersion, serverVersion: ServerVersion? = nil, updates: [Update]) {
+            self.clientVersion = clientVersion
+            self.serverVersion = serverVersion
+            self.updates = updates
+        }
+
+        /// A write to one object.
+        public struct Update: Equatable, Sendable {
+            /// Why it was undone, for the application.
+            public var reason: String
+            /// The class of the object.
+            public var table: String
+            /// Base64 of the type tag and value of the primary key, as a changeset has them.
+            public var primaryKey: String
+
+            /// Puts the parts together.
+            public init(reason: String, table: String, primaryKey: String) {
+                self.reason = reason
+                self.table = table
+                self.primaryKey = primaryKey
+            }
+        }
+    }
+
+    /// The message as a client of this version may see it. Clients below version 7 that know no action delete their
+    /// file without backup upon 206 (section 7.1), so they are told less.
+    func adapted(to version: ProtocolVersion) -> ErrorMessage {
+        guard code == .permissionDenied, !version.hasErrorActions, action != .deleteRealm else { return self }
+        var milder = self
+        milder.code = .otherSessionError
+        return milder
+    }
+}
+
+// MARK: - JSON
+
+extension ErrorMessage {
+    var json: [UInt8] {
+        var json = JSONObject()
+        json.add("tryAgain", triesAgain)
+        json.add("message", message)
+        json.add("logURL", logURL)
+        json.add("shouldClientReset", action.requestsClientReset)
+        json.add("isRecoveryModeDisabled", action == .clientResetNoRecovery)
+        json.add("action", action.rawValue)
+        if let backOff {
+            json.add("backoffIntervalSec", backOff.firstSeconds)
+            json.add("backoffMaxDelaySec", backOff.maxSeconds)
+            json.add("backoffMultiplier", backOff.multiplier)
+        }
+        if let rejection {
+            json.add("rejectedUpdates", rejection.updates.map(\.json))
+            json.add("rejectedClientVersion", rejection.clientVersion.rawValue)
+            if let version = rejection.serverVersion {
+                json.add("compensatingWriteServerVersion", version.rawValue)
+            }
+        }
+        return json.bytes
+    }
+
+    /// Any code can be received. Of the keys for old clients it only matters that they are there.
+    init(_ code: ErrorCode, _ json: JSONMembers) throws(ProtocolError) {
+        self.code = code
+        triesAgain = try json.flag("tryAgain")
+        message = try json.text("message")
+        logURL = try json.text("logURL")
+        _ = try json.flag("shouldClientReset")
+        _ = try json.flag("isRecoveryModeDisabled")
+        action = ErrorCode.Action(rawValue: try json.text("action")) ?? .applicationBug
+        if json.has("backoffIntervalSec") {
+            backOff = BackOff(
+                firstSeconds: try json.number("backoffIntervalSec"), maxSeconds: try json.number("backoffMaxDelaySec"),
+                multiplier: try json.number("backoffMultiplier"))
+        }
+        if json.has("rejectedUpdates") {
+            var updates: [Rejection.Update] = []
+            for update in try json.objects("rejectedUpdates") { updates.append(try Rejection.Update(update)) }
+            rejection = Rejection(clientVersion: try json.version("rejectedClientVersion"), updates: updates)
+            if json.has("compensatingWriteServerVersion") {
+                rejection?.serverVersion = try json.version("compensatingWriteServerVersion")
+            }
+        }
+    }
+}
+
+extension ErrorMessage.Rejection.Update {
+    fileprivate var json: JSONObject {
+        var json = JSONObject()
+        json.add("reason", reason)
+        json.add("table", table)
+        json.add("pk", primaryKey)
+        return json
+    }
+
+    fileprivate init(_ json: JSONMembers) throws(ProtocolError) {
+        self.init(reason: try json.text("reason"), table: try json.text("table"), primaryKey: try json.text("pk"))
+    }
+}

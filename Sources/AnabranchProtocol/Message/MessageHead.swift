@@ -1,0 +1,128 @@
+import AnabranchCore
+
+/// Writes the head of a message: a type, then fields that each follow one space, then a line feed
+/// (`Spec/Protocol.md`, section 3).
+struct HeadWriter {
+    private var bytes: [UInt8]
+
+    init(_ kind: some RawRepresentable<String>) { bytes = Array(kind.rawValue.utf8) }
+
+    mutating func write(_ number: some FixedWidthInteger) {
+        bytes.append(UInt8(ascii: " "))
+        bytes.append(decimal: number)
+    }
+
+    mutating func write(_ number: some TypedNumber) { write(number.rawValue) }
+
+    mutating func write(_ flag: Bool) { write(flag ? 1 : 0) }
+
+    /// The end of the head, and the message.
+    consuming func end(body: [UInt8] = [], errorCode: ErrorCode? = nil) -> EncodedMessage {
+        bytes.append(UInt8(ascii: "\n"))
+        return EncodedMessage(head: bytes, body: body, errorCode: errorCode)
+    }
+}
+
+/// Reads the head of a message.
+struct HeadReader {
+    /// The type of the message, for errors.
+    private let kind: String
+    private var reader: NumberReader
+
+    /// - Parameter kind: what the message begins with.
+    init(_ message: [UInt8], _ kind: some RawRepresentable<String>) {
+        self.kind = kind.rawValue
+        reader = NumberReader(message, from: kind.rawValue.utf8.count)
+    }
+
+    /// An ident, or another number that begins at 1.
+    mutating func ident<Number: TypedNumber>() throws(ProtocolError) -> Number { Number(rawValue: try ident()) }
+
+    /// 0 … 2^63 − 1.
+    mutating func number<Number: TypedNumber>() throws(ProtocolError) -> Number { Number(rawValue: try number()) }
+
+    /// An ident, or another number that begins at 1.
+    mutating func ident() throws(ProtocolError) -> UInt64 {
+        let value: UInt64 = try number()
+        guard value > 0 else { throw syntax("0 is out of range") }
+        return value
+    }
+
+    /// 0 … 2^63 − 1.
+    mutating func number() throws(ProtocolError) -> UInt64 {
+        guard reader.skip(UInt8(ascii: " ")), let value = reader.number() else { throw syntax("bad number") }
+        return value
+    }
+
+    /// A size in bytes.
+    mutating func size() throws(ProtocolError) -> Int {
+        guard let value = Int(exactly: try number() as UInt64) else { throw syntax("size out of range") }
+        return value
+    }
+
+    /// 0 is false, any other number is true.
+    mutating func flag() throws(ProtocolError) -> Bool { try number() as UInt64 != 0 }
+
+    mutating func signedNumber() throws(ProtocolError) -> Int64 {
+        guard reader.skip(UInt8(ascii: " ")), let value = reader.signedNumber() else { throw syntax("bad number") }
+        return value
+    }
+
+    /// 32 bits with a sign.
+    mutating func errorCode() throws(ProtocolError) -> Int {
+        guard let code = Int32(exactly: try signedNumber()) else { throw syntax("code out of range") }
+        return Int(code)
+    }
+
+    /// How a body of entries travels.
+    struct BodySize {
+        let isCompressed: Bool
+        let uncompressedBytes: Int
+        let compressedBytes: Int
+    }
+
+    /// `<is compressed> <uncompressed size> <compressed size>`
+    mutating func bodySize() throws(ProtocolError) -> BodySize {
+        BodySize(isCompressed: try flag(), uncompressedBytes: try size(), compressedBytes: try size())
+    }
+
+    /// The end of the head. What follows is the body, which must have this many bytes; behind a head that announces no
+    /// body, bytes are passed over, as servers always have (section 3).
+    mutating func end(bodyBytes: Int? = nil) throws(ProtocolError) -> NumberReader {
+        guard reader.skip(UInt8(ascii: "\n")) else { throw syntax("no end of head where expected") }
+        if let bodyBytes, reader.remaining != bodyBytes { throw syntax("size of body") }
+        return reader
+    }
+
+    /// The end of the head, and the body, inflated if it was compressed; empty if it is to be skipped.
+    mutating func end(_ size: BodySize, isSkipped: Bool, limits: Limits) throws(ProtocolError) -> NumberReader {
+        guard size.isCompressed || size.compressedBytes == 0 else {
+            throw syntax("compressed size without compression")
+        }
+        var body = try end(bodyBytes: size.isCompressed ? size.compressedBytes : size.uncompressedBytes)
+        if isSkipped { return NumberReader([], from: 0) }
+        guard size.isCompressed else { return body }
+        do throws(BodyCompression.InflationError) {
+            let deflated = body.skip(count: size.compressedBytes)
+            return NumberReader(
+                try BodyCompression.inflate(deflated, to: size.uncompressedBytes, limits: limits), from: 0)
+        } catch {
+            throw ProtocolError(.badDecompression, "\(kind): \(error.rawValue)")
+        }
+    }
+
+    func syntax(_ reason: String) -> ProtocolError { ProtocolError(.badSyntax, "\(kind): \(reason)") }
+}
+
+extension ProtocolError {
+    static let unknownMessage = ProtocolError(.unknownMessage, "unknown type")
+}
+
+extension RawRepresentable<String> where Self: CaseIterable {
+    /// The case whose word the message begins with. No more than the longest word is looked at.
+    init?(firstWordOf message: some Collection<UInt8>) {
+        let wordBytesMax = Self.allCases.lazy.map(\.rawValue.utf8.count).max() ?? 0
+        let word = message.prefix(wordBytesMax + 1).prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\n") }
+        self.init(rawValue: String(decoding: word, as: UTF8.self))
+    }
+}

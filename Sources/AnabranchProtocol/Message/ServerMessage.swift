@@ -1,0 +1,60 @@
+import AnabranchCore
+
+/// A message of the server (`Spec/Protocol.md`, section 5). One that was decoded is well formed and its numbers are in
+/// range; whether it is in order is for the client's side of the connection to say.
+public enum ServerMessage: Equatable, Sendable {
+    /// The answer to a BIND that needs an ident.
+    case ident(session: SessionID, SaltedFileID)
+    /// Changesets of others, and progress even if there are none.
+    case download(session: SessionID, DownloadMessage)
+    /// The answer to the client's MARK.
+    case mark(session: SessionID, request: UInt64)
+    /// The answer to UNBIND.
+    case unbound(session: SessionID)
+    /// The answer to PING: its timestamp.
+    case pong(timestamp: Int64)
+    /// A line for the client's log, from protocol version 10 on; session 0 is the connection.
+    case log(session: SessionID, LogMessage)
+    /// JSON_ERROR, from protocol version 4 on; session 0 is the connection.
+    case error(session: SessionID, ErrorMessage)
+
+    /// The first word of a message.
+    public enum Kind: String, CaseIterable, Sendable {
+        /// The messages, in the order of `Spec/Protocol.md`, section 5.
+        case ident, download, mark, unbound, pong
+        /// LOG_MESSAGE.
+        case log = "log_message"
+        /// JSON_ERROR.
+        case error = "json_error"
+
+        /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
+        public init?(of message: some Collection<UInt8>) { self.init(firstWordOf: message) }
+    }
+}
+
+/// What DOWNLOAD says (`Spec/Protocol.md`, section 5.2). The changesets stay in the bytes in which they travel until
+/// `download` is asked for.
+public struct DownloadMessage: Equatable, Sendable {
+    /// Where the reader stands behind the message.
+    public let progress: DownloadProgress
+    let entries: BodyEntries<DownloadedChangeset>
+
+    /// The message that says this.
+    public init(_ download: Download) {
+        self.init(progress: download.progress, entries: BodyEntries(download.changesets))
+    }
+
+    init(progress: DownloadProgress, entries: BodyEntries<DownloadedChangeset>) {
+        self.progress = progress
+        self.entries = entries
+    }
+
+    /// The number of changesets.
+    public var changesetCount: Int { entries.count }
+
+    /// The sum of the sizes of the changesets, in bytes.
+    public var changesetBytes: Int { entries.changesetBytes }
+
+    /// What the message says, each changeset in an array of its own: the message itself can go.
+    public var download: Download { Download(progress: progress, changesets: Array(entries)) }
+}

@@ -1,0 +1,182 @@
+import AnabranchCore
+
+/// Puts the messages of a server together and takes them apart (`Spec/Protocol.md`, section 5). The grammar of
+/// partition-based sync is the same in all versions.
+///
+/// Decoding finds everything that can be wrong with a message by itself: its type (102), its head, the sizes and the
+/// JSON in it (103), the compression (110) and the entries of its body (111, 112).
+public struct ServerMessageCodec: Sendable {
+    private let limits: Limits
+
+    /// - Parameter limits: what a message may bring, and when a DOWNLOAD is deflated.
+    public init(limits: Limits = Limits()) { self.limits = limits }
+
+    /// The message as it goes on the wire.
+    public func encode(_ message: ServerMessage) -> EncodedMessage {
+        switch message {
+        case .ident(let session, let file): encodeIdent(session, file)
+        case .download(let session, let download):
+            encodeDownload(
+                session, download.progress, EncodedBody(deflating: Array(download.entries.bytes), limits: limits))
+        case .mark(let session, let request): encodeMark(session, request)
+        case .unbound(let session): encodeUnbound(session)
+        case .pong(let timestamp): encodePong(timestamp)
+        case .log(let session, let message): encodeLog(session, message)
+        case .error(let session, let message): encodeError(session, message)
+        }
+    }
+
+    /// - Parameter message: a whole WebSocket message.
+    /// - Throws: an error with one of the codes 102, 103, 110, 111 and 112.
+    public func decode(_ message: [UInt8]) throws(ProtocolError) -> ServerMessage {
+        guard let kind = ServerMessage.Kind(of: message) else { throw .unknownMessage }
+        var head = HeadReader(message, kind)
+        switch kind {
+        case .ident: return try decodeIdent(&head)
+        case .download: return try decodeDownload(&head)
+        case .mark: return try decodeMark(&head)
+        case .unbound: return try decodeUnbound(&head)
+        case .pong: return try decodePong(&head)
+        case .log: return try decodeLog(&head)
+        case .error: return try decodeError(&head)
+        }
+    }
+
+    // MARK: ident <session ident> <file ident> <file ident salt>
+
+    private func encodeIdent(_ session: SessionID, _ file: SaltedFileID) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.ident)
+        head.write(session)
+        head.write(file.ident)
+        head.write(file.salt)
+        return head.end()
+    }
+
+    private func decodeIdent(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let message = ServerMessage.ident(
+            session: try head.ident(), SaltedFileID(ident: try head.ident(), salt: try head.ident()))
+        _ = try head.end(bodyBytes: 0)
+        return message
+    }
+
+    // MARK: download <session ident> <download server version> <download client version>
+    //                <latest server version> <latest server version salt>
+    //                <upload client version> <upload server version> <downloadable bytes>
+    //                <is compressed> <uncompressed size> <compressed size> LF <entries>
+
+    /// A DOWNLOAD whose body may be that of other readers as well.
+    func encodeDownload(_ session: SessionID, _ progress: DownloadProgress, _ body: EncodedBody) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.download)
+        head.write(session)
+        head.write(progress.cursor.serverVersion)
+        head.write(progress.cursor.clientVersion)
+        head.write(progress.latest.version)
+        head.write(progress.latest.salt)
+        head.write(progress.upload.clientVersion)
+        head.write(progress.upload.serverVersion)
+        head.write(progress.downloadableBytes)
+        head.write(body.isCompressed)
+        head.write(body.uncompressedBytes)
+        head.write(body.isCompressed ? body.count : 0)
+        return head.end(body: body.bytes)
+    }
+
+    private func decodeDownload(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let session: SessionID = try head.ident()
+        let progress = DownloadProgress(
+            cursor: DownloadCursor(serverVersion: try head.number(), clientVersion: try head.number()),
+            latest: SaltedVersion(version: try head.number(), salt: try head.number()),
+            upload: UploadCursor(clientVersion: try head.number(), serverVersion: try head.number()),
+            downloadableBytes: try head.number())
+        let size = try head.bodySize()
+        guard progress.latest.version == 0 || progress.latest.salt != 0 else {
+            throw head.syntax("version without salt")
+        }
+        let body = try head.end(size, isSkipped: false, limits: limits)
+        let entries = try BodyEntries<DownloadedChangeset>(body)
+        return .download(session: session, DownloadMessage(progress: progress, entries: entries))
+    }
+
+    // MARK: mark <session ident> <request ident>
+
+    private func encodeMark(_ session: SessionID, _ request: UInt64) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.mark)
+        head.write(session)
+        head.write(request)
+        return head.end()
+    }
+
+    private func decodeMark(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let message = ServerMessage.mark(session: try head.ident(), request: try head.ident())
+        _ = try head.end(bodyBytes: 0)
+        return message
+    }
+
+    // MARK: unbound <session ident>
+
+    private func encodeUnbound(_ session: SessionID) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.unbound)
+        head.write(session)
+        return head.end()
+    }
+
+    private func decodeUnbound(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let message = ServerMessage.unbound(session: try head.ident())
+        _ = try head.end(bodyBytes: 0)
+        return message
+    }
+
+    // MARK: pong <timestamp>
+
+    private func encodePong(_ timestamp: Int64) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.pong)
+        head.write(timestamp)
+        return head.end()
+    }
+
+    private func decodePong(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let message = ServerMessage.pong(timestamp: try head.signedNumber())
+        _ = try head.end(bodyBytes: 0)
+        return message
+    }
+
+    // MARK: log_message <session ident or 0> <size> LF <JSON>
+
+    private func encodeLog(_ session: SessionID, _ message: LogMessage) -> EncodedMessage {
+        let json = message.json
+        var head = HeadWriter(ServerMessage.Kind.log)
+        head.write(session)
+        head.write(json.count)
+        return head.end(body: json)
+    }
+
+    private func decodeLog(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let session: SessionID = try head.number()
+        let jsonBytes = try head.size()
+        let body = try head.end(bodyBytes: jsonBytes)
+        return .log(session: session, try LogMessage(JSONMembers(body, of: head)))
+    }
+
+    // MARK: json_error <code> <size> <session ident or 0> LF <JSON>
+
+    private func encodeError(_ session: SessionID, _ message: ErrorMessage) -> EncodedMessage {
+        let json = message.json
+        var head = HeadWriter(ServerMessage.Kind.error)
+        head.write(message.code.rawValue)
+        head.write(json.count)
+        head.write(session)
+        return head.end(body: json, errorCode: message.code)
+    }
+
+    private func decodeError(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let code = ErrorCode(rawValue: try head.errorCode())
+        let jsonBytes = try head.size()
+        let session: SessionID = try head.number()
+        let body = try head.end(bodyBytes: jsonBytes)
+        // Section 7.1: an unknown code is handled by its action, but only in a session.
+        guard code.isKnown ? code.isConnectionLevel == (session == 0) : session > 0 else {
+            throw head.syntax("error \(code.rawValue) of the wrong level")
+        }
+        return .error(session: session, try ErrorMessage(code, JSONMembers(body, of: head)))
+    }
+}

@@ -1,0 +1,266 @@
+import AnabranchCore
+
+/// The server's side of one connection (`Spec/Protocol.md`, section 8): a pure machine.
+///
+///     open ─ refusal, violation or failConnection ─▶ failing ─ JSON_ERROR or close sent ─▶ failed
+///
+/// While it is open, a message goes to the session it names. Later messages are skipped unread.
+///
+/// What is to be sent is not pushed but asked for with `next`, so that the caller holds back what the socket cannot
+/// take. PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the
+/// next. A session owes at most a few messages at any time; a caller that also stops reading while it cannot write
+/// bounds the memory of a connection.
+///
+/// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. What the caller
+/// must see to are the kinds of errors: a precondition says which of them each function takes.
+///
+/// It can say everything that a client of partition-based sync understands; what a server never has to say, like
+/// compensating writes where every write is allowed, costs it nothing.
+public struct ServerConnection: ~Copyable, Sendable {
+    /// The version that is spoken.
+    public let version: ProtocolVersion
+    private let limits: Limits
+    private let incoming: ClientMessageCodec
+    private let outgoing: ServerMessageCodec
+
+    private enum Phase {
+        case open
+        case failing(Output)
+        case failed
+    }
+
+    private var phase = Phase.open
+    private var sessions: [SessionID: ServerSession] = [:]
+    /// How many sessions there have been.
+    private var serial: UInt64 = 0
+
+    private var pong: Int64?
+    private var logMessages: [LogMessage] = []
+    /// The sessions that have a message to send, in the order of their turns; each once.
+    private var speakers: [SessionID] = []
+    /// The sessions that want a DOWNLOAD to be made, likewise.
+    private var scanners: [SessionID] = []
+    private var downloadsUnderWay = 0
+
+    /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
+    public init(_ negotiation: Negotiation, limits: Limits = Limits()) {
+        version = negotiation.version
+        self.limits = limits
+        incoming = ClientMessageCodec(limits: limits)
+        outgoing = ServerMessageCodec(limits: limits)
+        if let refusal = negotiation.refusal { failConnection(refusal) }
+    }
+
+    /// Whether a connection-level error ended all sessions.
+    public var hasFailed: Bool {
+        if case .open = phase { false } else { true }
+    }
+
+    /// The number of sessions, those included that were refused but not yet unbound.
+    public var sessionCount: Int { sessions.count }
+
+    // MARK: - From the client
+
+    /// Takes one WebSocket binary message, whatever is in it.
+    ///
+    /// - Returns: what the caller has to do about it, if anything. There may also be something new to send.
+    public mutating func receive(_ message: [UInt8]) -> Request? {
+        guard case .open = phase else { return nil }
+        do throws(ProtocolError) {
+            return try receive(try decode(message))
+        } catch {
+            failConnection(ErrorMessage(error))
+            return .connectionFailed(error)
+        }
+    }
+
+    private func decode(_ message: [UInt8]) throws(ProtocolError) -> ClientMessage {
+        try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
+    }
+
+    private mutating func receive(_ message: ClientMessage) throws(ProtocolError) -> Request? {
+        switch message {
+        case .ping(let timestamp, _):
+            pong = timestamp
+            return nil
+        case .bind(let session, let request) where sessions[session] == nil:
+            return try open(session, request)
+        case .bind(let session, _), .ident(let session, _), .upload(let session, _), .mark(let session, _),
+            .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
+            let limits = limits
+            return try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
+        }
+    }
+
+    private mutating func open(_ ident: SessionID, _ request: BindRequest) throws(ProtocolError) -> Request? {
+        guard sessions.count < limits.sessionsPerConnectionMax * 2 else {
+            throw ProtocolError(.connectionClosed, "far too many sessions")
+        }
+        serial += 1
+        let handle = SessionHandle(ident: ident, serial: serial)
+        sessions[ident] = ServerSession(handle, needsFileIdent: request.needsFileIdent)
+        if sessions.count > limits.sessionsPerConnectionMax {
+            fail(handle, ErrorMessage(.otherSessionError, "too many sessions on one connection"))
+            return nil
+        }
+        if request.partition.isEmpty {
+            fail(handle, ErrorMessage(.illegalRealmPath, "empty"))
+            return nil
+        }
+        return .open(handle, request)
+    }
+
+    // MARK: - From the server
+
+    /// The ident for a session that needs one is durable and can be told.
+    public mutating func fileIdentAllocated(_ handle: SessionHandle, _ file: SaltedFileID) {
+        update(handle) { $0.fileIdentAllocated(file) }
+    }
+
+    /// The IDENT passed its check: the session runs, from this cursor on.
+    ///
+    /// - Parameter exposedVersion: the newest durable server version.
+    public mutating func identAccepted(
+        _ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: ServerVersion
+    ) {
+        update(handle) { $0.identAccepted(cursor: cursor, exposedVersion: exposedVersion) }
+    }
+
+    /// New server versions are durable. May be called at any time and in any order.
+    public mutating func versionExposed(_ handle: SessionHandle, _ version: ServerVersion) {
+        update(handle) { $0.versionExposed(version) }
+    }
+
+    /// The DOWNLOAD that `Output.scan` asked for. One that ends before the last one ends the session with 201.
+    public mutating func downloadReady(_ handle: SessionHandle, _ progress: DownloadProgress, _ body: EncodedBody) {
+        let codec = outgoing
+        update(handle) { $0.downloadReady(progress, body, codec) }
+    }
+
+    /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
+    /// exposed, in ascending order of these versions; the session goes on. Clients below version 5 are not told.
+    ///
+    /// - Precondition: the error has a `rejection` with its `serverVersion`, without which clients abort.
+    public mutating func warn(_ handle: SessionHandle, _ error: ErrorMessage) {
+        precondition(!error.isFinal && error.rejection?.serverVersion != nil, "not a compensating write")
+        if version.hasCompensatingWrites { update(handle) { $0.warn(error) } }
+    }
+
+    /// Ends a session: the caller lets go of its file. A client below version 4 has to be disconnected.
+    ///
+    /// - Precondition: the code is one of 200 … 299, and not 231.
+    public mutating func fail(_ handle: SessionHandle, _ error: ErrorMessage) {
+        precondition(!error.code.isConnectionLevel && error.isFinal, "\(error.code) does not end a session")
+        let adapted = error.adapted(to: version)
+        update(handle) { $0.fail(adapted) }
+    }
+
+    /// Ends the connection: the caller lets go of all its files. The first error counts.
+    ///
+    /// - Precondition: the code is one of 100 … 199.
+    public mutating func failConnection(_ error: ErrorMessage) {
+        precondition(error.code.isConnectionLevel, "\(error.code) does not end a connection")
+        end(error)
+    }
+
+    /// Puts a line into the client's log. Clients below version 10 are not told.
+    public mutating func log(_ message: LogMessage) {
+        if version.hasLogMessages, !hasFailed { logMessages.append(message) }
+    }
+
+    private mutating func end(_ error: ErrorMessage) {
+        guard case .open = phase else { return }
+        phase = .failing(
+            version.hasErrorMessages
+                ? .lastMessage(outgoing.encode(.error(session: 0, error))) : .close(code: Self.closeCode(for: error)))
+        sessions = [:]
+        speakers = []
+        scanners = []
+        downloadsUnderWay = 0
+        logMessages = []
+        pong = nil
+    }
+
+    /// Old clients come back soon after 1000, and after an hour upon any other code.
+    private static func closeCode(for error: ErrorMessage) -> UInt16 {
+        error.action == .transient ? 1000 : 1008
+    }
+
+    // MARK: - To the client
+
+    /// What to send next, or to do in order to send it; `nil` if there is nothing. To be asked for until then whenever
+    /// the socket can take more, a message was received, or the caller had news.
+    public mutating func next() -> Output? {
+        switch phase {
+        case .open: break
+        case .failing(let output):
+            phase = .failed
+            return output
+        case .failed: return nil
+        }
+        if let timestamp = pong {
+            pong = nil
+            return .message(outgoing.encode(.pong(timestamp: timestamp)))
+        }
+        if !logMessages.isEmpty {
+            return .message(outgoing.encode(.log(session: 0, logMessages.removeFirst())))
+        }
+        if !speakers.isEmpty { return giveTurn(to: speakers.removeFirst()) }
+        guard !scanners.isEmpty, downloadsUnderWay < limits.downloadsUnderWayMax else { return nil }
+        return giveTurn(to: scanners.removeFirst())
+    }
+
+    /// - Parameter ident: taken out of its queue.
+    private mutating func giveTurn(to ident: SessionID) -> Output? {
+        if let error = sessions[ident]?.pendingError, !version.hasErrorMessages {
+            end(error)
+            return next()
+        }
+        let codec = outgoing
+        return update(ident, queuedFor: .nothing) { $0.next(codec) } ?? nil
+    }
+
+    // MARK: - Sessions
+
+    private mutating func update(_ handle: SessionHandle, _ event: (inout ServerSession) -> Void) {
+        guard let session = sessions[handle.ident], session.handle == handle else { return }
+        _ = update(handle.ident, queuedFor: session.turn, event)
+    }
+
+    /// - Throws: what `event` throws, or 106 if there is no such session.
+    private mutating func update<Result>(
+        _ ident: SessionID, _ event: (inout ServerSession) throws(ProtocolError) -> Result
+    ) throws(ProtocolError) -> Result {
+        guard let turn = sessions[ident]?.turn,
+            let result = try update(ident, queuedFor: turn, event)
+        else { throw ProtocolError(.badSessionIdent, "no such session") }
+        return result
+    }
+
+    /// Changes a session where it is, and sees to it that it stands in the queue of what it now wants.
+    ///
+    /// - Returns: What `event` returns; nil if there is no such session.
+    private mutating func update<Result, Failure>(
+        _ ident: SessionID, queuedFor oldTurn: ServerSession.Turn,
+        _ event: (inout ServerSession) throws(Failure) -> Result
+    ) throws(Failure) -> Result? {
+        guard let index = sessions.index(forKey: ident) else { return nil }
+        let wasDownloading = sessions.values[index].isDownloading
+        let result = try event(&sessions.values[index])
+        let session = sessions.values[index]
+        if session.isDownloading != wasDownloading { downloadsUnderWay += session.isDownloading ? 1 : -1 }
+        if session.isFinished { sessions.remove(at: index) }
+        guard session.turn != oldTurn else { return result }
+        switch oldTurn {
+        case .nothing: break
+        case .message: speakers.removeAll { $0 == ident }
+        case .scan: scanners.removeAll { $0 == ident }
+        }
+        switch session.turn {
+        case .nothing: break
+        case .message: speakers.append(ident)
+        case .scan: scanners.append(ident)
+        }
+        return result
+    }
+}

@@ -1,0 +1,223 @@
+import AnabranchCore
+
+/// The server's side of one session (`Spec/Protocol.md`, section 8.3).
+///
+///     BIND, need = 1                BIND, need = 0
+///       │                             │
+///       ▼                             ▼
+///     allocating ─ ident ready ─ IDENT sent ─▶ waiting ─ IDENT ─▶ checking ─ accepted ─▶ running
+///
+///     any of these ─ error found ─▶ errorPending ─ ERROR sent ─▶ errorSent ─ UNBIND ─▶ finished
+///
+///     any but errorSent ─ UNBIND ─▶ unbinding ─ UNBOUND sent ─▶ finished
+///
+/// The specification knows no state `checking`, as if the check of an IDENT took no time. The client does not wait for
+/// its end: what it sends meanwhile is taken as in `running`, and is in vain if the check fails.
+///
+/// No event traps, in any order: an answer that was not asked for, or comes twice, or crossed the end of the session is
+/// ignored. What the running session owes its client stands beside the state, not in it, so that it is changed where
+/// it is and nowhere copied.
+struct ServerSession: Sendable {
+    let handle: SessionHandle
+    private var state: State
+    /// Of use in `checking` and `running`.
+    private var feed = DownloadFeed()
+
+    private enum State {
+        case allocating
+        case identReady(SaltedFileID)
+        case waiting
+        case checking
+        case running
+        case errorPending(ErrorMessage)
+        case errorSent
+        case unbinding
+        case finished
+    }
+
+    /// What a session has to say: messages are ready at once, a DOWNLOAD has to be made.
+    enum Turn {
+        case nothing, message, scan
+    }
+
+    init(_ handle: SessionHandle, needsFileIdent: Bool) {
+        self.handle = handle
+        state = needsFileIdent ? .allocating : .waiting
+    }
+
+    var isFinished: Bool {
+        if case .finished = state { true } else { false }
+    }
+
+    /// The client has yet to let go of the session; whatever it sends until then is skipped.
+    var hasFailed: Bool {
+        switch state {
+        case .errorPending, .errorSent: true
+        default: false
+        }
+    }
+
+    var pendingError: ErrorMessage? {
+        if case .errorPending(let error) = state { error } else { nil }
+    }
+
+    /// A DOWNLOAD is being made, or waits to be sent.
+    var isDownloading: Bool {
+        if case .running = state { feed.isDownloading } else { false }
+    }
+
+    var turn: Turn {
+        switch state {
+        case .identReady, .errorPending, .unbinding: .message
+        case .running: feed.turn
+        case .allocating, .waiting, .checking, .errorSent, .finished: .nothing
+        }
+    }
+
+    /// Neither over nor about to be over.
+    private var isLive: Bool {
+        switch state {
+        case .allocating, .identReady, .waiting, .checking, .running: true
+        case .errorPending, .errorSent, .unbinding, .finished: false
+        }
+    }
+
+    /// The client has named its file.
+    private var hasFile: Bool {
+        switch state {
+        case .checking, .running: true
+        default: false
+        }
+    }
+
+    // MARK: - From the client
+
+    /// The table of section 8.3, row by row; BIND of an ident in use is its column of 107.
+    mutating func receive(
+        _ message: ClientMessage, _ limits: Limits
+    ) throws(ProtocolError) -> ServerConnection.Request? {
+        switch (state, message) {
+        case (_, .bind):
+            throw ProtocolError(.reuseOfSessionIdent, "bind: session ident in use")
+
+        case (.unbinding, _):
+            throw ProtocolError(.badMessageOrder, "message after unbind")
+
+        case (.errorSent, .unbind):
+            state = .finished
+            return nil
+        case (.errorPending, .unbind):
+            state = .unbinding
+            return nil
+        case (.errorPending, _), (.errorSent, _):
+            return nil
+
+        case (_, .unbind):
+            state = .unbinding
+            return .detach(handle)
+
+        case (.waiting, .ident(_, let request)):
+            state = .checking
+            return .check(handle, request)
+
+        case (.checking, .upload(_, let message)), (.running, .upload(_, let message)):
+            return .integrate(handle, message)
+
+        case (.checking, .mark(_, let request)), (.running, .mark(_, let request)):
+            feed.mark = request
+            return nil
+
+        case (.checking, .error(_, let code, let text)), (.running, .error(_, let code, let text)):
+            let answer = Self.answer(toClientError: code, limits)
+            state = .errorPending(answer)
+            return .clientFailed(handle, code: code, text: excerpt(text, limits), answer: answer)
+        case (_, .error(_, let code, let text)):
+            return .clientFailed(handle, code: code, text: excerpt(text, limits), answer: nil)
+
+        case (_, .testCommand), (_, .ping):
+            return nil
+
+        case (_, .ident), (_, .upload), (_, .mark):
+            throw ProtocolError(.badMessageOrder, "session is not ready for this message")
+        }
+    }
+
+    /// Section 8.6. The client waits for this: it integrates nothing more by itself.
+    private static func answer(toClientError code: Int, _ limits: Limits) -> ErrorMessage {
+        let detail = "the client could not integrate a download: error \(code)"
+        switch ErrorCode(rawValue: code) {
+        case .badChangesetSize, .badChangeset, .badProgress:
+            return ErrorMessage(.badClientFile, detail)
+        default:
+            var answer = ErrorMessage(.otherSessionError, detail)
+            answer.backOff = limits.integrationFailureBackOff
+            return answer
+        }
+    }
+
+    private func excerpt(_ text: [UInt8], _ limits: Limits) -> String {
+        String(decoding: text.prefix(limits.clientErrorTextBytesMax), as: UTF8.self)
+    }
+
+    // MARK: - From the server
+
+    mutating func fileIdentAllocated(_ file: SaltedFileID) {
+        if case .allocating = state { state = .identReady(file) }
+    }
+
+    mutating func identAccepted(cursor: DownloadCursor, exposedVersion: ServerVersion) {
+        guard case .checking = state else { return }
+        feed.begin(at: cursor, exposedVersion: exposedVersion)
+        state = .running
+    }
+
+    /// Before the IDENT has come this is no news: `identAccepted` will say it.
+    mutating func versionExposed(_ version: ServerVersion) {
+        if hasFile { feed.expose(version) }
+    }
+
+    mutating func downloadReady(_ progress: DownloadProgress, _ body: EncodedBody, _ codec: ServerMessageCodec) {
+        guard case .running = state, feed.isMakingDownload else { return }
+        guard feed.cursor.serverVersion <= progress.cursor.serverVersion else {
+            return fail(ErrorMessage(.otherSessionError, "the log went back"))
+        }
+        feed.downloadReady(progress, codec.encodeDownload(handle.ident, progress, body))
+    }
+
+    mutating func warn(_ warning: ErrorMessage) {
+        if hasFile { feed.warnings.append(warning) }
+    }
+
+    /// The first error counts.
+    mutating func fail(_ error: ErrorMessage) {
+        if isLive { state = .errorPending(error) }
+    }
+
+    // MARK: - To the client
+
+    /// What to send, or to do in order to send it; `nil` if it is not the session's turn.
+    mutating func next(_ codec: ServerMessageCodec) -> ServerConnection.Output? {
+        let ident = handle.ident
+        switch state {
+        case .identReady(let file):
+            state = .waiting
+            return .message(codec.encode(.ident(session: ident, file)))
+        case .running:
+            return switch feed.next() {
+            case .warning(let error): .message(codec.encode(.error(session: ident, error)))
+            case .download(let message): .message(message)
+            case .mark(let request): .message(codec.encode(.mark(session: ident, request: request)))
+            case .scan(let cursor): .scan(handle, from: cursor)
+            case nil: nil
+            }
+        case .errorPending(let error):
+            state = .errorSent
+            return .message(codec.encode(.error(session: ident, error)))
+        case .unbinding:
+            state = .finished
+            return .message(codec.encode(.unbound(session: ident)))
+        case .allocating, .waiting, .checking, .errorSent, .finished:
+            return nil
+        }
+    }
+}

@@ -1,0 +1,30 @@
+import AnabranchProtocol
+import Logging
+import NIOCore
+import NIOWebSocket
+
+/// What the handshake found out about a socket that is a WebSocket now.
+struct AcceptedHandshake: Sendable {
+    /// The app id of the URL; empty if the URL has none.
+    let app: String
+    let principal: Principal
+    let negotiation: Negotiation
+    /// The code of the close frame that ends the connection at once; nil if the client is admitted.
+    let closeCode: WebSocketErrorCode?
+
+    /// Identifies the client in the log, without its token.
+    func metadata(from address: SocketAddress?) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["protocol": "\(negotiation.element)"]
+        if let remote = address?.hostAndPort { metadata["remote"] = "\(remote)" }
+        if !app.isEmpty { metadata["app"] = "\(app.prefix(200))" }
+        if let user = principal.user { metadata["user"] = "\(user)" }
+        return metadata
+    }
+}
+
+extension WebSocketErrorCode {
+    /// The client fetches another token and comes back (`Spec/Protocol.md`, section 2.3).
+    static let tokenRefused = WebSocketErrorCode(codeNumber: 4001)
+    /// The client logs its user out.
+    static let userRefused = WebSocketErrorCode(codeNumber: 4002)
+}

@@ -1,0 +1,59 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Metrics
+
+/// The counters of the sync protocol; labels begin with `anabranch_`.
+struct SyncMetrics: Sendable {
+    private let factory: any MetricsFactory
+    let sessionsOpened: Counter
+    let messagesReceived: Counter
+    let bytesReceived: Counter
+    let messagesSent: Counter
+    let bytesSent: Counter
+    let uploadsReceived: Counter
+    let downloadsMade: Counter
+    let storeFailures: Counter
+    private let commits: Counter
+    private let versionsMade: Counter
+    private let entriesVisited: Counter
+    private let mootInstructions: Counter
+    private let commitDuration: Timer
+    private let scanDuration: Timer
+
+    /// - Parameter factory: what the process counts with.
+    init(factory: any MetricsFactory = MetricsSystem.factory) {
+        self.factory = factory
+        sessionsOpened = Counter(label: "anabranch_sessions_opened_total", factory: factory)
+        messagesReceived = Counter(label: "anabranch_messages_received_total", factory: factory)
+        bytesReceived = Counter(label: "anabranch_received_bytes_total", factory: factory)
+        messagesSent = Counter(label: "anabranch_messages_sent_total", factory: factory)
+        bytesSent = Counter(label: "anabranch_sent_bytes_total", factory: factory)
+        uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
+        downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
+        storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
+        commits = Counter(label: "anabranch_commits_total", factory: factory)
+        versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
+        entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
+        mootInstructions = Counter(label: "anabranch_moot_instructions_total", factory: factory)
+        commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
+        scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
+    }
+
+    func committed(_ reports: [IntegrationReport], in duration: Duration) {
+        commits.increment()
+        commitDuration.record(duration: duration)
+        for report in reports {
+            versionsMade.increment(by: report.outcomes.reduce(0) { $0 + $1.newVersions })
+            entriesVisited.increment(by: report.entriesVisited)
+            mootInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.mootInstructions.count })
+        }
+    }
+
+    func scanned(in duration: Duration) { scanDuration.record(duration: duration) }
+
+    func failed(_ code: ErrorCode) {
+        Counter(
+            label: "anabranch_errors_total", dimensions: [("code", "\(code.rawValue)")], factory: factory
+        ).increment()
+    }
+}

@@ -1,0 +1,131 @@
+import NIOCore
+import NIOHTTP1
+import NIOWebSocket
+
+/// Decides whether the first request of a socket becomes a WebSocket (`Spec/Protocol.md`, section 2).
+///
+/// A client whose token is refused is told so by an HTTP status if it is old, and else by a close code: the sockets of
+/// some platforms do not show a status to the client (section 2.4).
+final class WebSocketUpgrade {
+    private let authenticator: any Authenticator
+    private let users: ConnectionLimit
+    private let messageBytesMax: Int
+    private let metrics: ConnectionMetrics
+    /// Adds the handlers of the sync protocol to the socket's pipeline.
+    private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
+    /// Why a well-formed handshake was not accepted.
+    private var error: HandshakeError?
+    private var accepted: AcceptedHandshake?
+
+    /// - Parameters:
+    ///   - users: the limit for the WebSockets of each user.
+    ///   - messageBytesMax: the longest frame, in bytes.
+    ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
+    init(
+        authenticator: any Authenticator, users: ConnectionLimit, messageBytesMax: Int, metrics: ConnectionMetrics,
+        onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
+    ) {
+        self.authenticator = authenticator
+        self.users = users
+        self.messageBytesMax = messageBytesMax
+        self.metrics = metrics
+        self.onUpgrade = onUpgrade
+    }
+
+    /// What SwiftNIO asks about each request that wants another protocol.
+    func upgrader(on eventLoop: any EventLoop) -> NIOWebSocketServerUpgrader {
+        let upgrade = NIOLoopBound(self, eventLoop: eventLoop)
+        return NIOWebSocketServerUpgrader(
+            maxFrameSize: messageBytesMax, automaticErrorHandling: false,
+            shouldUpgrade: { channel, head in upgrade.value.decide(head, on: channel) },
+            upgradePipelineHandler: { channel, _ in
+                channel.eventLoop.makeCompletedFuture { try upgrade.value.finish(channel) }
+            })
+    }
+
+    /// Why a request did not become a WebSocket; nil if it is not for the sync protocol.
+    func error(for head: HTTPRequestHead) -> HandshakeError? {
+        if let error { return error }
+        guard SyncHandshake.isSyncRequest(head) else { return nil }
+        do {
+            _ = try SyncHandshake(head)
+            return .malformed("a WebSocket is the first request of its connection")
+        } catch {
+            return error
+        }
+    }
+
+    // MARK: The decision
+
+    /// - Returns: the extra headers of the 101; nil if the request stays HTTP.
+    private func decide(_ head: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
+        let address = channel.remoteAddress?.client
+        guard let handshake = try? SyncHandshake(head, from: address) else {
+            return channel.eventLoop.makeSucceededFuture(nil)
+        }
+        let authenticator = authenticator
+        return channel.eventLoop.makeFutureWithTask { await authenticator.admit(handshake.credentials) }
+            .assumeIsolated().map { self.decide(handshake, $0, on: channel) }.nonisolated()
+    }
+
+    private func decide(_ handshake: SyncHandshake, _ admission: Admission, on channel: any Channel) -> HTTPHeaders? {
+        metrics.decided(outcome: admission.outcome)
+        switch admission {
+        case .admitted(let principal):
+            guard admit(principal, until: channel.closeFuture) else {
+                metrics.turnedAway("user")
+                return refuse(.unavailable)
+            }
+            return accept(handshake, principal, closeCode: nil)
+        case .tokenRefused:
+            return refuse(handshake, .tokenRefused, closeCode: .tokenRefused)
+        case .userRefused:
+            return refuse(handshake, .userRefused, closeCode: .userRefused)
+        case .unavailable:
+            return refuse(.unavailable)
+        }
+    }
+
+    /// Users whom the server does not know are not counted.
+    private func admit(_ principal: Principal, until end: EventLoopFuture<Void>) -> Bool {
+        // An app id contains no slash, so no two users have one name.
+        principal.user.map { users.admit("\(principal.app)/\($0)", until: end) } ?? true
+    }
+
+    private func refuse(_ error: HandshakeError) -> HTTPHeaders? {
+        self.error = error
+        return nil
+    }
+
+    private func refuse(
+        _ handshake: SyncHandshake, _ error: HandshakeError, closeCode: WebSocketErrorCode
+    ) -> HTTPHeaders? {
+        if handshake.negotiation.usesOldCloseStyle { return refuse(error) }
+        return accept(handshake, Principal(app: handshake.credentials.app), closeCode: closeCode)
+    }
+
+    private func accept(
+        _ handshake: SyncHandshake, _ principal: Principal, closeCode: WebSocketErrorCode?
+    ) -> HTTPHeaders {
+        accepted = AcceptedHandshake(
+            app: handshake.credentials.app, principal: principal, negotiation: handshake.negotiation,
+            closeCode: closeCode)
+        return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
+    }
+
+    private func finish(_ channel: any Channel) throws {
+        if let accepted { try onUpgrade(channel, accepted) }
+    }
+}
+
+extension Admission {
+    /// The label of the counter.
+    fileprivate var outcome: String {
+        switch self {
+        case .admitted: "admitted"
+        case .tokenRefused: "token_refused"
+        case .userRefused: "user_refused"
+        case .unavailable: "unavailable"
+        }
+    }
+}

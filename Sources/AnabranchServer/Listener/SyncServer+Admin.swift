@@ -1,0 +1,30 @@
+import Metrics
+import NIOCore
+import NIOPosix
+
+extension SyncServer {
+    /// Starts the listener of the admin interface, if there is one. It listens before the server does, and until the
+    /// last client has left.
+    func listenForOperator(
+        on group: MultiThreadedEventLoopGroup, _ operations: ServerOperations
+    ) async throws -> (any Channel)? {
+        guard let admin else { return nil }
+        let channels = OpenChannels(countMax: admin.settings.connectionsMax)
+        let endpoints = AdminEndpoints(admin: admin, server: operations, logger: logger)
+        let tls = admin.settings.isSecure ? self.tls : nil
+        // The counters of HTTP speak of clients only.
+        let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)
+        let listener = try await listen(host: admin.settings.host, port: admin.settings.port, on: group) {
+            [self] channel in
+            guard (try? channels.admit(channel)) != nil else { return channel.close(promise: nil) }
+            if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
+            try HTTPHandler.install(
+                in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: metrics)
+        }
+        if let address = listener.localAddress {
+            logger.info("admin interface listening", metadata: ["address": "\(address)"])
+            admin.onListening(address)
+        }
+        return listener
+    }
+}

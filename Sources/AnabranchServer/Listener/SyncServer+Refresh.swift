@@ -1,0 +1,27 @@
+extension SyncServer {
+    /// Applies what has changed while the server runs: every second certificates and permissions, and every
+    /// `ServerSettings.loginCheckSecondsMax` seconds logins that have ended.
+    func refreshEverySecond(_ connections: ConnectionRegistry) async {
+        var seconds: Int64 = 0
+        while (try? await Task.sleep(for: .seconds(1))) != nil {
+            await tls?.refresh()
+            if await authorizer.refresh() { connections.forEach { $0.recheckPermissions() } }
+            seconds += 1
+            if seconds % max(1, settings.loginCheckSecondsMax) == 0 { await closeEndedLogins(connections) }
+        }
+    }
+
+    /// Closes the connections whose logins have ended.
+    private func closeEndedLogins(_ connections: ConnectionRegistry) async {
+        let logins = Set(await connections.ask { $0.login }.compactMap(\.answer))
+        guard !logins.isEmpty else { return }
+        let ended = await authenticator.ended(among: logins)
+        guard !ended.isEmpty else { return }
+        let answers = await connections.ask { handler in
+            guard let login = handler.login, ended.contains(login) else { return false }
+            handler.endLogin()
+            return true
+        }
+        connectionMetrics.ended(answers.count { $0.answer })
+    }
+}

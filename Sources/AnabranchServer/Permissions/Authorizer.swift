@@ -1,0 +1,73 @@
+import Synchronization
+
+/// What a user may do with a synced file. Each one includes those before it.
+public enum Permission: String, Comparable, CaseIterable, Sendable {
+    /// A session is refused with error 206.
+    case none
+    /// An upload with changesets is refused with error 230.
+    case read
+    /// Nothing is refused.
+    case write
+
+    private var rank: Int {
+        switch self {
+        case .none: 0
+        case .read: 1
+        case .write: 2
+        }
+    }
+
+    /// Whether the left permission allows less.
+    public static func < (left: Permission, right: Permission) -> Bool { left.rank < right.rank }
+}
+
+/// Decides who may read and write which synced file (`Spec/Protocol.md`, section 7.1).
+public protocol Authorizer: Sendable {
+    /// What a user may do with one file. Called on the event loops at each BIND and each UPLOAD, so it must not block.
+    /// - Parameter partition: the partition value as the client sent it, usually extended JSON. The server does not
+    ///   interpret its bytes.
+    func permission(for principal: Principal, on partition: [UInt8]) -> Permission
+
+    /// Loads changed permissions. Called every second.
+    /// - Returns: whether permissions have changed; then all open sessions are checked again.
+    func refresh() async -> Bool
+}
+
+/// Allows every user everything.
+public struct AllowAllAuthorizer: Authorizer {
+    /// There is nothing to configure.
+    public init() {}
+
+    /// Always `write`.
+    public func permission(for principal: Principal, on partition: [UInt8]) -> Permission { .write }
+
+    /// Always false: nothing changes.
+    public func refresh() async -> Bool { false }
+}
+
+/// Asks a function of the program that embeds the server.
+public final class CallbackAuthorizer: Authorizer {
+    private let decide: @Sendable (Principal, [UInt8]) -> Permission
+    private let hasChanged = Mutex(false)
+
+    /// - Parameter decide: see `Authorizer.permission(for:on:)`.
+    public init(_ decide: @escaping @Sendable (_ principal: Principal, _ partition: [UInt8]) -> Permission) {
+        self.decide = decide
+    }
+
+    /// Says that the function decides differently from now on. Sessions that it no longer permits end within a second.
+    public func changed() { hasChanged.withLock { $0 = true } }
+
+    /// What the function says.
+    public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
+        decide(principal, partition)
+    }
+
+    /// Whether `changed()` was called since the last time.
+    public func refresh() async -> Bool {
+        hasChanged.withLock { hasChanged in
+            defer { hasChanged = false }
+            return hasChanged
+        }
+    }
+}

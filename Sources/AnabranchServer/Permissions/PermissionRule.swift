@@ -1,0 +1,86 @@
+import AnabranchCore
+import Yams
+
+/// What is wrong in a file of rules, and in which rule.
+struct PermissionRuleError: Error, Equatable, CustomStringConvertible {
+    let description: String
+}
+
+/// One rule of a `RuleFileAuthorizer`'s file: conditions, and the permission of the users who meet all of them.
+struct PermissionRule: Equatable, Sendable {
+    var path: PathPattern
+    var app: String?
+    var users: Set<String>?
+    var providers: Set<String>?
+    var data: [String: JSONValue] = [:]
+    var permission: Permission
+
+    func matches(_ principal: Principal, _ partition: [UInt8]) -> Bool {
+        if let app, app != principal.app { return false }
+        if let users, !users.contains(principal.user ?? "") { return false }
+        if let providers, !providers.contains(principal.provider ?? "") { return false }
+        if !data.isEmpty {
+            let customData = (try? JSONValue(parsing: principal.customData.utf8))?.object ?? [:]
+            guard data.allSatisfy({ customData[$0.key] == $0.value }) else { return false }
+        }
+        return path.matches(partition, user: principal.user)
+    }
+
+    // MARK: Reading
+
+    static func rules(inYAML text: String) throws -> [PermissionRule] {
+        guard let root = try Yams.compose(yaml: text)?.mapping, root.count == 1,
+            let entries = root["rules"]?.sequence
+        else { throw PermissionRuleError(description: "the file has to be a list of `rules`") }
+        return try entries.enumerated().map { number, node in try PermissionRule(node, name: "rule \(number + 1)") }
+    }
+
+    /// - Parameter name: which rule it is, for errors.
+    private init(_ node: Node, name rule: String) throws {
+        guard let mapping = node.mapping else { throw PermissionRuleError(description: "\(rule): no keys") }
+        var path: PathPattern?
+        var permission: Permission?
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            let wrong = PermissionRuleError(description: "\(rule): \(name): cannot be this")
+            switch name {
+            case "path":
+                guard let pattern = value.scalar.flatMap({ PathPattern($0.string) }) else { throw wrong }
+                path = pattern
+            case "right":
+                guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
+                permission = word
+            case "app":
+                guard let word = value.scalar?.string else { throw wrong }
+                app = word
+            case "users": users = try Self.words(value, wrong)
+            case "providers": providers = try Self.words(value, wrong)
+            case "data": data = try Self.data(value, wrong)
+            default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'")
+            }
+        }
+        guard let path, let permission else {
+            throw PermissionRuleError(description: "\(rule): path and right have to be there")
+        }
+        self.path = path
+        self.permission = permission
+    }
+
+    private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<String> {
+        guard let words = node.sequence?.map({ $0.scalar?.string }), !words.contains(nil) else { throw wrong }
+        return Set(words.compactMap { $0 })
+    }
+
+    /// Plain words that mean numbers and flags in YAML mean them here.
+    private static func data(_ node: Node, _ wrong: PermissionRuleError) throws -> [String: JSONValue] {
+        var data: [String: JSONValue] = [:]
+        for (key, value) in node.mapping ?? [:] {
+            guard let name = key.scalar?.string, value.scalar != nil else { throw wrong }
+            data[name] =
+                value.bool.map { .bool($0) } ?? value.int.map { .integer(Int64($0)) }
+                ?? value.string.map { .string($0) }
+        }
+        guard !data.isEmpty else { throw wrong }
+        return data
+    }
+}

@@ -1,0 +1,24 @@
+/// The user at the other end of a connection, as the handshake found out.
+public struct Principal: Equatable, Sendable {
+    /// The app id of the URL; empty if the URL has none.
+    public var app: String
+    /// The owner of the client files that the connection uses; nil if the server does not know the user.
+    public var user: String?
+    /// How the user logged in, as URLs name it (`Provider`); nil if the server does not know.
+    public var provider: String?
+    /// The user's custom data, a JSON object.
+    public var customData: String
+    /// The login session that the connection depends on; nil if it depends on none.
+    public var login: String?
+
+    /// A user of an app, with nothing known but what is given.
+    public init(
+        app: String, user: String? = nil, provider: String? = nil, customData: String = "{}", login: String? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.provider = provider
+        self.customData = customData
+        self.login = login
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Logging
+
+/// Permissions by a file of rules, which is read again when it changes. The first rule that matches decides; a user
+/// whom no rule matches may do nothing.
+///
+///     rules:
+///       - path: '"public"'              # the partition value as clients send it, here a string; * matches anything
+///         right: read
+///       - path: '"user=${user}"'        # with the ident of the user who asks
+///         right: write
+///       - path: '*'
+///         app: my-app                   # optional: only in this app
+///         users: [5f0c…, 5f0d…]         # optional: only these users
+///         providers: [custom-token]     # optional: only users who logged in this way
+///         data: {role: editor}          # optional: only users with these members in their custom data
+///         right: write
+public final class RuleFileAuthorizer: Authorizer {
+    private let rules: WatchedFile<[PermissionRule]>
+
+    /// Reads the file.
+    /// - Throws: `FileError` with the mistake in the file.
+    public init(path: String, logger: Logger) async throws {
+        rules = try await WatchedFile(path, logger: logger) {
+            do {
+                return try PermissionRule.rules(inYAML: String(contentsOfFile: path, encoding: .utf8))
+            } catch let error as PermissionRuleError {
+                throw FileError(path, error.description)
+            } catch {
+                throw FileError(path, "no YAML: \(error)")
+            }
+        }
+    }
+
+    /// The permission of the first rule that matches; `none` if there is none.
+    public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
+        rules.current.first { $0.matches(principal, partition) }?.permission ?? .none
+    }
+
+    /// Reads the file again if it has changed. A file with a mistake changes nothing.
+    public func refresh() async -> Bool { await rules.refresh() }
+}

@@ -1,0 +1,35 @@
+import NIOCore
+import Synchronization
+
+/// A limit for the open connections of each user, or of each address.
+final class ConnectionLimit: Sendable {
+    private let countMax: Int
+    private let counts = Mutex<[String: Int]>([:])
+
+    /// - Parameter countMax: how many connections each name may have at one time.
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// Counts a connection until it is over.
+    /// - Parameters:
+    ///   - name: the user or the address.
+    ///   - end: succeeds or fails when the connection is over.
+    /// - Returns: false if the name has too many connections already; then this one does not count.
+    func admit(_ name: String, until end: EventLoopFuture<Void>) -> Bool {
+        let isAdmitted = counts.withLock { counts in
+            guard counts[name, default: 0] < countMax else { return false }
+            counts[name, default: 0] += 1
+            return true
+        }
+        if isAdmitted { end.whenComplete { [self] _ in remove(name) } }
+        return isAdmitted
+    }
+
+    private func remove(_ name: String) {
+        counts.withLock { counts in
+            let count = counts[name, default: 1] - 1
+            counts[name] = count > 0 ? count : nil
+        }
+    }
+}

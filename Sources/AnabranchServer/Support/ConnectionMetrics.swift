@@ -1,0 +1,36 @@
+import Metrics
+import NIOHTTP1
+
+/// The counters of sockets, HTTP and handshakes. Their labels begin with `anabranch_` (`Spec/Admin.md`, section 4).
+struct ConnectionMetrics: Sendable {
+    private let factory: any MetricsFactory
+    let connectionsAccepted: Counter
+
+    init(factory: any MetricsFactory = MetricsSystem.factory) {
+        self.factory = factory
+        connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
+    }
+
+    func answered(_ status: HTTPResponseStatus) {
+        count("anabranch_http_answers_total", [("status", "\(status.code)")])
+    }
+
+    /// A handshake was decided.
+    func decided(outcome: String) {
+        count("anabranch_handshakes_total", [("outcome", outcome)])
+    }
+
+    /// A limit of connections was reached: `connections`, `address` or `user`.
+    func turnedAway(_ limit: String) {
+        count("anabranch_connections_refused_total", [("limit", limit)])
+    }
+
+    /// Connections were closed because their logins had ended.
+    func ended(_ connections: Int) {
+        Counter(label: "anabranch_logins_ended_connections_total", factory: factory).increment(by: connections)
+    }
+
+    private func count(_ label: String, _ dimensions: [(String, String)]) {
+        Counter(label: label, dimensions: dimensions, factory: factory).increment()
+    }
+}

@@ -1,0 +1,110 @@
+import AnabranchHistory
+import Foundation
+import Synchronization
+import Testing
+
+@testable import AnabranchServer
+
+/// A user who may not read is told 206, one who may only read is told 230 upon a write (`Spec/Protocol.md`, section
+/// 7.1).
+@Suite struct PermissionTests {
+    /// Permissions by partition, which tests change.
+    private final class Table: Sendable {
+        private let permissions: Mutex<[String: Permission]>
+
+        init(_ permissions: [String: Permission]) { self.permissions = Mutex(permissions) }
+
+        subscript(path: String) -> Permission {
+            get { permissions.withLock { $0[path] ?? .none } }
+            set { permissions.withLock { $0[path] = newValue } }
+        }
+
+        func permission(_ principal: Principal, _ partition: [UInt8]) -> Permission {
+            self[String(decoding: partition, as: UTF8.self)]
+        }
+    }
+
+    private static let emptyUpload = "upload 1 0 0 0 0 0 0\n"
+    /// One changeset of no bytes.
+    private static let upload = "upload 1 0 13 0 1 0 0\n1 0 1000 0 0 "
+
+    private static func client(
+        _ server: RunningServer, offer: String = "com.mongodb.realm-sync#14"
+    ) async throws -> WebSocketClient {
+        try await WebSocketClient.open(port: server.port, offer: offer)
+    }
+
+    @Test func withoutPermissionASessionIsRefusedAndTheConnectionLives() async throws {
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .none]).permission)) { server async throws in
+            let client = try await Self.client(server)
+            try await client.send("bind 1 1 0 1 0\nx")
+            let refusal = try await client.message()
+            #expect(refusal.words.prefix(2) == ["json_error", "206"])
+            try await client.send("ping 1 0\n")
+            #expect(try await client.message().words == ["pong", "1"])
+        }
+    }
+
+    /// Clients of before 12.6 would delete their file upon 206 (section 7.1).
+    @Test func anOldClientIsToldLess() async throws {
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .none]).permission)) { server async throws in
+            let client = try await Self.client(server, offer: "com.mongodb.realm-sync/4")
+            try await client.send("bind 1 1 0 1 0\nx")
+            #expect(try await client.message().words.prefix(2) == ["json_error", "201"])
+        }
+    }
+
+    @Test func aReaderReadsAndMayNotWrite() async throws {
+        try await withServer(authorizer: CallbackAuthorizer(Table(["x": .read]).permission)) { server async throws in
+            let client = try await Self.client(server)
+            try await Self.run(client)
+            try await client.send(Self.emptyUpload)
+            try await client.send("mark 1 5\n")
+            #expect(try await client.message().words.prefix(1) == ["mark"])
+            try await client.send(Self.upload)
+            #expect(try await client.message().words.prefix(2) == ["json_error", "230"])
+        }
+    }
+
+    @Test func aWithdrawnPermissionEndsTheSession() async throws {
+        let table = Table(["x": .write])
+        let authorizer = CallbackAuthorizer(table.permission)
+        try await withServer(authorizer: authorizer) { server async throws in
+            let client = try await Self.client(server)
+            try await Self.run(client)
+            table["x"] = .none
+            authorizer.changed()
+            #expect(try await client.message().words.prefix(2) == ["json_error", "206"])
+            table["x"] = .write
+            try await client.send("unbind 1\n")
+            let again = try await Self.client(server)
+            try await Self.run(again)
+        }
+    }
+
+    @Test func aChangedFileTakesEffect() async throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("rules-\(UUID().uuidString)").path
+        func write(_ right: String) throws {
+            try "rules: [{path: x, right: \(right)}]".write(toFile: path, atomically: true, encoding: .utf8)
+        }
+        try write("read")
+        let authorizer = try await RuleFileAuthorizer(path: path, logger: .quiet)
+        try await withServer(authorizer: authorizer) { server async throws in
+            let client = try await Self.client(server)
+            try await Self.run(client)
+            try write("nonsense")
+            #expect(await !authorizer.refresh())
+            #expect(authorizer.permission(for: Principal(app: ""), on: Array("x".utf8)) == .read)
+            try write("none")
+            #expect(try await client.message().words.prefix(2) == ["json_error", "206"])
+        }
+    }
+
+    /// BIND, IDENT and the first DOWNLOAD.
+    private static func run(_ client: WebSocketClient) async throws {
+        try await client.send("bind 1 1 0 1 0\nx")
+        let ident = try await client.message().words
+        try await client.send("ident 1 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+        #expect(try await client.message().words.first == "download")
+    }
+}
