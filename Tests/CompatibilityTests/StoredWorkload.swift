@@ -32,9 +32,7 @@ struct StoredWorkload {
     /// Clients with new client files; those with odd numbers belong to nobody.
     private func clients(_ count: Int, of file: SyncedFile) throws -> [MemoryClient] {
         let users = (0..<count).map { $0 % 2 == 0 ? "65a1b2c3d4e5f6a7b8c9d0e\($0)" : nil }
-        return try file.allocateIdents(for: users, at: 1_700_000_000).map {
-            MemoryClient(ident: $0.ident, strategy: .indexed)
-        }
+        return try file.allocateIdents(for: users, at: 1_700_000_000).map { MemoryClient($0) }
     }
 
     // MARK: Values
