@@ -97,11 +97,15 @@ package struct MemoryClient {
     // MARK: Upload
 
     /// The next UPLOAD, of at most `countMax` changesets; nil if there is nothing to say.
-    package mutating func nextUpload(_ countMax: Int = .max) -> Upload? {
+    ///
+    /// - Parameter isProgressTold: Whether it also tells of versions without changes behind the last changeset.
+    package mutating func nextUpload(_ countMax: Int = .max, isProgressTold: Bool = true) -> Upload? {
         var upload = Upload(progress: uploaded, lockedVersion: download.serverVersion)
         for version in log where version.number > uploaded.clientVersion && upload.changesets.count < countMax {
+            let hasChanges = !version.changeset.isEmpty
+            guard hasChanges || isProgressTold else { continue }
             upload.progress = UploadCursor(clientVersion: version.number, serverVersion: version.base)
-            guard !version.changeset.isEmpty else { continue }
+            guard hasChanges else { continue }
             upload.changesets.append(
                 UploadedChangeset(
                     cursor: upload.progress, timestamp: version.timestamp, changeset: version.changeset))
@@ -113,7 +117,7 @@ package struct MemoryClient {
 
     /// Uploads the next local changesets, at most `countMax` of them, and has them integrated.
     package mutating func upload(_ countMax: Int = .max, to file: SyncedFile) throws {
-        guard let upload = nextUpload(countMax) else { return }
+        guard let upload = nextUpload(countMax, isProgressTold: false) else { return }
         try file.integrateAtOnce(upload, from: ident)
     }
 
@@ -146,16 +150,15 @@ package struct MemoryClient {
         for (position, changeset) in merge.local where merge.arena.isDirty(changeset) {
             log[position].reciprocal = merge.arena.encoded(changeset)
         }
-        advance(to: download.progress, base: download.changesets.last?.cursor.serverVersion)
+        if let last = download.changesets.last { append([], base: last.cursor.serverVersion, timestamp: 0) }
+        advance(to: download.progress)
     }
 
-    /// - Parameter base: the last version that was integrated; nil if there was nothing to integrate.
-    private mutating func advance(to progress: DownloadProgress, base: ServerVersion?) {
+    private mutating func advance(to progress: DownloadProgress) {
         download = progress.cursor
         latest = progress.latest
         acknowledged.clientVersion = progress.upload.clientVersion
         if progress.upload.serverVersion > 0 { acknowledged.serverVersion = progress.upload.serverVersion }
-        append([], base: base ?? download.serverVersion, timestamp: 0)
         log.removeFirst(log.prefix { $0.number <= min(download.clientVersion, acknowledged.clientVersion) }.count)
     }
 

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchProtocol

@@ -34,9 +34,7 @@ final class TranscriptReplay {
         /// DOWNLOADs to be made, by session.
         var scans: [SessionID: FileRequest] = [:]
 
-        init(_ connection: RigConnection) {
-            self.connection = connection
-        }
+        init(_ connection: RigConnection) { self.connection = connection }
     }
 
     /// A synced file and the calls that wait for their turn.
@@ -87,9 +85,7 @@ final class TranscriptReplay {
     // MARK: Handshakes
 
     private func open(_ line: Transcript.Line) {
-        if line.connection == restartsBefore {
-            rig.restart(over: InMemoryStore())
-        }
+        if line.connection == restartsBefore { rig.restart(over: InMemoryStore()) }
         let words = line.httpHead[0].split(separator: " ")
         var head = HTTPRequestHead(version: .http1_1, method: .GET, uri: String(words[1]))
         for header in line.httpHead.dropFirst() {
