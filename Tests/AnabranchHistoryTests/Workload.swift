@@ -312,7 +312,7 @@ final class Workload {
         }
         guard profile == .data else { return }
         var log = ObjectGraph()
-        _ = try log.follow(file.log())
+        _ = try log.replay(file.log())
         let server = try StateDigest(of: log)
         for participant in participants {
             let isEqual = try StateDigest(of: participant.client.state) == server
