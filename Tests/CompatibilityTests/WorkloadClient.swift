@@ -93,19 +93,19 @@ struct WorkloadClient {
     private struct DownloadMerge {
         var arena = ChangesetArena()
         /// Where the entries of the log, by their position, are in the arena.
-        var places: [Int: Int] = [:]
+        var places: [Int: ChangesetIndex] = [:]
     }
 
     /// Integrates what the server made on one base.
     private mutating func integrate(
         _ run: ArraySlice<DownloadedChangeset>, base: ClientVersion, _ merge: inout DownloadMerge
     ) throws {
-        var incoming: [Int] = []
+        var incoming: [ChangesetIndex] = []
         for entry in run {
             let version = entry.cursor.serverVersion.rawValue
             incoming.append(try merge.arena.decode(entry.changeset, version: version, tag: entry.tag))
         }
-        var local: [Int] = []
+        var local: [ChangesetIndex] = []
         for position in log.indices where log[position].version > base {
             local.append(try place(of: position, &merge))
         }
@@ -114,7 +114,7 @@ struct WorkloadClient {
         _ = try state.eraseAsymmetricObjects()
     }
 
-    private func place(of position: Int, _ merge: inout DownloadMerge) throws -> Int {
+    private func place(of position: Int, _ merge: inout DownloadMerge) throws -> ChangesetIndex {
         if let place = merge.places[position] { return place }
         let entry = log[position]
         let place = try merge.arena.decode(

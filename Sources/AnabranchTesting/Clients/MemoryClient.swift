@@ -72,7 +72,7 @@ package struct MemoryClient {
             Version(number: version, base: base, timestamp: timestamp, changeset: changeset, reciprocal: changeset))
     }
 
-    private mutating func apply(_ changesets: [Int], of arena: ChangesetArena) throws {
+    private mutating func apply(_ changesets: [ChangesetIndex], of arena: ChangesetArena) throws {
         guard keepsState else { return }
         for changeset in changesets { try state.apply(changeset, of: arena) }
         _ = try state.eraseAsymmetricObjects()
