@@ -10,8 +10,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-RUN swift build --configuration release --product anabranch --static-swift-stdlib \
-    && install -D --strip .build/release/anabranch /image/usr/local/bin/anabranch \
+RUN swift build --configuration release --product anabranch --static-swift-stdlib -Xlinker --strip-debug \
+    && install -D .build/release/anabranch /image/usr/local/bin/anabranch \
     && install -d -m 0700 -o 10001 -g 10001 /image/var/lib/anabranch
 
 FROM debian:bookworm-slim

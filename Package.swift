@@ -4,6 +4,15 @@ import PackageDescription
 /// The project's own scripts set it: warnings are errors there, and never for those who depend on the package.
 let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 
+/// What the next version of the language does without being asked.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
+/// Targets whose sources do not compile with these features yet.
+let targetsWithoutThem: Set = [
+    "AnabranchServer", "AnabranchServerTests", "AnabranchTesting", "anabranch", "CommandTests", "anabranch-lab",
+    "LabTests",
+]
+
 let package = Package(
     name: "anabranch",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -33,7 +42,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
-        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
@@ -78,14 +87,20 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ]),
-        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "CZstd"]),
-        .testTarget(name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol"]),
+        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
-            name: "AnabranchHistoryTests", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite"]),
+            name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
+        .testTarget(
+            name: "AnabranchHistoryTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite", "CZlib",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite",
+                "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -97,13 +112,27 @@ let package = Package(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch", "anabranch-lab",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
+        .testTarget(
+            name: "CompatibilityTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting", "anabranch",
+                "anabranch-lab",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(name: "RepositoryTests"),
     ],
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets where isStrict && target.type != .system {
-    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+for target in package.targets where target.type != .system {
+    var settings = target.swiftSettings ?? []
+    if !targetsWithoutThem.contains(target.name) { settings += upcomingFeatures.map { .enableUpcomingFeature($0) } }
+    if isStrict { settings.append(.treatAllWarnings(as: .error)) }
+    target.swiftSettings = settings
 }

@@ -4,13 +4,21 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     public enum Code: Equatable, Sendable {
         /// The backlog of a synced file is full: the client tries again later.
         case backlogFull
+        /// There is no such client file.
         case badClientFileIdent
+        /// A server version is one that the client cannot refer to.
         case badServerVersion
+        /// A client version is one that the client cannot refer to.
         case badClientVersion
+        /// The client means another history than this one: a salt, or what it claims to have uploaded, is another.
         case divergingHistories
+        /// A changeset cannot be decoded, merged or applied.
         case badChangeset
+        /// A changeset says that it comes from another client file than the one that uploads it.
         case badOriginFileIdent
+        /// The client file has expired.
         case clientFileExpired
+        /// The client file belongs to another user.
         case userMismatch
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
@@ -22,15 +30,18 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case storeUnusable
     }
 
+    /// What went wrong.
     public var code: Code
     /// What was found, in words for a log; no secrets, no user data.
     public var reason: String
 
+    /// Puts the parts together.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
+    /// Whether the codes are the same; the reasons may differ.
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
     /// Whether it is trouble of the server's own. A client must never be told anything else than to try again because

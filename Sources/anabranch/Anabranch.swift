@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 
 @main
 struct Anabranch: AsyncParsableCommand {
@@ -12,7 +13,6 @@ struct Anabranch: AsyncParsableCommand {
               anabranch verify --data ./data
               anabranch log --data ./data --path '/"notes"' --count 10
             """,
-        subcommands: MovedCommands.all,
         groupedSubcommands: [
             CommandGroup(
                 name: "Server",
@@ -23,4 +23,12 @@ struct Anabranch: AsyncParsableCommand {
                     VerifyCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
                 ]),
         ])
+
+    static func main() async {
+        if let notice = MovedCommands.notice(for: CommandLine.arguments.dropFirst()) {
+            FileHandle.standardError.write(Data(notice.utf8))
+            Foundation.exit(ExitCode.validationFailure.rawValue)
+        }
+        await main(nil)
+    }
 }

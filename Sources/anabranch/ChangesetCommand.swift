@@ -5,7 +5,7 @@ import Foundation
 struct ChangesetCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "changeset",
-        abstract: "Look into changesets.",
+        abstract: "Print changesets.",
         subcommands: [PrintChangesetCommand.self])
 }
 
@@ -14,8 +14,8 @@ struct PrintChangesetCommand: ParsableCommand {
         commandName: "print",
         abstract: "Print a changeset: a line an instruction, or JSON.",
         discussion: """
-            The file holds a changeset as bytes or as hexadecimal digits; which of both is seen from the content. A \
-            line says what is done where: ArrayInsert Person[7].scores[2] = Int 5 (prior size 3). Text that is not \
+            The file holds a changeset as bytes or as hexadecimal digits; the command sees which. A line is an \
+            instruction: ArrayInsert Person[7].scores[2] = Int 5 (prior size 3). Text that is not \
             UTF-8 is printed as x"hexadecimal", in JSON as {"bytes":"hexadecimal"}. If the bytes are not a changeset, \
             the error names the byte and the rule of Spec/Changeset.md, section 11, and the exit status is 1.
 
@@ -33,7 +33,7 @@ struct PrintChangesetCommand: ParsableCommand {
 
     func run() throws {
         var arena = ChangesetArena()
-        let changeset: Int
+        let changeset: ChangesetIndex
         do {
             changeset = try arena.decode(
                 try bytes(in: content()), version: 0, tag: OriginTag(timestamp: 0, ident: 0))
@@ -51,9 +51,9 @@ struct PrintChangesetCommand: ParsableCommand {
         return content
     }
 
-    /// The bytes of hexadecimal text, or the bytes as they are. There is no doubt which: every instruction names a
-    /// string defined before it, so a changeset that is not empty starts with 3f, and that is neither a digit nor white
-    /// space.
+    /// The bytes of hexadecimal text, or the bytes as they are. The two cannot be confused: every instruction names a
+    /// string that is defined before it, so a changeset that is not empty starts with the byte 3f, which is neither a
+    /// digit nor white space.
     private func bytes(in content: Data) throws -> [UInt8] {
         let visible = content.filter { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
         let digits = String(decoding: visible, as: UTF8.self)

@@ -72,7 +72,7 @@ struct StoreOption: ParsableArguments {
 
     func files() throws -> [StoredFile] { try StoreReader(directory: data).files() }
 
-    /// A file by its path, as it is or as `VirtualPath` prints it.
+    /// A file by its path, either in plain text or as `VirtualPath` prints it.
     func file(_ path: String) throws -> StoredFile {
         let files = try files()
         let found =
@@ -81,7 +81,7 @@ struct StoreOption: ParsableArguments {
         return found
     }
 
-    /// What goes wrong is told on a line, without the words of the wire.
+    /// Turns an error of the store into a line for people, without the code of the wire.
     static func explainingErrors(_ body: () throws -> Void) throws {
         do {
             try body()

@@ -98,7 +98,7 @@ extension LogEntry {
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }
 
-    fileprivate func decoded() throws -> (ChangesetArena, Int) {
+    fileprivate func decoded() throws -> (ChangesetArena, ChangesetIndex) {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: version.rawValue, tag: tag)
         return (arena, index)

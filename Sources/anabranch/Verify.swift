@@ -2,7 +2,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
 
-/// `anabranch verify`: reads a whole store and tells what is damaged.
+/// `anabranch verify`: reads a whole store and reports what is damaged.
 struct VerifyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
@@ -53,7 +53,7 @@ struct VerifyCommand: ParsableCommand {
 
     private static func line(for file: VerifiedFile) -> String {
         let verdict = file.damages.isEmpty ? "ok" : "DAMAGED"
-        let leftOut = file.leftOutCount > 0 ? ", \(file.leftOutCount) instructions cannot be applied" : ""
+        let leftOut = file.skippedCount > 0 ? ", \(file.skippedCount) instructions cannot be applied" : ""
         return """
             \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes, \
             \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(leftOut)

@@ -1,5 +1,7 @@
+import GRDB
 import AnabranchCore
 import AnabranchSQLite
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -24,7 +26,7 @@ import Testing
         /// Versions of two clients that conflict, so that every table gets rows.
         func integrate(_ number: UInt64) throws {
             for ident in [2, 3] as [ClientFileID] {
-                let changeset = ChangesetBuilder.setting(Int64(number % 3), to: Int64(number))
+                let changeset = ChangesetWriter.setting(Int64(number % 3), to: Int64(number))
                 let time = ChangesetTime(number + ident.rawValue)
                 try file.enqueue(Upload([changeset], from: ClientVersion(number), timestamp: time), from: ident)
             }
@@ -122,8 +124,8 @@ import Testing
         }
         try limit(1)
         let large =
-            ChangesetBuilder.setting(1, to: 1)
-            + (0..<20_000).flatMap { _ in ChangesetBuilder.setting(1, to: 1).suffix(9) }
+            ChangesetWriter.setting(1, to: 1)
+            + (0..<20_000).flatMap { _ in ChangesetWriter.setting(1, to: 1).suffix(9) }
         try fixture.file.enqueue(Upload([large], from: 2, timestamp: 9), from: 2)
         for _ in 0..<2 {
             do {
@@ -149,7 +151,7 @@ import Testing
     /// A commit of which the store could not say that it had succeeded.
     @Test func repeatingAnIntegrationThatWasCommittedChangesNothing() throws {
         let fixture = try Fixture()
-        let upload = Upload([ChangesetBuilder.setting(1, to: 1)], from: 5)
+        let upload = Upload([ChangesetWriter.setting(1, to: 1)], from: 5)
         try fixture.file.enqueue(upload, from: 2)
         _ = try fixture.file.integrate(at: 1000)
         try fixture.file.enqueue(upload, from: 2)
@@ -187,7 +189,7 @@ import Testing
 
     @Test func aClosedStoreFailsWithoutHarm() throws {
         let fixture = try Fixture()
-        try fixture.file.enqueue(Upload([ChangesetBuilder.setting(1, to: 1)]), from: 2)
+        try fixture.file.enqueue(Upload([ChangesetWriter.setting(1, to: 1)]), from: 2)
         try fixture.store.close()
         #expect(throws: HistoryError(.storeFailed, "")) { try fixture.file.integrate(at: 1) }
         #expect(throws: HistoryError(.storeFailed, "")) { try fixture.file.clientFile(2) }
@@ -213,9 +215,9 @@ import Testing
             ("UPDATE log_entry SET version = -1 WHERE version = 5", .continuity, "log entry \(UInt64.max)"),
             ("DELETE FROM log_entry WHERE version = 5", .continuity, "log entry 6"),
             ("DELETE FROM log_entry WHERE version = (SELECT MAX(version) FROM log_entry)", .continuity, "log"),
-            ("DELETE FROM touch WHERE version = 5", .touchIndex, "log entry 5"),
-            ("UPDATE touch SET origin = 7 WHERE version = 5", .touchIndex, "log entry 5"),
-            ("INSERT INTO touch VALUES (1, 1, 1, 1)", .touchIndex, "touch index"),
+            ("DELETE FROM touch WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("UPDATE touch SET origin = 7 WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("INSERT INTO touch VALUES (1, 1, 1, 1)", .conflictKeys, "conflict keys"),
             ("DELETE FROM synced_file", .continuity, "file 1"),
             ("UPDATE synced_file SET version = 'x'", .value, "record of the file"),
             ("UPDATE synced_file SET version = version - 1", .continuity, "log"),
@@ -273,7 +275,7 @@ import Testing
         try fixture.store.close()
         let original = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite"))
         let expected = try Stored(SyncedFile.open(in: SQLiteStore(directory: fixture.directory.path)))
-        var random = SeededGenerator(seed: 1)
+        var random = SeededRandom(seed: 1)
         for _ in 0..<300 {
             var bytes = original
             let place = Int.random(in: 0..<bytes.count, using: &random)

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -23,7 +24,7 @@ import Testing
 
     /// - Returns: How many instructions were left out of the log.
     private static func run(seed: UInt64) throws -> Int {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         let file = try SyncedFile.open(in: InMemoryStore(), keepsState: true)
         try file.write(at: 1, start)
         var clients = try file.allocateIdents(for: [nil, nil, nil], at: 1).map { StateClient(ident: $0.ident) }
@@ -43,7 +44,7 @@ import Testing
         for index in clients.indices { try clients[index].download(from: file) }
         let digest = try file.withState { try StateDigest(of: $0) }
         var replayed = ObjectGraph()
-        try expect(try replayed.follow(file.log()).leftOut == 0, "the log does not apply")
+        try expect(try replayed.replay(file.log()).skippedCount == 0, "the log does not apply")
         try expect(try StateDigest(of: replayed) == digest, "the state is not that of the log")
         for client in clients {
             try expect(try StateDigest(of: client.state) == digest, "client \(client.ident) differs")
@@ -70,7 +71,7 @@ import Testing
     }
 
     /// A few changes of one object, or the end of a column.
-    private static func change(_ tx: WriteTransaction, _ random: inout SeededGenerator) throws {
+    private static func change(_ tx: WriteTransaction, _ random: inout SeededRandom) throws {
         let object = try #require(try tx.object("T", key: .int(Int64.random(in: 0..<2, using: &random))))
         let embedded = try #require(try object.object("e"))
         for _ in 0..<Int.random(in: 1..<5, using: &random) {
@@ -137,7 +138,7 @@ private struct StateClient {
         try file.enqueue(Upload(progress: last.cursor, changesets: changesets), from: ident)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
         if let refusal = outcome.refusal { throw refusal }
-        return outcome.mootInstructions.count
+        return outcome.skippedInstructions.count
     }
 
     mutating func download(from file: SyncedFile) throws {

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchHistory
@@ -12,15 +13,15 @@ import Testing
         return (file, test)
     }
 
-    private static func changeset(_ build: (inout ChangesetBuilder) -> Void) -> [UInt8] {
-        var builder = ChangesetBuilder()
+    private static func changeset(_ build: (inout ChangesetWriter) -> Void) -> [UInt8] {
+        var builder = ChangesetWriter()
         build(&builder)
         return builder.bytes
     }
 
     @Test func aChangesetWithoutConflictIsLoggedAsItCame() throws {
         let (file, _) = try Self.file(clients: 1)
-        let bytes = ChangesetBuilder.setting(1, to: 1)
+        let bytes = ChangesetWriter.setting(1, to: 1)
         try file.integrate(Upload([bytes, bytes], from: 5, timestamp: 77), from: 2)
         let log = try file.log()
         #expect(log.map(\.changeset) == [bytes, bytes])
@@ -32,8 +33,8 @@ import Testing
 
     @Test func aChangesetThatTransformsToNothingStillMakesAVersion() throws {
         let (file, _) = try Self.file(clients: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], timestamp: 9), from: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)], timestamp: 8), from: 3)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], timestamp: 9), from: 2)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)], timestamp: 8), from: 3)
         #expect(try file.log().map(\.changeset.isEmpty) == [false, true])
         let batch = try file.downloads(for: 2).download(after: DownloadCursor(), byteBudget: .max)
         #expect(batch.changesets.isEmpty)
@@ -43,21 +44,21 @@ import Testing
 
     @Test func aLogEntryThatLosesIsKeptAsAnEmptyReciprocalChangeset() throws {
         let (file, _) = try Self.file(clients: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], timestamp: 8), from: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)], timestamp: 9), from: 3)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], timestamp: 8), from: 2)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)], timestamp: 9), from: 3)
         #expect(try file.reciprocals(of: 3) == [ReciprocalChangeset(version: 1, changeset: [])])
         // The empty form takes part in the next merge: the new value, though older, meets nothing any more.
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 3)], from: 2, timestamp: 7), from: 3)
-        #expect(try file.log().map(\.changeset).last == ChangesetBuilder.setting(1, to: 3))
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 3)], from: 2, timestamp: 7), from: 3)
+        #expect(try file.log().map(\.changeset).last == ChangesetWriter.setting(1, to: 3))
         // It is not looked at where nothing of the log entry is met.
-        try file.enqueue(Upload([ChangesetBuilder.setting(2, to: 3)], from: 3), from: 3)
+        try file.enqueue(Upload([ChangesetWriter.setting(2, to: 3)], from: 3), from: 3)
         #expect(try file.integrate(at: 1000).entriesVisited == 0)
     }
 
     @Test func progressAloneMovesTheCursorAndDropsReciprocalChangesets() throws {
         let (file, _) = try Self.file(clients: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], timestamp: 8), from: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)], timestamp: 9), from: 3)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], timestamp: 8), from: 2)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)], timestamp: 9), from: 3)
         try file.enqueue(
             Upload(progress: UploadCursor(clientVersion: 4, serverVersion: 1), lockedVersion: 1), from: 3)
         let report = try file.integrate(at: 2000)
@@ -80,7 +81,7 @@ import Testing
             Self.changeset { $0.listInsert(1, at: 0, value: value, size: 0) }
         }
         try file.integrate(Upload([insert(1)], timestamp: 5), from: 2)
-        try file.integrate(Upload([ChangesetBuilder.setting(9, to: 9)], timestamp: 5), from: 4)
+        try file.integrate(Upload([ChangesetWriter.setting(9, to: 9)], timestamp: 5), from: 4)
         // Two runs, one on base 0 and one on base 1, in one message.
         var upload = Upload([insert(2)], from: 1, timestamp: 6)
         let second = Self.changeset { $0.listErase(1, at: 1, size: 2) }
@@ -95,11 +96,11 @@ import Testing
 
     @Test(arguments: StoreKind.allCases) func severalClientsShareATransactionInAscendingOrder(kind: StoreKind) throws {
         let (file, _) = try Self.file(clients: 4, kind)
-        try file.enqueue(Upload([ChangesetBuilder.setting(1, to: 4)], timestamp: 4), from: 5)
-        try file.enqueue(Upload([ChangesetBuilder.setting(1, to: 1)], timestamp: 1), from: 2)
-        try file.enqueue(Upload([ChangesetBuilder.setting(1, to: 3)], timestamp: 3), from: 4)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 4)], timestamp: 4), from: 5)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 1)], timestamp: 1), from: 2)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 3)], timestamp: 3), from: 4)
         try file.enqueue(Upload([[0xff, 0xff]], timestamp: 2), from: 3)
-        try file.enqueue(Upload([ChangesetBuilder.setting(2, to: 1)], from: 2, timestamp: 1), from: 2)
+        try file.enqueue(Upload([ChangesetWriter.setting(2, to: 1)], from: 2, timestamp: 1), from: 2)
         let report = try file.integrate(at: 1000)
         #expect(report.outcomes.map(\.ident) == [2, 3, 4, 5])
         #expect(report.outcomes.map(\.newVersions) == [2, 0, 1, 1])
@@ -134,7 +135,7 @@ import Testing
         let (file, _) = try Self.file(clients: 2)
         try file.integrate(
             Upload([
-                Self.changeset { $0.addColumn("link", linkTo: "U") }, ChangesetBuilder.setting(1, to: 1),
+                Self.changeset { $0.addColumn("link", linkTo: "U") }, ChangesetWriter.setting(1, to: 1),
                 Self.changeset { $0.setNull(1, field: "link") },
             ]), from: 2)
         let erasure = Self.changeset { $0.eraseTable("U") }
@@ -158,39 +159,39 @@ import Testing
     /// An upload that meets everything, a few bytes perhaps, cannot make the server decode a log of any size.
     @Test(arguments: StoreKind.allCases) func whatAnUploadIsMergedWithIsBounded(kind: StoreKind) throws {
         let (file, _) = try Self.file(clients: 2, kind)
-        let ours = (1...10).map { ChangesetBuilder.setting($0, to: 1) }
+        let ours = (1...10).map { ChangesetWriter.setting($0, to: 1) }
         try file.integrate(Upload(ours), from: 2)
         let erasure = Upload([Self.changeset { $0.eraseTable("U") }])
-        file.oursBytesMax = 500
+        file.mergeOptions.localBytesMax = 500
         #expect(try file.integrate(erasure, from: 3)?.code == .badChangeset)
         #expect(file.version == 10)
-        #expect(try file.integrate(Upload([ChangesetBuilder.setting(1, to: 2)]), from: 3) == nil)
-        file.oursBytesMax = 1 << 20
+        #expect(try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)]), from: 3) == nil)
+        file.mergeOptions.localBytesMax = 1 << 20
         #expect(try file.integrate(Upload(erasure.changesets.map(\.changeset), from: 2), from: 3) == nil)
     }
 
     /// The cost of an upload follows what it can meet, not the length of the log.
     @Test(arguments: StoreKind.allCases) func onlyEntriesThatCanMeetTheUploadAreVisited(kind: StoreKind) throws {
         let (file, _) = try Self.file(clients: 2, kind)
-        let others = (1...1000).map { ChangesetBuilder.setting(Int64($0 % 100), to: 1) }
+        let others = (1...1000).map { ChangesetWriter.setting(Int64($0 % 100), to: 1) }
         try file.integrate(Upload(others), from: 2)
         func visited(_ changesets: [[UInt8]], from first: ClientVersion, base: ServerVersion) throws -> Int {
             try file.enqueue(Upload(changesets, from: first, base: base, timestamp: 1), from: 3)
             return try file.integrate(at: 1000).entriesVisited
         }
-        #expect(try visited([ChangesetBuilder.setting(500, to: 1)], from: 1, base: 0) == 0)
-        #expect(try visited([ChangesetBuilder.setting(7, to: 1)], from: 2, base: 0) == 10)
+        #expect(try visited([ChangesetWriter.setting(500, to: 1)], from: 1, base: 0) == 0)
+        #expect(try visited([ChangesetWriter.setting(7, to: 1)], from: 2, base: 0) == 10)
         #expect(
-            try visited([ChangesetBuilder.setting(8, to: 1), ChangesetBuilder.setting(8, to: 2)], from: 3, base: 500)
+            try visited([ChangesetWriter.setting(8, to: 1), ChangesetWriter.setting(8, to: 2)], from: 3, base: 500)
                 == 5)
-        #expect(try visited([ChangesetBuilder.setting(8, to: 1)], from: 5, base: 1000) == 0)
+        #expect(try visited([ChangesetWriter.setting(8, to: 1)], from: 5, base: 1000) == 0)
         let table = Self.changeset { $0.addTable("Fresh") }
         #expect(try visited([table], from: 6, base: 1000) == 0)
     }
 
     /// Invariant I-16.
     @Test(arguments: 1...50 as ClosedRange<UInt64>) func anySplitAndAnyReconnectGivesTheSameLog(seed: UInt64) throws {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         let (whole, _) = try Self.file(clients: 2), (split, _) = try Self.file(clients: 2)
         let theirs = Self.changeset { $0.listInsert(1, at: 0, value: 0, size: 0) }
         for file in [whole, split] { try file.integrate(Upload([theirs], timestamp: 50), from: 2) }
@@ -243,14 +244,14 @@ import Testing
     /// Invariant I-34: a file that took over the ident of a fresh download.
     @Test(arguments: StoreKind.allCases) func aResetClientGoesOnWithTheIdentOfItsFreshFile(kind: StoreKind) throws {
         let (file, _) = try Self.file(clients: 1, kind)
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)]), from: 2)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)]), from: 2)
         let fresh = try file.allocateIdent()
         let batch = try file.downloads(for: fresh.ident).download(after: DownloadCursor(), byteBudget: .max)
         var session = try file.identify(
             IdentRequest(
                 file: fresh, download: DownloadCursor(serverVersion: batch.progress.cursor.serverVersion),
                 latest: batch.progress.latest))
-        let recovered = Upload([ChangesetBuilder.setting(2, to: 2)], from: 4711, base: 1)
+        let recovered = Upload([ChangesetWriter.setting(2, to: 2)], from: 4711, base: 1)
         try file.enqueue(try #require(try session.accept(recovered)), from: fresh.ident)
         #expect(try file.integrate(at: 1).outcomes == [ClientOutcome(ident: 3, newVersions: 1, refusal: nil)])
     }
@@ -260,7 +261,7 @@ import Testing
         let files = try (1...3).map { number in
             let file = try SyncedFile.open("/\(number)", in: store)
             _ = try file.allocateIdent()
-            try file.enqueue(Upload([ChangesetBuilder.setting(1, to: Int64(number))]), from: 2)
+            try file.enqueue(Upload([ChangesetWriter.setting(1, to: Int64(number))]), from: 2)
             return file
         }
         let reports = try SyncedFile.integrate(files, at: 1)

@@ -14,7 +14,7 @@ struct ReferenceServer {
             let tag = OriginTag(timestamp: changeset.timestamp, ident: ident)
             return try arena.decode(changeset.changeset, version: changeset.cursor.clientVersion.rawValue, tag: tag)
         }
-        var ours: [(version: ServerVersion, index: Int)] = []
+        var ours: [(version: ServerVersion, index: ChangesetIndex)] = []
         if let lowest = upload.changesets.first?.cursor.serverVersion {
             for entry in log where entry.version > lowest && entry.origin != ident && !entry.changeset.isEmpty {
                 let form = reciprocals[ident]?[entry.version] ?? entry.changeset

@@ -1,4 +1,6 @@
+import Synchronization
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchHistory
@@ -116,7 +118,7 @@ import Testing
         try file.write(at: 1) { try $0.eraseColumn("l", of: "T") }
         try file.enqueue(Upload([theirs], from: 9, base: 1), from: 3)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         try fixture.check()
     }
 
@@ -138,7 +140,7 @@ import Testing
         let store = ForgetfulStore()
         let file = try SyncedFile(path: VirtualPath("/a"), store: store)
         _ = try file.allocateIdent()
-        #expect(try file.integrate(Upload([ChangesetBuilder.schema]), from: 2) == nil)
+        #expect(try file.integrate(Upload([ChangesetWriter.schema]), from: 2) == nil)
         store.isForgetful.withLock { $0 = true }
         let write = { try file.write(idempotencyKey: "once", at: 1) { try $0.create("T", key: 1) } }
         #expect(try code { _ = try write() } == .storeFailed)
@@ -147,7 +149,7 @@ import Testing
         #expect(file.version == 2)
         try file.write(at: 1) { try #require(try $0.object("T", key: 1))["n"] = 5 }
         var replayed = ObjectGraph()
-        #expect(try replayed.follow(file.log()).leftOut == 0)
+        #expect(try replayed.replay(file.log()).skippedCount == 0)
         #expect(try file.withState { try StateDigest(of: $0) } == StateDigest(of: replayed))
     }
 }

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchHistory
@@ -12,9 +13,9 @@ import Testing
         let file = try SyncedFile.open(in: test.store)
         let first = try file.allocateIdents(for: ["ann"], at: 1000)[0]
         let second = try file.allocateIdents(for: ["bob"], at: 1000)[0]
-        try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], from: 2), from: first.ident)
-        try file.integrate(Upload([ChangesetBuilder.setting(2, to: 2)], from: 5), from: second.ident)
-        try file.integrate(Upload([ChangesetBuilder.setting(3, to: 3)], from: 4, base: 2), from: first.ident)
+        try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], from: 2), from: first.ident)
+        try file.integrate(Upload([ChangesetWriter.setting(2, to: 2)], from: 5), from: second.ident)
+        try file.integrate(Upload([ChangesetWriter.setting(3, to: 3)], from: 4, base: 2), from: first.ident)
         return (file, test, first)
     }
 
@@ -96,7 +97,7 @@ import Testing
 
     @Test(arguments: StoreKind.allCases) func anExpiredFileIsRefusedForEver(kind: StoreKind) throws {
         let (file, test, ident) = try Self.populated(kind)
-        let upload = Upload([ChangesetBuilder.setting(2, to: 4)], from: 9, base: 2)
+        let upload = Upload([ChangesetWriter.setting(2, to: 4)], from: 9, base: 2)
         let request = Self.request(file, ident)
         try file.expire(ident.ident)
         try file.expire(ident.ident)
@@ -121,10 +122,10 @@ import Testing
         let restored = try SyncedFile.open("/older", in: file.store, seed: 1)
         let again = try restored.allocateIdents(for: ["ann", "bob"], at: 1000)
         #expect(try code { _ = try restored.identify(request) } == .badServerVersion)
-        let salts = SeededGenerator(seed: 2)
+        let salts = SeededRandom(seed: 2)
         let later = try SyncedFile(path: VirtualPath("/older"), store: file.store, keepsState: false, randomness: salts)
         for version in [2, 3, 4] as [ClientVersion] {
-            try later.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], from: version), from: again[0].ident)
+            try later.integrate(Upload([ChangesetWriter.setting(1, to: 1)], from: version), from: again[0].ident)
         }
         var sameFile = request
         sameFile.file = again[0]
@@ -224,7 +225,7 @@ import Testing
         let file = try SyncedFile(
             path: VirtualPath("/a"), store: InMemoryStore(), keepsState: false, backlogBytesMax: 400)
         let ident = try file.allocateIdent().ident
-        let changeset = ChangesetBuilder.setting(1, to: 1)
+        let changeset = ChangesetWriter.setting(1, to: 1)
         try file.enqueue(Upload([changeset], from: 1), from: ident)
         let backlog = file.backlogBytes
         let large = Upload([changeset + [UInt8](repeating: 0, count: 400)], from: 2)
@@ -240,12 +241,12 @@ import Testing
     @Test func aNewSessionStartsBehindWhatIsStillQueued() throws {
         let file = try SyncedFile.open(in: InMemoryStore())
         let ident = try file.allocateIdent()
-        var upload = Upload([ChangesetBuilder.setting(1, to: 1)], from: 3)
+        var upload = Upload([ChangesetWriter.setting(1, to: 1)], from: 3)
         try file.enqueue(upload, from: ident.ident)
         var progress = try file.identify(IdentRequest(file: ident))
         #expect(progress.threshold == UploadCursor(clientVersion: 3, serverVersion: 0))
         #expect(try progress.accept(upload) == nil)
-        upload.changesets = Upload([ChangesetBuilder.setting(1, to: 2)], from: 4).changesets
+        upload.changesets = Upload([ChangesetWriter.setting(1, to: 2)], from: 4).changesets
         upload.progress.clientVersion = 4
         try file.enqueue(try #require(try progress.accept(upload)), from: ident.ident)
         #expect(try file.integrate(at: 1).outcomes.map(\.newVersions) == [2])

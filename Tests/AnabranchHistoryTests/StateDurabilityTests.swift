@@ -1,4 +1,6 @@
+import GRDB
 import AnabranchCore
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -58,7 +60,7 @@ import Testing
         let test = try Self.fixture()
         let file = try SyncedFile.open(in: test.store, keepsState: true, cachedObjectsMax: 2)
         for number in 10..<16 as Range<UInt64> {
-            var changes = ChangesetBuilder()
+            var changes = ChangesetWriter()
             changes.create(Int64(number))
             changes.set(Int64(number % 3 + 2), to: Int64(number))
             try file.write(idempotencyKey: "\(number)", at: ChangesetTime(number)) { tx in
@@ -94,7 +96,7 @@ import Testing
             try db.execute(sql: "UPDATE state_row SET content = x'00' WHERE class = 1")
         }
         let file = try SyncedFile.open(in: store, keepsState: true)
-        try file.enqueue(Upload([ChangesetBuilder.setting(2, to: 5)], from: 20, base: 3), from: 3)
+        try file.enqueue(Upload([ChangesetWriter.setting(2, to: 5)], from: 20, base: 3), from: 3)
         #expect(try code { _ = try file.integrate(at: 1) } == .storeFailed)
         #expect(file.hasQueuedUploads)
     }
@@ -134,7 +136,7 @@ import Testing
         #expect(file.path == VirtualPath("/a") && file.head.version == 3)
         var replayed = ObjectGraph()
         for version in [0, 1, 2, 3] as [ServerVersion] {
-            if let entry = try file.entry(version) { try replayed.follow([entry]) }
+            if let entry = try file.entry(version) { try replayed.replay([entry]) }
             #expect(try file.state(at: version).canonicalJSON() == replayed.canonicalJSON(), "version \(version)")
         }
         #expect(throws: HistoryError(.badServerVersion, "")) { try file.state(at: 4) }

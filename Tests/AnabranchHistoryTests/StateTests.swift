@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Synchronization
 import Testing
 
@@ -58,7 +59,7 @@ import Testing
         /// The log is what the state says.
         func check() throws {
             var replayed = ObjectGraph()
-            #expect(try replayed.follow(file.log()).leftOut == 0)
+            #expect(try replayed.replay(file.log()).skippedCount == 0)
             let digest = try file.withState { try StateDigest(of: $0) }
             #expect(try digest == StateDigest(of: replayed))
             #expect(file.head.stateVersion == file.version)
@@ -92,7 +93,7 @@ import Testing
         for cachedObjectsMax in [0, 1000] {
             let fixture = try Fixture(.sqlite, cachedObjectsMax: cachedObjectsMax)
             var graph = fixture.start
-            var random = SeededGenerator(seed: 5)
+            var random = SeededRandom(seed: 5)
             for version in 1...30 as ClosedRange<UInt64> {
                 let changeset = try graph.write(as: 3) { tx in
                     let list = try #require(try tx.object("T", key: 1)).list("l")
@@ -128,7 +129,7 @@ import Testing
             }
             #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
             file = try open()
-            #expect(try file.integrate(Upload([ChangesetBuilder.setting(1, to: 1)], base: 1), from: 2) == nil)
+            #expect(try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], base: 1), from: 2) == nil)
             #expect(try file.withState { $0.loadedCount } == (isKept ? 1 : 0))
         }
     }
@@ -207,8 +208,8 @@ import Testing
         }
         let outcome = try moot(file, Upload([edits], from: 9, base: 1), from: 3)
         #expect(outcome.refusal == nil && outcome.newVersions == 1)
-        #expect(outcome.mootInstructions.count == 3)
-        #expect(outcome.mootInstructions.firstReason?.description == "T[1].l: no such field")
+        #expect(outcome.skippedInstructions.count == 3)
+        #expect(outcome.skippedInstructions.firstReason?.description == "T[1].l: no such field")
         let rest = try fixture.changeset { try $0.object("T", key: 1)?.set("n", to: 5) }
         var arena = ChangesetArena()
         for bytes in [try file.log()[2].changeset, rest] {
@@ -237,7 +238,7 @@ import Testing
         #expect(try file.integrate(Upload(anew, from: 9, base: 1), from: 2) == nil)
         let edit = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
         let outcome = try moot(file, Upload([edit], from: 9, base: 1), from: 3)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         #expect(try file.log().last?.changeset == [])
         try fixture.check()
     }
@@ -252,7 +253,7 @@ import Testing
             from: 3)
         let outcomes = try file.integrate(at: 1000).outcomes
         #expect(outcomes.map(\.refusal) == [nil, nil])
-        #expect(outcomes.map(\.mootInstructions.count) == [0, 1])
+        #expect(outcomes.map(\.skippedInstructions.count) == [0, 1])
         try fixture.check()
     }
 
@@ -294,7 +295,7 @@ import Testing
                 }.changeset)
         }
         // What a server that keeps no state lets in.
-        changesets.append(ChangesetBuilder.setting(99, to: 1))
+        changesets.append(ChangesetWriter.setting(99, to: 1))
         #expect(try relay.integrate(Upload(changesets), from: 2) == nil)
         #expect(relay.head.stateVersion == 0)
         #expect(throws: HistoryError(.storeUnusable, "")) { try relay.withState { _ in } }
@@ -316,9 +317,9 @@ import Testing
         let store = FailingStore(try #require(test.store as? SQLiteStore))
         let file = try SyncedFile(path: VirtualPath("/a"), store: store, cachedObjectsMax: 0)
         _ = try file.allocateIdent()
-        let changesets = [ChangesetBuilder.schema, Self.creating(1)]
+        let changesets = [ChangesetWriter.schema, Self.creating(1)]
         #expect(try file.integrate(Upload(changesets), from: 2) == nil)
-        try file.enqueue(Upload([ChangesetBuilder.setting(1, to: 5)], from: 3), from: 2)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 5)], from: 3), from: 2)
         store.isFailing.withLock { $0 = true }
         #expect(try code { _ = try file.integrate(at: 1) } == .storeFailed)
         #expect(try code { try file.write(at: 1) { _ in } } == nil, "nothing was read")
@@ -328,7 +329,7 @@ import Testing
     }
 
     static func creating(_ key: Int64) -> [UInt8] {
-        var builder = ChangesetBuilder()
+        var builder = ChangesetWriter()
         builder.create(key)
         return builder.bytes
     }

@@ -1,23 +1,9 @@
 import AnabranchCore
 @testable import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTesting
 import Foundation
 import Testing
-
-/// A generator that repeats itself for equal seeds.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
 
 /// A directory that goes away with this object; in memory where the system offers that.
 final class TemporaryDirectory {
@@ -79,7 +65,7 @@ extension SyncedFile {
     ) throws(HistoryError) -> SyncedFile {
         try SyncedFile(
             path: VirtualPath(path), store: store, keepsState: keepsState, cachedObjectsMax: cachedObjectsMax,
-            randomness: SeededGenerator(seed: seed))
+            randomness: SeededRandom(seed: seed))
     }
 
     /// A new client file of nobody.

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchHistory
@@ -20,13 +21,15 @@ final class Workload {
     }
 
     private final class Participant {
-        let client: ModelClient
+        var client: MemoryClient
+        /// What each server version had become when it was applied there.
+        var received: [ServerVersion: [UInt8]] = [:]
         var session: SessionProgress
         /// Every cursor that the client was told, for later IDENTs.
         var headers: [IdentRequest] = []
         var row: ClientFile
 
-        init(_ client: ModelClient, session: SessionProgress, row: ClientFile) {
+        init(_ client: MemoryClient, session: SessionProgress, row: ClientFile) {
             self.client = client
             self.session = session
             self.row = row
@@ -36,7 +39,7 @@ final class Workload {
     private let profile: Profile
     private let test: TestStore
     private var file: SyncedFile
-    private var random: SeededGenerator
+    private var random: SeededRandom
     private var participants: [Participant] = []
     private var rogue: SaltedFileID
     private var rogueVersion: ClientVersion = 0
@@ -51,7 +54,7 @@ final class Workload {
 
     init(_ kind: StoreKind, _ profile: Profile, seed: UInt64) throws {
         self.profile = profile
-        random = SeededGenerator(seed: seed)
+        random = SeededRandom(seed: seed)
         opened = seed &* 1000
         test = try TestStore(kind)
         cachedObjectsMax = seed % 2 == 0 ? 1 : 1000
@@ -70,7 +73,7 @@ final class Workload {
     private func step() throws {
         let participant = participants[below(participants.count)]
         switch below(1000) {
-        case 0..<380: try change(participant.client)
+        case 0..<380: try change(&participant.client)
         case 380..<600: try upload(participant)
         case 600..<720: try integrate()
         case 720..<900: try download(participant, isLost: below(10) == 0)
@@ -95,29 +98,29 @@ final class Workload {
     private func join() throws {
         let ident = try file.allocateIdent()
         try require(ident.ident == ClientFileID(participants.count + 3) + replaced, "I-10: ident \(ident.ident)")
-        let client = ModelClient(ident)
-        if profile == .data { try client.commit(ChangesetBuilder.schema, timestamp: ChangesetTime(clock)) }
-        let session = try file.identify(client.request)
+        var client = MemoryClient(ident, keepsState: profile == .data)
+        if profile == .data { try client.commit(ChangesetWriter.schema, at: ChangesetTime(clock)) }
+        let session = try file.identify(client.identRequest)
         guard let row = try file.clientFile(ident.ident) else { throw Violation(description: "the row is missing") }
         participants.append(Participant(client, session: session, row: row))
     }
 
     private var replaced: UInt64 = 0
 
-    private func change(_ client: ModelClient) throws {
+    private func change(_ client: inout MemoryClient) throws {
         clock += UInt64(below(3))
         let skew = UInt64(below(4)) * 5
         for _ in 0...below(3) {
             var changes = RandomChanges(random)
-            let changeset = profile == .data ? changes.data(client.state) : changes.schema()
+            let changeset = profile == .data ? try changes.data(client.state) : changes.schema()
             random = changes.random
-            try client.commit(changeset, timestamp: ChangesetTime(clock + skew), applying: profile == .data)
+            try client.commit(changeset, at: ChangesetTime(clock + skew))
         }
     }
 
     private func connect(_ participant: Participant) throws {
         do {
-            participant.session = try file.identify(participant.client.request)
+            participant.session = try file.identify(participant.client.identRequest)
             // I-30: so is an IDENT built from any earlier DOWNLOAD that is not older than what was confirmed.
             for request in participant.headers
             where request.download.serverVersion >= participant.row.uploadCursor.serverVersion {
@@ -130,7 +133,7 @@ final class Workload {
     }
 
     private func rejectsMutatedIdent(_ participant: Participant) throws {
-        var request = participant.client.request
+        var request = participant.client.identRequest
         let expected: [HistoryError.Code]
         switch below(6) {
         case 0: (request.file.ident, expected) = (file.head.nextIdent + UInt64(below(3)), [.badClientFileIdent])
@@ -138,11 +141,11 @@ final class Workload {
         case 2: (request.latest.version, expected) = (file.version + 1, [.badServerVersion])
         case 3: (request.latest.salt, expected) = (Salt(request.latest.salt.rawValue ^ 1), [.divergingHistories])
         case 4:
-            let base = try file.clientFile(participant.client.ident.ident)?.uploadCursor.serverVersion ?? 0
+            let base = try file.clientFile(participant.client.ident)?.uploadCursor.serverVersion ?? 0
             guard base > 0 else { return }
             (request.download.serverVersion, expected) = (base - 1, [.badServerVersion])
         default:
-            let newest = try file.clientFile(participant.client.ident.ident)?.uploadCursor.clientVersion ?? 0
+            let newest = try file.clientFile(participant.client.ident)?.uploadCursor.clientVersion ?? 0
             (request.download.clientVersion, expected) = (newest + 1, [.badClientVersion])
         }
         let found = try code { _ = try file.identify(request) }
@@ -154,10 +157,10 @@ final class Workload {
     /// Sends the next message of a client, if it has one.
     @discardableResult
     private func upload(_ participant: Participant) throws -> Bool {
-        guard let upload = participant.client.nextUpload(changesetsMax: 1 + below(5)) else { return false }
+        guard let upload = participant.client.nextUpload(1 + below(5)) else { return false }
         if let rest = try participant.session.accept(upload) {
-            try file.enqueue(rest, from: participant.client.ident.ident)
-            queued.append((participant.client.ident.ident, rest))
+            try file.enqueue(rest, from: participant.client.ident)
+            queued.append((participant.client.ident, rest))
         }
         return true
     }
@@ -178,13 +181,13 @@ final class Workload {
     /// An upload that has to be refused, between good ones, from a client that does nothing else.
     private func uploadNonsense() throws {
         rogueVersion += 1
-        var upload = Upload([ChangesetBuilder.setting(1, to: 1), [0, 1, 2, 3]], from: rogueVersion)
+        var upload = Upload([ChangesetWriter.setting(1, to: 1), [0, 1, 2, 3]], from: rogueVersion)
         switch below(profile == .data ? 3 : 2) {
         case 0:
             upload.changesets[1].changeset = []
             upload.changesets[1].origin = 2
         case 1: break
-        default: upload.changesets[1].changeset = ChangesetBuilder.setting(99, to: 1)
+        default: upload.changesets[1].changeset = ChangesetWriter.setting(99, to: 1)
         }
         try file.enqueue(upload, from: rogue.ident)
     }
@@ -209,7 +212,7 @@ final class Workload {
         }
         queued.removeAll()
         for outcome in report.outcomes {
-            let isRogue = !participants.contains { $0.client.ident.ident == outcome.ident }
+            let isRogue = !participants.contains { $0.client.ident == outcome.ident }
             try require((outcome.refusal != nil) == isRogue, "I-18: \(outcome)")
         }
         try require(report.outcomes.map(\.ident) == report.outcomes.map(\.ident).sorted(), "the order of outcomes")
@@ -219,7 +222,7 @@ final class Workload {
     }
 
     private func checkRow(of participant: Participant) throws {
-        guard let row = try file.clientFile(participant.client.ident.ident) else {
+        guard let row = try file.clientFile(participant.client.ident) else {
             throw Violation(description: "a row went away")
         }
         let (old, new) = (participant.row, row)
@@ -233,22 +236,22 @@ final class Workload {
     // MARK: Downloads
 
     private func download(_ participant: Participant, isLost: Bool = false) throws {
-        let client = participant.client, ident = client.ident.ident
+        let ident = participant.client.ident
         let previous = participant.session.download
         let batch = try file.downloads(for: ident).download(after: previous, byteBudget: below(4) * 40)
         try checkDownload(batch, after: previous, of: participant)
         participant.session.download = batch.progress.cursor
         if isLost { return try connect(participant) }
-        try client.integrate(batch, applying: profile == .data)
+        try participant.client.integrate(batch) { participant.received[$0] = $1 }
         downloadsTold[ident, default: []] += batch.changesets.map(\.cursor.serverVersion)
-        participant.headers.append(client.request)
+        participant.headers.append(participant.client.identRequest)
         if below(3) == 0 { try checkReciprocity(of: participant) }
     }
 
     private func checkDownload(_ batch: Download, after previous: DownloadCursor, of participant: Participant)
         throws
     {
-        let ident = participant.client.ident.ident, log = reference.log
+        let ident = participant.client.ident, log = reference.log
         let clientVersion = { (version: ServerVersion) in
             log.prefix(Int(version.rawValue)).last { $0.origin == ident }?.clientVersion ?? 0
         }
@@ -308,17 +311,19 @@ final class Workload {
             }
         }
         guard profile == .data else { return }
-        var server = ModelState()
-        for entry in try file.log() { try server.apply(entry.changeset) }
+        var log = ObjectGraph()
+        _ = try log.replay(file.log())
+        let server = try StateDigest(of: log)
         for participant in participants {
-            try require(participant.client.state == server, "I-20: client \(participant.client.ident.ident) differs")
+            let isEqual = try StateDigest(of: participant.client.state) == server
+            try require(isEqual, "I-20: client \(participant.client.ident) differs")
         }
     }
 
     /// I-19: what the server has for a client is what the client made of it, as soon as it knows all of the client's
     /// changes.
     private func checkReciprocity(of participant: Participant) throws {
-        let client = participant.client, ident = client.ident.ident, cursor = participant.row.uploadCursor
+        let client = participant.client, ident = client.ident, cursor = participant.row.uploadCursor
         let stored = Dictionary(
             try file.reciprocals(of: ident).map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
         for (version, bytes) in stored {
@@ -328,7 +333,7 @@ final class Workload {
         }
         guard client.newestChange <= cursor.clientVersion else { return }
         for entry in reference.log[Int(cursor.serverVersion.rawValue)...] where entry.origin != ident {
-            guard let made = client.received[entry.version] else { continue }
+            guard let made = participant.received[entry.version] else { continue }
             comparedForms += 1
             let form = stored[entry.version] ?? entry.changeset
             try require(made == form, "I-19: version \(entry.version) for client \(ident)")
@@ -344,7 +349,7 @@ final class Workload {
             } == reference.log, "the log has other entries")
         try require(log.allSatisfy { $0.salt.isProof }, "I-2")
         for participant in participants {
-            let ident = participant.client.ident.ident
+            let ident = participant.client.ident
             let told = downloadsTold[ident] ?? []
             let wanted = log.filter { $0.origin != ident && !$0.changeset.isEmpty }.map(\.version)
             try require(told == wanted, "I-22: client \(ident) was told other versions")
@@ -358,7 +363,7 @@ final class Workload {
     /// I-7: the stored state is what the log makes, and so is what the clients have.
     private func checkState(_ log: [LogEntry]) throws {
         var replayed = ObjectGraph()
-        try require(try replayed.follow(log).leftOut == 0, "I-7: the log cannot be applied")
+        try require(try replayed.replay(log).skippedCount == 0, "I-7: the log cannot be applied")
         let expected = try StateDigest(of: replayed)
         try require(try file.withState { try StateDigest(of: $0) } == expected, "I-7: the state differs from the log")
         try restart()

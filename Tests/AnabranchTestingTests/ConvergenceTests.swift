@@ -28,6 +28,15 @@ import Testing
         #expect(report.pairs > 600_000)
     }
 
+    @Test func theSingleInstructionsStayAsTheyAre() {
+        let mixed: [ExhaustiveStates.Element] = [.value, .list(2), .dictionary]
+        let changesets = (0...1).flatMap { author in
+            SingleInstructions(by: author, listCount: 3, mixed: mixed).changesets
+        }
+        #expect(changesets.count == 190)
+        #expect(digest(changesets.joined()) == 7_408_307_441_533_818_833)
+    }
+
     @Test func aSeedGivesTheSameRound() throws {
         func trace(_ seed: UInt64) throws -> [String] {
             let round = try ConvergenceRound(RoundPlan(seed: seed, replicas: 3, modifications: 60), printsTrace: true)

@@ -106,8 +106,7 @@ import Testing
         let insertion = try Self.side(base, OriginTag(timestamp: 1, ident: 2)) {
             try $0.task.list("ints").insert(2, at: 0)
         }
-        var increment = Self.changeset(.addInteger, "ints", index: 0)
-        increment.write(5)
+        let increment = ChangesetWriter([.addInteger(Self.path("ints", 0), 5)])
         var arena = ChangesetArena()
         try arena.decode(insertion.changeset, version: 1, tag: insertion.tag)
         try arena.decode(increment.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
@@ -119,12 +118,8 @@ import Testing
     }
 
     @Test func listBesideDictionaryCannotBeMerged() throws {
-        var insertion = Self.changeset(.arrayInsert, "mixed", index: 0)
-        insertion.payload(1)
-        insertion.write(0)
-        var update = Self.changeset(.update, "mixed", key: "k")
-        update.payload(1)
-        update.write(false)
+        let insertion = ChangesetWriter([.insert(Self.path("mixed", 0), 1, size: 0)])
+        let update = ChangesetWriter([.update(Self.path("mixed", "k"), 1)])
         var arena = ChangesetArena()
         try arena.decode(insertion.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
         try arena.decode(update.bytes, version: 1, tag: OriginTag(timestamp: 1, ident: 3))
@@ -160,18 +155,8 @@ import Testing
         return made
     }
 
-    private static func changeset(
-        _ opcode: ChangesetWriter.Opcode, _ field: String, index: Int = 0, key: String? = nil
-    ) -> ChangesetWriter {
-        var changeset = ChangesetWriter()
-        changeset.write(opcode)
-        changeset.write(name: "Task")
-        changeset.write(.int(1))
-        changeset.write(name: field)
-        changeset.write(1)
-        changeset.write(key == nil ? index : -1)
-        if let key { changeset.write(name: key) }
-        return changeset
+    private static func path(_ field: String, _ element: FieldPath.Element) -> FieldPath {
+        FieldPath(object: ObjectName(className: "Task"), field: field, path: [element])
     }
 }
 

@@ -17,6 +17,12 @@ import Testing
         #expect(RandomMerge(seed: 5, sizeMax: 400).line != RandomMerge(seed: 6, sizeMax: 400).line)
     }
 
+    /// A seed that once showed an error still makes the same changesets.
+    @Test func seedsKeepTheirCases() {
+        let lines = (0..<2000 as Range<UInt64>).lazy.map { RandomMerge(seed: $0, sizeMax: 60).line.utf8 }
+        #expect(digest(lines.joined()) == 11_798_621_568_798_381_117)
+    }
+
     @Test func sizesKeepTheLimitAndATenthIsBeyond100() {
         let merges = (0..<1000).map { RandomMerge(seed: $0, sizeMax: 400) }
         #expect(merges.allSatisfy { 1...400 ~= $0.local.count && 1...400 ~= $0.incoming.count })
@@ -26,14 +32,14 @@ import Testing
     }
 
     @Test func everyActionIsTakenAndSomeMergesAreErrors() throws {
-        var actions: Set<Step.Action> = []
+        var actions: Set<RandomMerge.Step.Action> = []
         var failures = 0
         for seed in 0..<400 as Range<UInt64> {
             let merge = RandomMerge(seed: seed, sizeMax: 20)
             actions.formUnion((merge.local + merge.incoming).map(\.action))
             if try MergeComparison(merge).everyPair == .failed { failures += 1 }
         }
-        #expect(actions.count == Step.Action.allCases.count)
+        #expect(actions.count == RandomMerge.Step.Action.allCases.count)
         #expect(failures > 0)
     }
 

@@ -54,16 +54,16 @@ import Testing
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
-        let words = Configuration.words.filter { $0.name != "admin-token" }
-        #expect(Set(words.map(\.name)) == Set(Self.values.keys), "a value is missing here")
+        let settings = Configuration.settings.filter { $0.name != "admin-token" }
+        #expect(Set(settings.map(\.name)) == Set(Self.values.keys), "a value is missing here")
         let yaml = Self.values.map { "\($0): '\($1)'\n" }.joined()
         let ofFile = try Self.configuration(yaml)
         let ofEnvironment = try Self.configuration(
             environment: Dictionary(
-                uniqueKeysWithValues: words.map { ($0.variable, Self.values[$0.name] ?? "") }))
+                uniqueKeysWithValues: settings.map { ($0.variable, Self.values[$0.name] ?? "") }))
         let ofFlags = try Self.configuration(flags: Self.values)
         for configuration in [ofFile, ofEnvironment, ofFlags] {
-            for word in words { #expect(word.get(configuration) == Self.values[word.name]) }
+            for setting in settings { #expect(setting.get(configuration) == Self.values[setting.name]) }
         }
         #expect(try Self.configuration(ofFile.yaml).yaml == ofFile.yaml)
     }
@@ -76,7 +76,7 @@ import Testing
             "logins-per-minute: 300", "access-token-seconds: 1800", "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
         ] { #expect(lines.contains(line), "\(line)") }
-        #expect(lines.count == Configuration.words.count)
+        #expect(lines.count == Configuration.settings.count)
         let development = try Self.configuration(flags: ["dev": "true"])
         #expect(development.yaml.contains("\nuser-without-token: developer\n"))
         #expect(development.yaml.contains("\n# logins-per-minute is not set\n"))

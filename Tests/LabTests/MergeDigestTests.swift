@@ -29,11 +29,11 @@ import Testing
                 try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
-        let local = Array(0..<sides.local.count)
-        try arena.merge(local: local, incoming: Array(local.count..<arena.count), strategy: strategy)
+        let local = Array(arena.changesets.prefix(sides.local.count))
+        try arena.merge(local: local, incoming: Array(arena.changesets.dropFirst(local.count)), strategy: strategy)
         let digest = try #require(Self.recorded()[name])
         #expect(
-            MergeDigest.text(of: arena.encoded(0..<arena.count)) == digest,
+            MergeDigest.text(of: arena.encoded(arena.changesets)) == digest,
             "anabranch-lab bench cases case.jsonl --only \(name) && anabranch-lab bench merge case.jsonl")
     }
 

@@ -9,7 +9,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
-        .target(name: "AnabranchCore"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),

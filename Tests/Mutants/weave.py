@@ -24,13 +24,16 @@ def main(table, folder):
         places.setdefault((file, function, old), []).append((number, new))
     for (file, function, old), mutants in places.items():
         path = pathlib.Path(folder) / file
-        opening = f"{function}(" if function.startswith("init") else f"func {function}("
-        head, name, rest = path.read_text().partition(opening)
+        keyword = "" if function.startswith("init") else "func "
+        text = path.read_text()
+        opening = re.search(rf"{keyword}{re.escape(function)}[(<]", text)
+        start = opening.end() if opening else len(text)
+        head, rest = text[:start], text[start:]
         body, next_function, tail = rest.partition("func ")
-        if not name or body.count(old) != 1:
+        if body.count(old) != 1:
             sys.exit(f"{file}, {function}: the statement must stand there exactly once: {old}")
         chain = "".join(f"if activeMutant == {number} {{ {new} }} else " for number, new in mutants)
-        path.write_text(head + name + body.replace(old, f"{chain}{{ {old} }}") + next_function + tail)
+        path.write_text(head + body.replace(old, f"{chain}{{ {old} }}") + next_function + tail)
 
 
 if __name__ == "__main__":

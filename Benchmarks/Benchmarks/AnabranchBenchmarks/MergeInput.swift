@@ -8,8 +8,10 @@ final class MergeInput {
 
     init(_ mergeCase: BenchmarkCase) { self.mergeCase = mergeCase }
 
-    private var localPlaces: [Int] { Array(sides.local.indices) }
-    private var incomingPlaces: [Int] { sides.incoming.indices.map { $0 + sides.local.count } }
+    private func local(_ arena: ChangesetArena) -> Range<ChangesetIndex> { arena.changesets.prefix(sides.local.count) }
+    private func incoming(_ arena: ChangesetArena) -> Range<ChangesetIndex> {
+        arena.changesets.dropFirst(sides.local.count)
+    }
 
     func arena() throws -> ChangesetArena {
         var arena = ChangesetArena()
@@ -22,7 +24,7 @@ final class MergeInput {
     }
 
     func merge(_ arena: inout ChangesetArena) throws {
-        try arena.merge(local: localPlaces, incoming: incomingPlaces)
+        try arena.merge(local: Array(local(arena)), incoming: Array(incoming(arena)))
     }
 
     // MARK: States
@@ -40,14 +42,14 @@ final class MergeInput {
         }
         var states: States = (base, base)
         let arena = try arena()
-        for place in localPlaces { try states.local.apply(place, of: arena) }
-        for place in incomingPlaces { try states.incoming.apply(place, of: arena) }
+        for place in local(arena) { try states.local.apply(place, of: arena) }
+        for place in incoming(arena) { try states.incoming.apply(place, of: arena) }
         return states
     }
 
     /// Applies what the merge has made of each side to the state of the other.
     func exchange(_ arena: ChangesetArena, between states: inout States) throws {
-        for place in localPlaces { try states.incoming.apply(place, of: arena) }
-        for place in incomingPlaces { try states.local.apply(place, of: arena) }
+        for place in local(arena) { try states.incoming.apply(place, of: arena) }
+        for place in incoming(arena) { try states.local.apply(place, of: arena) }
     }
 }

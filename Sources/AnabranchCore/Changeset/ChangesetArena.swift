@@ -5,50 +5,10 @@
 /// elements of all changesets stand in contiguous arrays, and the bytes of payloads stay where they arrived.
 /// Format: `Spec/Changeset.md`; merging: `Spec/Transform.md`.
 public struct ChangesetArena: Sendable {
-    struct Header: Sendable {
-        let version: UInt64
-        let tag: OriginTag
-        private let places: (bytes: Place, strings: Place, instructions: Place)
-        /// How many instructions are not discarded, prepended ones included.
-        var liveCount: Int
-        /// The encoder would write exactly the bytes that were decoded.
-        let isCanonical: Bool
-        var isDirty = false
-
-        /// A range in as few bytes as will do: what an arena may hold is limited to 2^32 bytes.
-        private struct Place: Sendable {
-            var start: UInt32
-            var end: UInt32
-
-            init(_ range: Range<Int>) {
-                start = UInt32(truncatingIfNeeded: range.lowerBound)
-                end = UInt32(truncatingIfNeeded: range.upperBound)
-            }
-
-            @inline(__always) var range: Range<Int> { Int(start)..<Int(end) }
-        }
-
-        init(
-            version: UInt64, tag: OriginTag, bytes: Range<Int>, strings: Range<Int>, instructions: Range<Int>,
-            isCanonical: Bool
-        ) {
-            self.version = version
-            self.tag = tag
-            places = (Place(bytes), Place(strings), Place(instructions))
-            liveCount = instructions.count
-            self.isCanonical = isCanonical
-        }
-
-        @inline(__always) var bytes: Range<Int> { places.bytes.range }
-        /// The changeset's own string table: the names of the arena by local index.
-        @inline(__always) var strings: Range<Int> { places.strings.range }
-        @inline(__always) var instructions: Range<Int> { places.instructions.range }
-    }
-
     /// What a merge adds to a changeset (rule R8 only, hence rarely any).
     struct Additions: Sendable {
         /// Instructions to stand directly before one of the changeset, in this order.
-        var prepended: [Int: [Int]] = [:]
+        var prepended: [InstructionIndex: [InstructionIndex]] = [:]
         var strings: [NameID] = []
         /// The names of the changeset's string table, added ones included.
         var known: Set<NameID>
@@ -62,25 +22,14 @@ public struct ChangesetArena: Sendable {
     var strings: [NameID] = []
     var instructions: [Instruction] = []
     var elements: [PathElement] = []
-    var headers: [Header] = []
-    var additions: [Int: Additions] = [:]
+    var headers: [ChangesetHeader] = []
+    var additions: [ChangesetIndex: Additions] = [:]
     /// Some payload is a Float or Double NaN: it makes a changeset dirty by being merged at all.
     var holdsNaN = false
     /// Some instruction erases a class or a column: such ones meet others than those on the same object.
     var holdsErasure = false
-    /// Kept between merges: chains of the instructions on each object, and their links by instruction.
-    var objectChains = InstructionChains()
-    var links: [UInt32] = []
-    var postponed = Postponed()
-    /// How many more pairs merges may visit.
-    var pairsLeft = mergedPairsMax
 
-    /// The order of the changesets' tags, for as many changesets as there were when a list was last merged.
-    var tagRanks: [UInt32] = []
-
-    package var tuning = MergeThresholds()
-    package internal(set) var listPairs = ListPairs()
-
+    /// An arena without changesets.
     public init() {}
 
     /// Makes room for changesets of so many bytes together.
@@ -95,47 +44,63 @@ public struct ChangesetArena: Sendable {
     /// The number of changesets.
     public var count: Int { headers.count }
 
+    /// The indices of all changesets, in the order in which they were decoded.
+    public var changesets: Range<ChangesetIndex> { ChangesetIndex(0)..<ChangesetIndex(headers.count) }
+
+    @inline(__always)
+    subscript(changeset: ChangesetIndex) -> ChangesetHeader {
+        get { headers[changeset.position] }
+        _modify { yield &headers[changeset.position] }
+    }
+
+    @inline(__always)
+    subscript(index: InstructionIndex) -> Instruction {
+        get { instructions[index.position] }
+        _modify { yield &instructions[index.position] }
+    }
+
     /// About what the arena occupies, in bytes.
     public var memoryBytes: Int {
-        bytes.count + headers.count * MemoryLayout<Header>.stride + instructions.count
+        bytes.count + headers.count * MemoryLayout<ChangesetHeader>.stride + instructions.count
             * MemoryLayout<Instruction>.stride
             + elements.count * MemoryLayout<PathElement>.stride + strings.count * MemoryLayout<NameID>.stride
             + (names.count + objects.count) * 2 * MemoryLayout<ObjectKey>.stride
     }
 
     /// The version that the changeset produced where it comes from.
-    public func version(of changeset: Int) -> UInt64 { headers[changeset].version }
+    public func version(of changeset: ChangesetIndex) -> UInt64 { self[changeset].version }
 
-    public func tag(of changeset: Int) -> OriginTag { headers[changeset].tag }
+    /// When and where the changeset was made.
+    public func tag(of changeset: ChangesetIndex) -> OriginTag { self[changeset].tag }
 
     /// Whether a merge has changed the changeset since it was decoded (`Spec/Transform.md`, section 2.2).
-    public func isDirty(_ changeset: Int) -> Bool { headers[changeset].isDirty }
+    public func isDirty(_ changeset: ChangesetIndex) -> Bool { self[changeset].isDirty }
 
     /// Whether no instruction is left: such a changeset encodes to zero bytes, whatever strings it has.
-    public func isEmpty(_ changeset: Int) -> Bool { headers[changeset].liveCount == 0 }
+    public func isEmpty(_ changeset: ChangesetIndex) -> Bool { self[changeset].liveCount == 0 }
 
     /// The changeset's live instructions in order.
-    public func instructions(of changeset: Int) -> [Instruction] {
-        instructionIndices(of: changeset).map { instructions[$0] }
+    public func instructions(of changeset: ChangesetIndex) -> [Instruction] {
+        instructionIndices(of: changeset).map { self[$0] }
     }
 
     /// Where the changeset's live instructions stand, in order.
-    func instructionIndices(of changeset: Int) -> [Int] {
-        var indices: [Int] = []
-        indices.reserveCapacity(headers[changeset].liveCount)
+    func instructionIndices(of changeset: ChangesetIndex) -> [InstructionIndex] {
+        var indices: [InstructionIndex] = []
+        indices.reserveCapacity(self[changeset].liveCount)
         let prepended = additions.isEmpty ? [:] : additions[changeset]?.prepended ?? [:]
-        for index in headers[changeset].instructions {
+        for index in self[changeset].instructions {
             if !prepended.isEmpty, let before = prepended[index] {
-                indices += before.filter { !instructions[$0].isDiscarded }
+                indices += before.filter { !self[$0].isDiscarded }
             }
-            if !instructions[index].isDiscarded { indices.append(index) }
+            if !self[index].isDiscarded { indices.append(index) }
         }
         return indices
     }
 
     /// The names of the changeset's string table by local index, strings added by merges included.
-    func stringTable(of changeset: Int) -> ArraySlice<NameID> {
-        let own = strings[headers[changeset].strings]
+    func stringTable(of changeset: ChangesetIndex) -> ArraySlice<NameID> {
+        let own = strings[self[changeset].strings]
         guard !additions.isEmpty, let added = additions[changeset]?.strings else { return own }
         return own + added
     }
@@ -144,6 +109,23 @@ public struct ChangesetArena: Sendable {
     public func bytes(of name: NameID) -> ArraySlice<UInt8> {
         let place = names.places[Int(name.rawValue)]
         return bytes[Int(place.offset)..<Int(place.offset) + Int(place.count)]
+    }
+
+    // MARK: Changing
+
+    /// Writes what a merge has made of an instruction, or discards it. Its changeset is dirty then.
+    @inline(__always)
+    mutating func store(_ instruction: Instruction, at index: InstructionIndex) {
+        if instruction.isDiscarded { self[instruction.owner].liveCount -= 1 }
+        self[instruction.owner].isDirty = true
+        self[index] = instruction
+    }
+
+    /// Discards an instruction. Its changeset is dirty then.
+    mutating func discard(_ index: InstructionIndex) {
+        var instruction = self[index]
+        instruction.discard()
+        store(instruction, at: index)
     }
 
     /// The path of a path instruction, below its field.

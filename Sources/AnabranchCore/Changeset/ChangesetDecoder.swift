@@ -12,7 +12,7 @@ extension ChangesetArena {
     @discardableResult
     public mutating func decode(
         _ changeset: [UInt8], version: UInt64, tag: OriginTag
-    ) throws(ChangesetError) -> Int {
+    ) throws(ChangesetError) -> ChangesetIndex {
         let before = Mark(of: self)
         guard bytes.count + changeset.count < Int(UInt32.max) else {
             throw ChangesetError(.tooLarge, at: 0, "too many bytes to merge at once")
@@ -22,14 +22,14 @@ extension ChangesetArena {
             let isCanonical = try changeset.withUnsafeBufferPointer { input throws(ChangesetError) in
                 bytes.append(contentsOf: input)
                 var decoder = ItemDecoder(
-                    reader: ByteReader(input), owner: headers.count, start: before,
+                    reader: ByteReader(input), owner: ChangesetIndex(headers.count), start: before,
                     likelyNames: headers.last?.strings ?? 0..<0)
                 while !decoder.reader.isAtEnd { try decoder.item(into: &self) }
                 return decoder.isCanonical
             }
             let decoded = before.instructions..<instructions.count
             headers.append(
-                Header(
+                ChangesetHeader(
                     version: version, tag: tag, bytes: before.bytes..<bytes.count,
                     strings: before.strings..<strings.count, instructions: decoded,
                     isCanonical: isCanonical && (!decoded.isEmpty || changeset.isEmpty)))
@@ -37,7 +37,7 @@ extension ChangesetArena {
             truncate(to: before)
             throw error
         }
-        return headers.count - 1
+        return ChangesetIndex(headers.count - 1)
     }
 
     /// The sizes of an arena's arrays and what it knows of their contents, to go back to.
@@ -81,7 +81,7 @@ private struct ItemDecoder {
     static let stringBytesMax: UInt64 = 16_777_199
 
     var reader: ByteReader
-    let owner: Int
+    let owner: ChangesetIndex
     let start: ChangesetArena.Mark
     /// The string table of the changeset before, in the arena's strings: this one's is often the same.
     let likelyNames: Range<Int>
@@ -92,7 +92,7 @@ private struct ItemDecoder {
     private var latestName: UInt64 = 0
     private var isStringsFirst = true
 
-    init(reader: ByteReader, owner: Int, start: ChangesetArena.Mark, likelyNames: Range<Int>) {
+    init(reader: ByteReader, owner: ChangesetIndex, start: ChangesetArena.Mark, likelyNames: Range<Int>) {
         self.reader = reader
         self.owner = owner
         self.start = start
@@ -138,7 +138,7 @@ private struct ItemDecoder {
     private mutating func instruction(
         _ kind: InstructionKind, into arena: inout ChangesetArena
     ) throws(ChangesetError) {
-        var result = Instruction(kind: kind, owner: UInt32(truncatingIfNeeded: owner), className: try name(in: &arena))
+        var result = Instruction(kind: kind, owner: owner, className: try name(in: &arena))
         if kind.hasPath { try pathHead(of: &result, into: &arena) }
         switch kind {
         case .addTable: try addTable(&result, in: &arena)

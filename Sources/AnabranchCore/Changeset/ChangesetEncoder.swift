@@ -4,13 +4,13 @@ extension ChangesetArena {
     /// The changeset's bytes: all its strings in order, then its live instructions; nothing if none is left.
     ///
     /// A changeset that no merge has touched and whose bytes were canonical keeps them.
-    public func encoded(_ changeset: Int) -> [UInt8] {
+    public func encoded(_ changeset: ChangesetIndex) -> [UInt8] {
         var encoder = ChangesetEncoder()
         return encoder.encode(changeset, of: self)
     }
 
     /// The bytes of several changesets.
-    public func encoded(_ changesets: Range<Int>) -> [[UInt8]] {
+    public func encoded(_ changesets: Range<ChangesetIndex>) -> [[UInt8]] {
         var encoder = ChangesetEncoder()
         var encoded: [[UInt8]] = []
         encoded.reserveCapacity(changesets.count)
@@ -19,7 +19,7 @@ extension ChangesetArena {
     }
 
     /// As `encoded`, but written from the instructions even where the decoded bytes could be kept.
-    public func encodedAnew(_ changeset: Int) -> [UInt8] {
+    public func encodedAnew(_ changeset: ChangesetIndex) -> [UInt8] {
         var encoder = ChangesetEncoder()
         return encoder.encodeAnew(changeset, of: self)
     }
@@ -34,25 +34,25 @@ public struct ChangesetEncoder {
     public init() {}
 
     /// The bytes of one changeset of an arena.
-    public mutating func encode(_ changeset: Int, of arena: ChangesetArena) -> [UInt8] {
-        let header = arena.headers[changeset]
+    public mutating func encode(_ changeset: ChangesetIndex, of arena: ChangesetArena) -> [UInt8] {
+        let header = arena[changeset]
         if header.isCanonical && !header.isDirty {
             return arena.bytes.withUnsafeBufferPointer { Array(UnsafeBufferPointer(rebasing: $0[header.bytes])) }
         }
         return encodeAnew(changeset, of: arena)
     }
 
-    mutating func encodeAnew(_ changeset: Int, of arena: ChangesetArena) -> [UInt8] {
-        let header = arena.headers[changeset]
+    mutating func encodeAnew(_ changeset: ChangesetIndex, of arena: ChangesetArena) -> [UInt8] {
+        let header = arena[changeset]
         if header.liveCount == 0 { return [] }
         writer.reserve(header.bytes.count + header.bytes.count / 8 + 16)
         intern(arena.stringTable(of: changeset), of: arena)
         if arena.additions.isEmpty {
-            for index in header.instructions where !arena.instructions[index].isDiscarded {
-                instruction(arena.instructions[index], of: arena)
+            for index in header.instructions where !arena[index].isDiscarded {
+                instruction(arena[index], of: arena)
             }
         } else {
-            for index in arena.instructionIndices(of: changeset) { instruction(arena.instructions[index], of: arena) }
+            for index in arena.instructionIndices(of: changeset) { instruction(arena[index], of: arena) }
         }
         return writer.take()
     }

@@ -5,14 +5,14 @@ extension ChangesetArena {
     /// The changeset in words: a line with its strings by index, then a line for each live instruction.
     ///
     /// Each line ends with a newline; a changeset without strings and instructions has none.
-    public func text(of changeset: Int) -> String {
+    public func text(of changeset: ChangesetIndex) -> String {
         var text = ""
         let strings = stringTable(of: changeset)
         if !strings.isEmpty {
             let items = strings.enumerated().map { "\($0)=\(quoted(bytes(of: $1)))" }
             text += "strings: \(items.joined(separator: " "))\n"
         }
-        for index in instructionIndices(of: changeset) { text += self.text(of: instructions[index]) + "\n" }
+        for index in instructionIndices(of: changeset) { text += self.text(of: self[index]) + "\n" }
         return text
     }
 

@@ -11,7 +11,7 @@
 
 extension ChangesetArena {
     /// The changeset as a JSON object; the strings as they are, the live instructions an object each.
-    public func json(of changeset: Int) -> String {
+    public func json(of changeset: ChangesetIndex) -> String {
         var text: [UInt8] = []
         text += "{\"strings\":[".utf8
         for (index, name) in stringTable(of: changeset).enumerated() {
@@ -21,7 +21,7 @@ extension ChangesetArena {
         text += "],\"instructions\":[".utf8
         for (position, index) in instructionIndices(of: changeset).enumerated() {
             text += (position > 0 ? ",\n" : "\n").utf8
-            append(instructions[index], to: &text)
+            append(self[index], to: &text)
         }
         text += "]}".utf8
         return String(decoding: text, as: UTF8.self)

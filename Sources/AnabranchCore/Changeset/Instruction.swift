@@ -51,7 +51,7 @@ public struct Instruction: Sendable {
     /// A `CollectionType` (AddColumn, Clear) or a `TableType` (AddTable).
     var detail: UInt8 = 0
     /// The changeset of the arena that the instruction belongs to.
-    var owner: UInt32
+    var owner: ChangesetIndex
     public internal(set) var className: NameID
     /// For AddTable the name of the primary key field.
     public internal(set) var field = NameID(0)
@@ -88,13 +88,6 @@ public struct Instruction: Sendable {
 
     /// The path is not empty and ends in a list index.
     @inline(__always) public var isIndexed: Bool { pathCount > 0 && last.isIndex }
-
-    /// The index of a list instruction.
-    @inline(__always)
-    var index: UInt32 {
-        get { last.index }
-        set { last.index = newValue }
-    }
 
     /// Of an AddColumn of type Link, the target class.
     var target: NameID { NameID(UInt32(truncatingIfNeeded: word0)) }

@@ -22,12 +22,12 @@ public struct ConflictKeys: Equatable, Sendable {
 
 extension ChangesetArena {
     /// The conflict keys of a changeset's live instructions.
-    public func conflictKeys(of changeset: Int) -> ConflictKeys {
+    public func conflictKeys(of changeset: ChangesetIndex) -> ConflictKeys {
         var collector = ConflictKeyCollector()
         var className: (name: NameID, hash: ConflictHash)?
         var latest = ObjectKeyID.none
         for index in instructionIndices(of: changeset) {
-            let instruction = instructions[index]
+            let instruction = self[index]
             let hash: ConflictHash
             if let known = className, known.name == instruction.className {
                 hash = known.hash

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// Names one session for the caller. It is never used again, unlike the ident, so that an answer that comes too late
 /// cannot be taken for an answer to the session's successor.
@@ -19,7 +19,7 @@ public enum SessionRequest: Equatable, Sendable {
     /// client file.
     case identify(IdentRequest)
     /// UPLOAD: to be integrated, or refused by `failed`. It can come before the answer to the IDENT; if that is
-    /// `failed`, the UPLOAD is void.
+    /// `failed`, the UPLOAD is dropped.
     case integrate(UploadMessage)
     /// The DOWNLOAD that follows this cursor in the log is to be made: the answer is `download` or `failed`.
     case scan(from: DownloadCursor)

@@ -191,7 +191,7 @@ final class FileRegistry {
     private func retainRecent(_ paths: [VirtualPath]) {
         recentFiles.removeAll { paths.contains($0) }
         recentFiles += paths
-        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.letGo() }
+        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.releaseCaches() }
         recentFiles.removeFirst(max(0, recentFiles.count - Self.recentFilesMax))
     }
 
@@ -211,12 +211,12 @@ final class FileRegistry {
 
     /// Logs instructions that did not enter the log. A refused upload is logged by its session.
     private func log(_ outcome: ClientOutcome, path: VirtualPath) {
-        guard let reason = outcome.mootInstructions.firstReason else { return }
+        guard let reason = outcome.skippedInstructions.firstReason else { return }
         logger.notice(
             "instructions were left out, for their class or column has been erased",
             metadata: [
                 "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
-                "count": "\(outcome.mootInstructions.count)", "first": "\(reason)",
+                "count": "\(outcome.skippedInstructions.count)", "first": "\(reason)",
             ])
     }
 

@@ -9,6 +9,7 @@ public enum ApplyWorkload: String, CaseIterable {
     /// Inserts, moves, sets and erases elements at random places of a list.
     case listEdit = "list-edit"
 
+    /// How large a workload is.
     public struct Size {
         /// How many objects are created.
         public var objects = 200_000
@@ -17,8 +18,13 @@ public enum ApplyWorkload: String, CaseIterable {
         /// How many operations are made on the list.
         public var operations = 200_000
 
+        /// The size that `anabranch-lab bench apply` takes.
         public init() {}
 
+        /// - Parameters:
+        ///   - objects: 1 or more.
+        ///   - list: 2 or more.
+        ///   - operations: 1 or more.
         public init(objects: Int, list: Int, operations: Int) {
             self.objects = objects
             self.list = list
@@ -39,6 +45,7 @@ public enum ApplyWorkload: String, CaseIterable {
         return start
     }
 
+    /// The workload as one changeset, in the form of `Spec/Changeset.md`.
     public func changeset(_ size: Size) -> [UInt8] {
         var changeset = ChangesetWriter()
         switch self {

@@ -2,6 +2,7 @@ import AnabranchCore
 
 /// A merge for the benchmark: the changesets of both sides by name.
 public struct BenchmarkCase {
+    /// What `anabranch-lab bench merge` prints it as: the family and the number of operations a side.
     public var name: String
     /// Milliseconds between the origin timestamps of two changesets of a side.
     var step = 2
@@ -12,7 +13,8 @@ public struct BenchmarkCase {
         var incoming: [ChangesetWriter]
     }
 
-    /// Both sides with their tags.
+    /// Makes the changesets of both sides, with their tags. The local side is that of client 2, the incoming one
+    /// that of client 3.
     public func tagged() -> (local: [TaggedChangeset], incoming: [TaggedChangeset]) {
         let sides = make()
         return (tagged(sides.local, ident: 2, start: 1000), tagged(sides.incoming, ident: 3, start: 1001))
@@ -26,6 +28,10 @@ public struct BenchmarkCase {
     }
 
     /// All cases in order.
+    ///
+    /// - Parameters:
+    ///   - seed: moves every random stream: the same families on other inputs.
+    ///   - large: adds lists of 64,000 and 256,000 operations a side, and 64,000 objects.
     public static func all(seed: Int, large: Bool) -> [BenchmarkCase] {
         let lists = ListCases(seed: seed)
         let sizes = [1000, 4000, 16000]
@@ -40,6 +46,8 @@ public struct BenchmarkCase {
 
 /// A changeset of a merge case.
 public struct TaggedChangeset {
+    /// In the form of `Spec/Changeset.md`.
     public var bytes: [UInt8]
+    /// When and by which client it was made.
     public var tag: OriginTag
 }

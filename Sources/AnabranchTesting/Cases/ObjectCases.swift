@@ -15,7 +15,7 @@ enum ObjectCases {
         sizes.map { count in
             BenchmarkCase(name: "schema-erase-column-\(count)") {
                 var erasing = ChangesetWriter()
-                erasing.eraseColumn("T", "gone")
+                erasing.write(.eraseColumn("T", "gone"))
                 writeObjects(0..<count, from: 0, to: &erasing)
                 var other = ChangesetWriter()
                 writeObjects(0..<count, from: count, to: &other)
@@ -77,7 +77,7 @@ enum ObjectCases {
     private static func schema(_ count: Int) -> ChangesetWriter {
         var changeset = ChangesetWriter()
         for number in 0..<count {
-            changeset.addTable("C\(number)", primaryKey: "_id")
+            changeset.write(.addTable("C\(number)"))
             for column in 0..<8 { changeset.addColumn("C\(number)", "f\(column)") }
         }
         return changeset

@@ -1,7 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// What the clients of one file upload.
+/// What the clients of one file upload when they come back after a time off line.
 public struct ServerWorkload {
     /// In the order in which the clients come back.
     private let uploads: [Upload]
@@ -55,7 +55,7 @@ public struct ServerWorkload {
         fileprivate let clients: [ClientFileID]
     }
 
-    /// Its file is as all clients have known it.
+    /// Makes a server whose file is as all clients have known it.
     public func makeServer() throws -> Server {
         let file = try SyncedFile(path: VirtualPath("bench"), store: InMemoryStore())
         let clients = try file.allocateIdents(for: Array(repeating: nil, count: uploads.count), at: 1).map(\.ident)
@@ -70,7 +70,9 @@ public struct ServerWorkload {
         return Server(file: file, clients: clients)
     }
 
-    /// Integrates everything, in one commit a client. A server takes it once.
+    /// Integrates everything, in one commit a client. Each server can do this once.
+    ///
+    /// - Throws: `HistoryError` if an upload is refused, for instance the second time.
     public func integrate(into server: Server) throws {
         for (client, upload) in zip(server.clients, uploads) { try server.file.integrateAtOnce(upload, from: client) }
     }

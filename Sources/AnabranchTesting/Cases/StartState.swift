@@ -20,12 +20,12 @@ package struct StartState {
         var graph = ObjectGraph()
         _ = try graph.write(as: 1) { transaction in
             var state = StartState(arena: arena)
-            for changeset in 0..<arena.count {
+            for changeset in arena.changesets {
                 for instruction in arena.instructions(of: changeset) {
                     state.note(instruction)
                 }
             }
-            for changeset in 0..<arena.count {
+            for changeset in arena.changesets {
                 for instruction in arena.instructions(of: changeset) { try state.add(instruction, in: transaction) }
             }
         }

@@ -12,8 +12,8 @@ struct AuthoredInstruction {
     /// The last version of the server's log that its author knew.
     var base: UInt64 = 0
     /// The changeset of the arena in which it is.
-    var changeset = 0
-    /// The version of its changeset in the server's log; nil as long as it is not there.
+    var changeset: ChangesetIndex = 0
+    /// The version of its changeset in the server's log; nil until the server has it.
     var version: UInt64?
 
     /// Which of two Updates or Clears of one place is discarded: the default one (R6), or the older one.
@@ -21,7 +21,7 @@ struct AuthoredInstruction {
         instruction.isDefault != other.instruction.isDefault ? instruction.isDefault : tag < other.tag
     }
 
-    /// Whether somebody who knows the server's log up to a version knows this.
+    /// Whether it is part of the server's log up to a version.
     func isKnown(at known: UInt64) -> Bool {
         guard let version else { return false }
         return version <= known
@@ -50,32 +50,36 @@ struct AuthoredInstructions {
     private(set) var arena = ChangesetArena()
     private(set) var list: [AuthoredInstruction] = []
     /// Of each author, the changesets that are not in the server's log yet.
-    private var waiting: [Int: [Int]] = [:]
+    private var waiting: [Int: [ChangesetIndex]] = [:]
     /// Classes that a Mixed of any replica has ever held a link to.
     private(set) var classesInMixed: Set<String> = []
 
-    /// Takes note of a changeset, unless it contains something excluded beside what its author does not know.
+    /// Adds a changeset, unless it and a changeset that its author did not know are a known divergence.
     ///
     /// - Returns: The known divergence; nil if there is none.
     mutating func add(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64) throws -> KnownDivergence? {
         let count = list.count
-        try read(changeset, by: author, tag: tag, base: base)
+        let number = try read(changeset, by: author, tag: tag, base: base)
         if let divergence = divergence(from: count) {
             list.removeSubrange(count...)
             return divergence
         }
         for new in list[count...] { if let className = linkInMixed(new) { classesInMixed.insert(className) } }
-        waiting[author, default: []].append(arena.count - 1)
+        waiting[author, default: []].append(number)
         return nil
     }
 
     /// Appends the instructions of a changeset, whatever they are.
-    mutating func read(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0) throws {
+    @discardableResult
+    mutating func read(
+        _ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64 = 0
+    ) throws -> ChangesetIndex {
         let number = try arena.decode(changeset, version: 1, tag: tag)
         list += arena.instructions(of: number).map {
             AuthoredInstruction(
                 author: author, tag: tag, instruction: $0, path: arena.path(of: $0), base: base, changeset: number)
         }
+        return number
     }
 
     /// What the instructions from an index on fall under, which have one author and are the newest.

@@ -8,7 +8,7 @@ package final class ConvergenceRound {
     private var clients: [MemoryClient] = []
     private var made = AuthoredInstructions()
     package private(set) var tally = RoundTally()
-    /// What happened, for people; empty unless it is wanted.
+    /// What happened, in words; empty unless `printsTrace`.
     package private(set) var trace: [String] = []
     private let printsTrace: Bool
 
@@ -17,7 +17,7 @@ package final class ConvergenceRound {
         self.printsTrace = printsTrace
         file = try SyncedFile(path: VirtualPath("round"), store: InMemoryStore())
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: plan.replicas), at: 1)
-        clients = idents.map { MemoryClient(ident: $0.ident, strategy: .indexed) }
+        clients = idents.map { MemoryClient($0) }
     }
 
     /// Runs the round.
@@ -32,7 +32,7 @@ package final class ConvergenceRound {
             tally.rounds = 1
             return try difference()
         } catch {
-            tell("\(error)")
+            note("\(error)")
             return "\(error)"
         }
     }
@@ -65,7 +65,7 @@ package final class ConvergenceRound {
 
     /// A transaction that falls under a known divergence has not happened.
     private func write(_ replica: Int, _ timestamp: ChangesetTime, _ modifications: [UInt64]) throws {
-        let base = clients[replica].integratedVersion
+        let base = clients[replica].download.serverVersion
         let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
         var refused = 0
         var divergence: KnownDivergence?
@@ -73,7 +73,7 @@ package final class ConvergenceRound {
             at: timestamp,
             if: { changeset in
                 divergence = try made.add(changeset, by: replica, tag: tag, base: base.rawValue)
-                if divergence == nil { try tell(changeset, by: replica, tag) }
+                if divergence == nil { try note(changeset, by: replica, tag) }
                 return divergence == nil
             },
             { transaction in
@@ -92,7 +92,7 @@ package final class ConvergenceRound {
 
     private func upload(_ replica: Int, _ countMax: Int = .max) throws {
         let before = file.version.rawValue
-        tell("replica \(replica) uploads")
+        note("replica \(replica) uploads")
         try clients[replica].upload(countMax, to: file)
         let after = file.version.rawValue
         tally.changesets += Int(after - before)
@@ -100,9 +100,9 @@ package final class ConvergenceRound {
     }
 
     private func download(_ replica: Int) throws {
-        tell("replica \(replica) downloads up to version \(file.version)")
+        note("replica \(replica) downloads up to version \(file.version)")
         try clients[replica].download(from: file)
-        made.forget(knownToAllAt: clients.map(\.integratedVersion.rawValue).min() ?? 0)
+        made.forget(knownToAllAt: clients.map(\.download.serverVersion.rawValue).min() ?? 0)
     }
 
     // MARK: The end
@@ -130,11 +130,11 @@ package final class ConvergenceRound {
         return state
     }
 
-    // MARK: Story
+    // MARK: Trace
 
-    private func tell(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
+    private func note(_ text: @autoclosure () -> String) { if printsTrace { trace.append(text()) } }
 
-    private func tell(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
+    private func note(_ changeset: [UInt8], by replica: Int, _ tag: OriginTag) throws {
         guard printsTrace else { return }
         var arena = ChangesetArena()
         let number = try arena.decode(changeset, version: 1, tag: tag)

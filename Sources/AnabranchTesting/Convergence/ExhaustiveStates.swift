@@ -3,11 +3,6 @@ import AnabranchCore
 /// Two classes with an object each: an Int, a nullable String, a list, a set, a dictionary, and a Mixed with a nested
 /// list. All pairs of single instructions are tried in each of its states.
 package enum ExhaustiveStates {
-    enum Step {
-        case index(Int)
-        case key(String)
-    }
-
     /// An element of the list in the Mixed.
     enum Element {
         case value

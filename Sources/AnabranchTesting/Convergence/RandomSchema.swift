@@ -28,7 +28,7 @@ struct ClassShape {
     var kind: Kind
     /// The fields that the class has from the start.
     var fields: [FieldShape]
-    /// Fields that are added and erased in between.
+    /// Fields that are added and erased during a round.
     var passingFields: [FieldShape] = []
 }
 
@@ -105,7 +105,7 @@ enum RandomSchema {
     static let event = ClassShape(
         name: "Event", kind: .asymmetric, fields: [FieldShape(name: "what", type: .string)])
 
-    /// Erased and added again in between.
+    /// Erased and added again during a round.
     static let passing = ClassShape(
         name: "Passing", kind: .keyed("_id", .int, isNullable: false),
         fields: [

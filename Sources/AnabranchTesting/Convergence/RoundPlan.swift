@@ -5,7 +5,7 @@ package struct RoundPlan {
     package enum Event {
         /// A transaction of some modifications; each follows from its seed and what it finds.
         case write(replica: Int, timestamp: ChangesetTime, modifications: [UInt64])
-        /// At most so many changesets.
+        /// Of at most `countMax` changesets.
         case upload(replica: Int, countMax: Int)
         case download(replica: Int)
     }

@@ -9,7 +9,7 @@ package struct InputError: Error, CustomStringConvertible {
 
 extension Hex {
     /// The bytes of a text that has to be hexadecimal digits.
-    package static func bytes(_ text: String) throws(InputError) -> [UInt8] {
+    package static func bytes(of text: String) throws(InputError) -> [UInt8] {
         guard let bytes = decode(text) else { throw InputError(description: "not hexadecimal digits") }
         return bytes
     }

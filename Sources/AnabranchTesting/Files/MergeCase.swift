@@ -1,9 +1,9 @@
 import AnabranchCore
 
 /// A merge as the vectors and the benchmark cases record it.
-package struct MergeCase: Decodable {
+package struct MergeCase: Decodable, Sendable {
     /// A changeset of either side; `base` is the other side's last integrated version.
-    package struct Input: Decodable {
+    package struct Input: Decodable, Sendable {
         package var version: UInt64
         package var base: UInt64
         package var timestamp: ChangesetTime
@@ -12,7 +12,7 @@ package struct MergeCase: Decodable {
     }
 
     /// What the merge made of a changeset.
-    package struct Output: Codable, Equatable {
+    package struct Output: Codable, Equatable, Sendable {
         package var dirty: Bool
         package var hex: String
     }
@@ -31,22 +31,22 @@ package struct MergeCase: Decodable {
 /// Both sides of a case, decoded into one arena.
 package struct MergeInput {
     package var arena = ChangesetArena()
-    package var local: [Int] = []
-    package var incoming: [Int] = []
+    package var local: [ChangesetIndex] = []
+    package var incoming: [ChangesetIndex] = []
 
     package init(_ mergeCase: MergeCase) throws {
         for input in mergeCase.local { local.append(try decode(input)) }
         for input in mergeCase.incoming { incoming.append(try decode(input)) }
     }
 
-    private mutating func decode(_ input: MergeCase.Input) throws -> Int {
+    private mutating func decode(_ input: MergeCase.Input) throws -> ChangesetIndex {
         try arena.decode(
-            try Hex.bytes(input.hex), version: input.version,
+            try Hex.bytes(of: input.hex), version: input.version,
             tag: OriginTag(timestamp: input.timestamp, ident: input.origin))
     }
 
     /// The sides as they are now.
-    package func outputs(of changesets: [Int]) -> [MergeCase.Output] {
+    package func outputs(of changesets: [ChangesetIndex]) -> [MergeCase.Output] {
         changesets.map { MergeCase.Output(dirty: arena.isDirty($0), hex: Hex.encode(arena.encoded($0))) }
     }
 }

@@ -1,7 +1,8 @@
 import AnabranchCore
+import Foundation
 
 /// A line of a vector file: a scenario of several replicas around a server, or a single merge.
-package enum VectorLine: Decodable {
+package enum VectorLine: Decodable, Sendable {
     case scenario(Scenario)
     case merge(MergeCase)
 
@@ -16,11 +17,20 @@ package enum VectorLine: Decodable {
             self = .merge(try MergeCase(from: decoder))
         }
     }
+
+    /// Calls `body` with the number of each line of a file, from 1, and with what it records.
+    package static func forEach(in path: String, body: (Int, VectorLine) throws -> Void) throws {
+        try JSONLines.forEach(in: path, as: VectorLine.self) { number, line, text in
+            guard case .scenario(var scenario) = line else { return try body(number, line) }
+            scenario.state = Scenario.recordedState(in: text)
+            try body(number, .scenario(scenario))
+        }
+    }
 }
 
 /// What random transactions of several replicas did, as the reference recorded it.
-package struct Scenario: Decodable {
-    package struct Upload: Decodable {
+package struct Scenario: Decodable, Sendable {
+    package struct Upload: Decodable, Sendable {
         package var client: ClientFileID
         package var client_version: ClientVersion
         package var base: ServerVersion
@@ -28,7 +38,7 @@ package struct Scenario: Decodable {
         package var hex: String
     }
 
-    package struct LogEntry: Decodable {
+    package struct LogEntry: Decodable, Sendable {
         package var version: ServerVersion
         package var origin: ClientFileID
         package var client_version: ClientVersion
@@ -37,6 +47,7 @@ package struct Scenario: Decodable {
     }
 
     package var seed: UInt64?
+    package var profile: String?
     /// False if the reference's replicas ended in different states.
     package var converged: Bool?
     /// The reference itself refused something; its log ends there.
@@ -45,4 +56,16 @@ package struct Scenario: Decodable {
     package var uploads: [Upload]
     package var merges: [MergeCase]
     package var server_log: [LogEntry]
+    /// The canonical text of the state in which all replicas ended.
+    package var state: [UInt8]?
+
+    private enum CodingKeys: CodingKey {
+        case seed, profile, converged, failure, uploads, merges, server_log
+    }
+
+    /// The bytes of a line's last member, as they stand there.
+    fileprivate static func recordedState(in line: Data) -> [UInt8]? {
+        guard let mark = line.range(of: Data(#","state":"#.utf8)) else { return nil }
+        return Array(line[mark.upperBound...].dropLast())
+    }
 }

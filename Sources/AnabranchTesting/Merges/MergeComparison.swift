@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// Merges one case in several ways and compares what comes out.
+/// Merges one case in several ways and compares the results.
 package struct MergeComparison {
     /// What a merge makes of both sides: bytes and dirty flags, or that it is an error.
     package enum Outcome: Equatable {
@@ -36,21 +36,28 @@ package struct MergeComparison {
         }
     }
 
-    /// A way to merge, beside visiting every pair.
+    /// A way to merge that is compared with visiting every pair.
     package enum Way: CaseIterable {
-        /// As everybody gets it.
+        /// With the thresholds that are the default.
         case indexed
         /// Everything is grouped, and blocks of lists are cut until single pairs are left.
         case finest
         /// Lists are merged by the grid in one block.
         case oneGrid
+        /// As everybody gets it or as `finest`, in steps of few pairs.
+        case steps
 
-        fileprivate var tuning: MergeThresholds {
+        fileprivate func thresholds(_ seed: UInt64) -> MergeThresholds {
             switch self {
             case .indexed: MergeThresholds()
             case .finest: .finest
             case .oneGrid: .oneGrid
+            case .steps: seed % 2 == 0 ? MergeThresholds() : .finest
             }
+        }
+
+        fileprivate func pairsOfStep(_ seed: UInt64) -> Int {
+            self == .steps ? [1, 2, 3, 20, 500][Int(seed % 5)] : .max
         }
     }
 
@@ -70,19 +77,20 @@ package struct MergeComparison {
         let sides = Sides(merge)
         (everyPair, everyPairTime, _) = try sides.merged(.everyPair)
         for way in ways {
-            let (outcome, time, pairs) = try sides.merged(.indexed, way.tuning)
+            let (outcome, time, pairs) = try sides.merged(
+                .indexed, way.thresholds(merge.seed), pairs: way.pairsOfStep(merge.seed))
             if outcome != everyPair { differences.append((way, outcome)) }
             switch way {
             case .indexed: (indexedTime, listPairs) = (time, pairs)
             case .finest: smallBlockPairs = pairs
-            case .oneGrid: break
+            case .oneGrid, .steps: break
             }
         }
     }
 
     // MARK: Cost
 
-    /// Up to so many operations a side a merge is too short to be measured.
+    /// A merge of fewer operations a side is too short to be measured.
     private static let timedOperationsMin = 64
 
     /// How many times the cost of every pair the index has.
@@ -118,8 +126,10 @@ private struct Sides {
     }
 
     /// Each merge gets an arena of its own, so that none pays for copying what they would share.
+    ///
+    /// - Parameter pairs: How many pairs each step of the merge visits.
     func merged(
-        _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
+        _ strategy: MergeStrategy, _ thresholds: MergeThresholds = MergeThresholds(), pairs: Int = .max
     ) throws -> (outcome: MergeComparison.Outcome, time: MergeComparison.Time, listPairs: ListPairs) {
         let clock = ContinuousClock()
         let start = clock.now
@@ -129,22 +139,23 @@ private struct Sides {
                 try arena.decode(changeset.bytes, version: UInt64(position + 2), tag: changeset.tag)
             }
         }
-        arena.tuning = tuning
-        let (localPlaces, incomingPlaces) = (Array(0..<local.count), Array(local.count..<arena.count))
+        let (local, incoming) = (arena.changesets.prefix(local.count), arena.changesets.dropFirst(local.count))
+        var merge = Merge(strategy: strategy, thresholds: thresholds)
         let decoded = clock.now
         do {
-            try arena.merge(local: localPlaces, incoming: incomingPlaces, strategy: strategy)
+            merge.begin(local: Array(local), incoming: Array(incoming), in: arena)
+            while try !merge.advance(in: &arena, pairs: pairs) {}
         } catch {
             let end = clock.now
-            return (.failed, MergeComparison.Time(merge: end - decoded, total: end - start), arena.listPairs)
+            return (.failed, MergeComparison.Time(merge: end - decoded, total: end - start), merge.listPairs)
         }
         let merged = clock.now
-        let encoded = arena.encoded(0..<arena.count)
+        let encoded = arena.encoded(arena.changesets)
         let time = MergeComparison.Time(merge: merged - decoded, total: clock.now - start)
-        let changesets = encoded.enumerated().map {
+        let changesets = zip(arena.changesets, encoded).map {
             MergeComparison.Outcome.Changeset(bytes: $1, isDirty: arena.isDirty($0))
         }
-        return (.merged(changesets), time, arena.listPairs)
+        return (.merged(changesets), time, merge.listPairs)
     }
 }
 

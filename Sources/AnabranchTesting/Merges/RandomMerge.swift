@@ -1,36 +1,36 @@
 import AnabranchCore
 
-/// One instruction of a side before it is written: what it does, and the seed of where and with what value. What it
-/// becomes depends on what stands before it, so that a side from which steps were taken out is still well formed.
-package struct Step {
-    package enum Action: CaseIterable {
-        // On a list.
-        case insert, erase, move, set, addToElement, below, clearList
-        // On other fields of an object.
-        case setValue, setCounter, add, setInsert, setErase, clearSet, setEntry, clearDictionary, setMixed
-        // On objects, classes and columns.
-        case create, eraseObject, addTable, eraseTable, addColumn, addLink, eraseColumn
-    }
-
-    package var action: Action
-    package var seed: UInt64
-    package var tag: OriginTag
-    package var startsChangeset: Bool
-}
-
 /// A merge to try: the steps of both sides, and the document that both start from.
 package struct RandomMerge {
+    /// One instruction of a side before it is written: what it does, and the seed of where and with what value. What it
+    /// becomes depends on what stands before it, so that a side from which steps were taken out is still well formed.
+    package struct Step {
+        package enum Action: CaseIterable {
+            // On a list.
+            case insert, erase, move, set, addToElement, below, clearList
+            // On other fields of an object.
+            case setValue, setCounter, add, setInsert, setErase, clearSet, setEntry, clearDictionary, setMixed
+            // On objects, classes and columns.
+            case create, eraseObject, addTable, eraseTable, addColumn, addLink, eraseColumn
+        }
+
+        package var action: Action
+        package var seed: UInt64
+        package var tag: OriginTag
+        package var startsChangeset: Bool
+    }
+
     package struct Shape {
         /// How many objects, and how many lists in each of them, the steps go to.
         package var objects = 1
         package var lists = 1
         package var listSize = 0
-        /// Elements of the lists that are containers already, and inserted ones that become so: one in so many.
+        /// One in this many elements is a container, of those at the start and of inserted ones; nil: none is.
         package var containersOneIn: Int?
         /// Payloads of all types instead of integers alone.
         package var hasAllTypes = false
         package var hasNaN = false
-        /// Instructions with a wrong size or index: one in so many.
+        /// One in this many instructions has a wrong size or index; nil: none has.
         package var damagedOneIn: Int?
     }
 
@@ -106,10 +106,12 @@ extension RandomMerge.Shape {
     }
 }
 
-/// Which actions the sides take, each as often as it is listed.
+/// The actions of both sides. An action that is listed twice is taken twice as often.
 struct Mix {
-    var local: [Step.Action]
-    var incoming: [Step.Action]
+    typealias Action = RandomMerge.Step.Action
+
+    var local: [Action]
+    var incoming: [Action]
 
     var isNested: Bool { local.contains(.below) || incoming.contains(.below) }
 
@@ -120,37 +122,37 @@ struct Mix {
     }
 
     /// Families are equally likely, but lists stand in several of them.
-    private static let families: [[[Step.Action]]] = [
+    private static let families: [[[Action]]] = [
         lists, lists, lists, moves, moves, nestedLists, nestedLists, values, setsAndDictionaries, objectsAndSchema,
-        [Step.Action.allCases],
+        [Action.allCases],
     ]
 
-    private static let lists: [[Step.Action]] = [
+    private static let lists: [[Action]] = [
         [.insert], [.insert, .erase], [.insert, .insert, .erase, .set], [.insert, .erase, .erase], [.erase, .set],
         [.insert, .insert, .insert, .insert, .set, .set, .erase, .erase],
     ]
-    private static let moves: [[Step.Action]] = [
+    private static let moves: [[Action]] = [
         [.move], [.insert, .move], [.insert, .erase, .set, .move],
         Array(repeating: .insert, count: 7) + [.erase, .erase, .move],
         Array(repeating: .insert, count: 60) + Array(repeating: .erase, count: 39) + [.move],
     ]
-    private static let nestedLists: [[Step.Action]] = [
+    private static let nestedLists: [[Action]] = [
         [.below], [.insert, .below], [.insert, .erase, .below], [.insert, .erase, .set, .below],
         [.insert, .erase, .move, .set, .below, .below],
         Array(repeating: .insert, count: 20) + Array(repeating: .erase, count: 10)
             + [.below, .clearList, .addToElement],
         [.setMixed, .below, .clearDictionary, .setEntry],
     ]
-    private static let values: [[Step.Action]] = [
+    private static let values: [[Action]] = [
         [.setValue], [.add], [.setCounter, .add], [.setValue, .setCounter, .add, .add, .setMixed],
         [.setValue, .add, .create, .eraseObject],
     ]
-    private static let setsAndDictionaries: [[Step.Action]] = [
+    private static let setsAndDictionaries: [[Action]] = [
         [.setInsert, .setErase], [.setInsert, .setInsert, .setErase, .clearSet], [.setEntry],
         [.setEntry, .setEntry, .setEntry, .clearDictionary],
         [.setInsert, .setErase, .setEntry, .eraseObject, .create],
     ]
-    private static let objectsAndSchema: [[Step.Action]] = [
+    private static let objectsAndSchema: [[Action]] = [
         [.create, .eraseObject, .setValue, .insert], [.addTable, .addColumn, .addLink],
         [.addColumn, .addColumn, .setValue, .setValue, .setValue, .eraseColumn],
         [.create, .setValue, .insert, .setEntry, .addTable, .addColumn, .addLink, .eraseTable, .eraseColumn],

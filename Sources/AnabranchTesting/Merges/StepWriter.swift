@@ -1,59 +1,47 @@
 import AnabranchCore
 
-/// Writes steps as instructions of the changeset at hand.
+/// Writes steps as instructions of the current changeset.
 struct StepWriter {
     typealias Content = ModelDocument.Content
-
-    private enum PathElement {
-        case index(Int)
-        case name(String)
-    }
-
-    /// Where an instruction acts.
-    private struct Address {
-        var object: Int
-        var field: String
-        var path: [PathElement] = []
-
-        func index(_ index: Int) -> Address { Address(object: object, field: field, path: path + [.index(index)]) }
-        func name(_ name: String) -> Address { Address(object: object, field: field, path: path + [.name(name)]) }
-    }
 
     private static let depthMax = 6
 
     private let shape: RandomMerge.Shape
-    private var changeset = ChangesetWriter()
+    private var writer = ChangesetWriter()
     private var random = SeededRandom(seed: 0)
-    /// What is added to the size or the index of the instruction at hand, against better knowledge.
+    /// Deliberate errors of the current instruction: what is added to its size and to its index.
     private var damage = (size: 0, index: 0)
 
     init(_ shape: RandomMerge.Shape) { self.shape = shape }
 
     mutating func takeChangeset() -> [UInt8] {
-        defer { changeset = ChangesetWriter() }
-        return changeset.bytes
+        defer { writer = ChangesetWriter() }
+        return writer.bytes
     }
 
-    mutating func write(_ step: Step, on document: inout ModelDocument) {
+    mutating func write(_ step: RandomMerge.Step, on document: inout ModelDocument) {
         random = SeededRandom(seed: step.seed)
         let number = random.below(shape.objects)
         let list = random.below(shape.lists)
         let isDamaged = shape.damagedOneIn.map { random.isOne(in: $0) } ?? false
         damage = isDamaged ? random.pick([(1, 0), (-1, 0), (0, 1), (0, 4)]) : (0, 0)
-        let listAddress = Address(object: number, field: "list\(list)")
+        let listPath = FieldPath(object: object(number), field: "list\(list)")
         switch step.action {
         case .insert, .erase, .move, .set, .addToElement, .clearList:
-            editList(&document.objects[number].lists[list], at: listAddress, step.action)
-        case .below: goBelow(&document.objects[number].lists[list], at: listAddress, depth: 0)
-        case .setMixed: editMixed(&document.objects[number].mixed, at: Address(object: number, field: "mixed"))
+            editList(&document.objects[number].lists[list], at: listPath, step.action)
+        case .below: goBelow(&document.objects[number].lists[list], at: listPath, depth: 0)
+        case .setMixed:
+            editMixed(&document.objects[number].mixed, at: FieldPath(object: object(number), field: "mixed"))
         case .setEntry:
-            setEntry(&document.objects[number].dictionary, at: Address(object: number, field: "dictionary"), depth: 0)
+            setEntry(
+                &document.objects[number].dictionary, at: FieldPath(object: object(number), field: "dictionary"),
+                depth: 0)
         case .clearDictionary:
-            clear(Address(object: number, field: "dictionary"), collection: 2)
+            writer.write(.clear(FieldPath(object: object(number), field: "dictionary"), .dictionary))
             document.objects[number].dictionary = .newDictionary
         case .create, .eraseObject:
-            changeset.write(step.action == .create ? .createObject : .eraseObject)
-            writeObject(number)
+            let name = object(number)
+            writer.write(step.action == .create ? .createObject(name) : .eraseObject(name))
             document.renewObject(number)
         case .setValue, .setCounter, .add, .setInsert, .setErase, .clearSet: editField(step.action, of: number)
         case .addTable, .eraseTable, .addColumn, .addLink, .eraseColumn: editSchema(step.action)
@@ -62,42 +50,39 @@ struct StepWriter {
 
     // MARK: Lists
 
-    private mutating func editList(_ content: inout Content, at address: Address, _ action: Step.Action) {
-        guard case .list(var elements) = content else { return setContent(&content, at: address) }
+    private mutating func editList(_ content: inout Content, at path: FieldPath, _ action: RandomMerge.Step.Action) {
+        guard case .list(var elements) = content else { return setContent(&content, at: path) }
         content = .value
         defer { content = .list(elements) }
         let size = elements.count
         switch size == 0 && action != .clearList ? .insert : action {
         case .erase:
             let index = random.below(size)
-            start(.arrayErase, address.index(index + damage.index))
-            changeset.write(stated(size))
+            writer.write(.erase(path.index(index + damage.index), size: stated(size)))
             elements.remove(at: index)
         case .move where size > 1:
             let index = random.below(size)
-            // Now and then to where the element is.
+            // Sometimes the destination is where the element already is.
             let distance = random.below(16 * size)
             let destination = distance == 0 ? index : (index + max(1, distance % size)) % size
-            start(.arrayMove, address.index(index))
-            changeset.write(destination + damage.index)
-            changeset.write(stated(size))
+            writer.write(.move(path.index(index), to: UInt32(destination + damage.index), size: stated(size)))
             elements.insert(elements.remove(at: index), at: destination)
         case .set, .move:
             let index = random.below(size)
-            start(.update, address.index(index + damage.index))
-            elements[index] = payload()
-            changeset.write(stated(size))
+            let value = value()
+            writer.write(.update(path.index(index + damage.index), value.payload, size: stated(size)))
+            elements[index] = value.content
         case .addToElement:
-            start(.addInteger, address.index(random.below(size)))
-            changeset.write(random.below(9) - 4)
+            let index = random.below(size)
+            writer.write(.addInteger(path.index(index), Int64(random.below(9) - 4)))
         case .clearList:
-            clear(address, collection: 1)
+            writer.write(.clear(path, .list))
             elements = []
         default:
             let index = insertionIndex(size)
-            start(.arrayInsert, address.index(index + damage.index))
-            elements.insert(payload(), at: index)
-            changeset.write(stated(size))
+            let value = value()
+            writer.write(.insert(path.index(index + damage.index), value.payload, size: stated(size)))
+            elements.insert(value.content, at: index)
         }
     }
 
@@ -110,51 +95,49 @@ struct StepWriter {
         }
     }
 
-    private func stated(_ size: Int) -> Int { max(0, size + damage.size) }
+    private func stated(_ size: Int) -> UInt32 { UInt32(max(0, size + damage.size)) }
 
     // MARK: Inside containers
 
     /// Does something to an element of a list, or inside it.
-    private mutating func goBelow(_ content: inout Content, at address: Address, depth: Int) {
+    private mutating func goBelow(_ content: inout Content, at path: FieldPath, depth: Int) {
         guard case .list(var elements) = content, !elements.isEmpty else {
-            return editList(&content, at: address, .insert)
+            return editList(&content, at: path, .insert)
         }
         let index = random.below(elements.count)
         guard case .value = elements[index] else {
             content = .value
-            editInside(&elements[index], at: address.index(index + damage.index), depth: depth + 1)
+            editInside(&elements[index], at: path.index(index + damage.index), depth: depth + 1)
             content = .list(elements)
             return
         }
-        editList(&content, at: address, .set)
+        editList(&content, at: path, .set)
     }
 
-    private mutating func editInside(_ content: inout Content, at address: Address, depth: Int) {
+    private mutating func editInside(_ content: inout Content, at path: FieldPath, depth: Int) {
         switch content {
         case .list:
             if depth < Self.depthMax, random.isOne(in: 3) {
-                goBelow(&content, at: address, depth: depth)
+                goBelow(&content, at: path, depth: depth)
             } else {
-                editList(&content, at: address, random.pick([.insert, .insert, .erase, .set, .move, .clearList]))
+                editList(&content, at: path, random.pick([.insert, .insert, .erase, .set, .move, .clearList]))
             }
-        case .dictionary: setEntry(&content, at: address, depth: depth)
+        case .dictionary: setEntry(&content, at: path, depth: depth)
         case .object(var list):
             if random.isOne(in: 2) {
-                start(.update, address.name("value"))
-                _ = plainPayload()
-                changeset.write(random.isOne(in: 4))
+                writer.write(.update(path.name("value"), scalar(), isDefault: random.isOne(in: 4)))
             } else {
-                editList(&list, at: address.name("list"), random.pick([.insert, .erase, .set]))
+                editList(&list, at: path.name("list"), random.pick([.insert, .erase, .set]))
                 content = .object(list)
             }
-        case .value: setContent(&content, at: address)
+        case .value: setContent(&content, at: path)
         }
     }
 
-    private mutating func setEntry(_ content: inout Content, at address: Address, depth: Int) {
-        guard case .dictionary(var entries) = content else { return setContent(&content, at: address) }
+    private mutating func setEntry(_ content: inout Content, at path: FieldPath, depth: Int) {
+        guard case .dictionary(var entries) = content else { return setContent(&content, at: path) }
         let number = random.below(entries.count)
-        let entry = address.name("key\(number)")
+        let entry = path.name("key\(number)")
         if case .value = entries[number] {
             setContent(&entries[number], at: entry)
         } else if depth < Self.depthMax, random.isOne(in: 2) {
@@ -165,145 +148,104 @@ struct StepWriter {
         content = .dictionary(entries)
     }
 
-    private mutating func editMixed(_ content: inout Content, at address: Address) {
-        if case .value = content { return setContent(&content, at: address) }
-        if random.isOne(in: 8) { return setContent(&content, at: address) }
-        editInside(&content, at: address, depth: 0)
+    private mutating func editMixed(_ content: inout Content, at path: FieldPath) {
+        if case .value = content { return setContent(&content, at: path) }
+        if random.isOne(in: 8) { return setContent(&content, at: path) }
+        editInside(&content, at: path, depth: 0)
     }
 
     /// An Update of anything but an element of a list.
-    private mutating func setContent(_ content: inout Content, at address: Address) {
-        start(.update, address)
-        switch random.below(8) {
-        case 0: content = container(.list([]), type: -5)
-        case 1: content = container(.newDictionary, type: -3)
-        case 2 where !address.path.isEmpty:
-            changeset.write(-4)
-            content = .value
-        default: content = payload()
-        }
-        changeset.write(random.isOne(in: 6))
+    private mutating func setContent(_ content: inout Content, at path: FieldPath) {
+        let value =
+            switch random.below(8) {
+            case 0: Value.emptyList
+            case 1: Value.dictionary
+            case 2 where !path.path.isEmpty: Value(payload: .erased, content: .value)
+            default: value()
+            }
+        writer.write(.update(path, value.payload, isDefault: random.isOne(in: 6)))
+        content = value.content
     }
 
     // MARK: Fields and schema
 
-    private mutating func editField(_ action: Step.Action, of object: Int) {
-        let counter = Address(object: object, field: "counter")
-        let set = Address(object: object, field: "set")
+    private mutating func editField(_ action: RandomMerge.Step.Action, of number: Int) {
+        let object = object(number)
+        let counter = FieldPath(object: object, field: "counter")
+        let set = FieldPath(object: object, field: "set")
         switch action {
-        case .add:
-            start(.addInteger, counter)
-            changeset.write(random.below(200) - 100)
+        case .add: writer.write(.addInteger(counter, Int64(random.below(200) - 100)))
         case .setCounter:
-            start(.update, counter)
-            if random.isOne(in: 8) { changeset.write(0) } else { changeset.payload(random.below(1000)) }
-            changeset.write(random.isOne(in: 4))
-        case .setInsert, .setErase:
-            start(action == .setInsert ? .setInsert : .setErase, set)
-            _ = plainPayload()
-        case .clearSet: clear(set, collection: 3)
+            let value = random.isOne(in: 8) ? Payload.null : .int(Int64(random.below(1000)))
+            writer.write(.update(counter, value, isDefault: random.isOne(in: 4)))
+        case .setInsert: writer.write(.setInsert(set, scalar()))
+        case .setErase: writer.write(.setErase(set, scalar()))
+        case .clearSet: writer.write(.clear(set, .set))
         default:
-            start(.update, Address(object: object, field: "value\(random.below(3))"))
-            _ = plainPayload()
-            changeset.write(random.isOne(in: 4))
+            let path = FieldPath(object: object, field: "value\(random.below(3))")
+            writer.write(.update(path, scalar(), isDefault: random.isOne(in: 4)))
         }
     }
 
-    private mutating func editSchema(_ action: Step.Action) {
+    private mutating func editSchema(_ action: RandomMerge.Step.Action) {
         let className = random.pick(["T", "T", "U", "V"])
         let field = random.pick(["list0", "value0", "value1", "added", "link"])
         switch action {
-        case .addTable: changeset.addTable(className, primaryKey: "_id")
-        case .eraseTable:
-            changeset.write(.eraseTable)
-            changeset.write(name: className)
+        case .addTable: writer.write(.addTable(className))
+        case .eraseTable: writer.write(.eraseTable(className))
         case .addLink:
-            changeset.write(.addColumn)
-            changeset.write(name: className)
-            changeset.write(name: random.pick(["link", "link", "other"]))
-            changeset.write(9)
-            changeset.write(true)
-            changeset.write(0)
-            changeset.write(name: random.pick(["T", "U", "V"]))
-        case .eraseColumn: changeset.eraseColumn(className, field)
-        default: changeset.addColumn(className, field)
+            let link = random.pick(["link", "link", "other"])
+            writer.write(.addColumn(className, link, .link, nullable: true, target: random.pick(["T", "U", "V"])))
+        case .eraseColumn: writer.write(.eraseColumn(className, field))
+        default: writer.addColumn(className, field)
         }
     }
 
-    // MARK: Operands
+    private func object(_ number: Int) -> ObjectName {
+        ObjectName(
+            className: number < 3 ? "T" : "U", key: number == 1 ? .string(Array("one".utf8)) : .int(Int64(number)))
+    }
 
-    private mutating func start(_ opcode: ChangesetWriter.Opcode, _ address: Address) {
-        changeset.write(opcode)
-        writeObject(address.object)
-        changeset.write(name: address.field)
-        changeset.write(address.path.count)
-        for element in address.path {
-            switch element {
-            case .index(let index): changeset.write(index)
-            case .name(let name):
-                changeset.write(-1)
-                changeset.write(name: name)
-            }
+    // MARK: Values
+
+    /// A payload, and what is in its place afterwards.
+    private struct Value: Sendable {
+        static let emptyList = Value(payload: .list, content: .list([]))
+        static let dictionary = Value(payload: .dictionary, content: .newDictionary)
+        static let object = Value(payload: .objectValue, content: .object(.list([])))
+
+        var payload: Payload
+        var content: Content
+    }
+
+    /// A scalar, or sometimes a container, if the document has containers.
+    private mutating func value() -> Value {
+        guard let distance = shape.containersOneIn, random.isOne(in: distance) else {
+            return Value(payload: scalar(), content: .value)
         }
+        return random.pick([Value.emptyList, .dictionary, .object])
     }
 
-    private mutating func clear(_ address: Address, collection: Int) {
-        start(.clear, address)
-        changeset.write(collection)
-    }
-
-    private mutating func writeObject(_ number: Int) {
-        changeset.write(name: number < 3 ? "T" : "U")
-        changeset.write(number == 1 ? .string("one") : .int(number))
-    }
-
-    private mutating func container(_ content: Content, type: Int) -> Content {
-        changeset.write(type)
-        return content
-    }
-
-    /// A value, or now and then a container where the document has such.
-    private mutating func payload() -> Content {
-        guard let distance = shape.containersOneIn, random.isOne(in: distance) else { return plainPayload() }
-        switch random.below(3) {
-        case 0: return container(.list([]), type: -5)
-        case 1: return container(.newDictionary, type: -3)
-        default: return container(.object(.list([])), type: -2)
-        }
-    }
-
-    /// A value of few different ones, so that those of both sides are often equal.
-    private mutating func plainPayload() -> Content {
-        if shape.hasNaN, random.isOne(in: 10) {
-            changeset.write(7)
-            changeset.write(raw: [0, 0, 0, 0, 0, 0, 0xF8, 0x7F])
-            return .value
-        }
-        guard shape.hasAllTypes else {
-            changeset.payload(random.below(8))
-            return .value
-        }
+    /// One of few values, so that those of both sides are often equal.
+    private mutating func scalar() -> Payload {
+        if shape.hasNaN, random.isOne(in: 10) { return .double(.nan) }
+        guard shape.hasAllTypes else { return .int(Int64(random.below(8))) }
         let number = random.below(3)
-        let type = random.pick([0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11])
-        changeset.write(type)
-        switch type {
-        case 1: changeset.write(number)
-        case 2: changeset.write(number > 0)
-        case 3, 4: changeset.write(counted: Array("text \(number)".utf8))
-        case 5:
-            changeset.write(number)
-            changeset.write(0)
-        case 6: changeset.write(raw: [0, 0, UInt8(number), 0])
-        case 7: changeset.write(raw: [0, 0, 0, 0, 0, 0, UInt8(number), 0])
-        case 8:
-            changeset.write(number * 10)
-            changeset.write(-1)
-            changeset.write(0)
-        case 9: writeObject(number)
-        case 10: changeset.write(raw: Array(repeating: UInt8(number), count: 12))
-        case 11: changeset.write(raw: Array(repeating: UInt8(number), count: 16))
-        default: break
+        switch random.pick([0, 1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11]) {
+        case 1: return .int(Int64(number))
+        case 2: return .bool(number > 0)
+        case 3: return .string(Array("text \(number)".utf8))
+        case 4: return .binary(Array("text \(number)".utf8))
+        case 5: return .timestamp(Timestamp(seconds: Int64(number), nanoseconds: 0))
+        case 6: return .float(Float(bitPattern: UInt32(number) << 16))
+        case 7: return .double(Double(bitPattern: UInt64(number) << 48))
+        case 8: return .decimal(Decimal128(low: UInt64(number * 10), high: 0x303E_0000_0000_0000))
+        case 9:
+            let target = object(number)
+            return .link(className: Array(target.className.utf8), key: target.key)
+        case 10: return ObjectID(repeatElement(UInt8(number), count: 12)).map(Payload.objectID) ?? .null
+        case 11: return UUIDBytes(repeatElement(UInt8(number), count: 16)).map(Payload.uuid) ?? .null
+        default: return .null
         }
-        return .value
     }
 }

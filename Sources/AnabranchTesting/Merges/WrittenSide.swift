@@ -5,7 +5,7 @@ struct WrittenSide {
     var changesets: [TaggedChangeset] = []
 
     /// Writes the steps in order, on a document that starts as the shape says.
-    init(_ steps: [Step], on shape: RandomMerge.Shape) {
+    init(_ steps: [RandomMerge.Step], on shape: RandomMerge.Shape) {
         var document = ModelDocument(shape)
         var writer = StepWriter(shape)
         for step in steps {
@@ -27,7 +27,7 @@ struct WrittenSide {
 /// What instructions need to know of a document: which containers it has, and how many elements are in a list.
 struct ModelDocument {
     /// What a field, an element or an entry holds.
-    indirect enum Content {
+    indirect enum Content: Sendable {
         case value
         case list([Content])
         /// By number of the key.

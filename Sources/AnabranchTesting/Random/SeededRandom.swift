@@ -1,5 +1,5 @@
 /// A small fast generator (SplitMix64): the same numbers from the same seed, on every machine.
-package struct SeededRandom: RandomNumberGenerator {
+package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     package init(seed: UInt64) { state = seed }
@@ -24,6 +24,9 @@ package struct SeededRandom: RandomNumberGenerator {
     package mutating func upTo(_ maximum: Int) -> Int { below(maximum + 1) }
 
     package mutating func isOne(in count: Int) -> Bool { below(count) == 0 }
+
+    /// A number of a range, without bias.
+    package mutating func number(_ range: ClosedRange<UInt64>) -> UInt64 { .random(in: range, using: &self) }
 
     package mutating func pick<Value>(_ values: [Value]) -> Value { values[below(values.count)] }
 }

@@ -30,7 +30,7 @@ struct TimedMerge {
         self.strategy = strategy
         inputs = try (mergeCase.local + mergeCase.incoming).map {
             Input(
-                bytes: try Hex.bytes($0.hex), version: $0.version,
+                bytes: try Hex.bytes(of: $0.hex), version: $0.version,
                 tag: OriginTag(timestamp: $0.timestamp, ident: $0.origin))
         }
         localCount = mergeCase.local.count
@@ -46,7 +46,8 @@ struct TimedMerge {
 
     private func merge(_ arena: inout ChangesetArena) throws {
         try arena.merge(
-            local: Array(0..<localCount), incoming: Array(localCount..<arena.count), strategy: strategy)
+            local: Array(arena.changesets.prefix(localCount)),
+            incoming: Array(arena.changesets.dropFirst(localCount)), strategy: strategy)
     }
 
     // MARK: Encoding
@@ -67,7 +68,7 @@ struct TimedMerge {
         let decoded = clock.now
         try merge(&arena)
         let merged = clock.now
-        outputs = arena.encoded(0..<arena.count)
+        outputs = arena.encoded(arena.changesets)
         return Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged)
     }
 
@@ -77,8 +78,8 @@ struct TimedMerge {
         let arena = try decoded()
         var states = (local: try StartState.graph(of: arena), incoming: ObjectGraph())
         states.incoming = states.local
-        for changeset in 0..<localCount { try states.local.apply(changeset, of: arena) }
-        for changeset in localCount..<arena.count { try states.incoming.apply(changeset, of: arena) }
+        for changeset in arena.changesets.prefix(localCount) { try states.local.apply(changeset, of: arena) }
+        for changeset in arena.changesets.dropFirst(localCount) { try states.incoming.apply(changeset, of: arena) }
         var samples: [Sample] = []
         var digest = ""
         for _ in 0..<repeats {
@@ -101,8 +102,8 @@ struct TimedMerge {
         let decoded = clock.now
         try merge(&arena)
         let merged = clock.now
-        for changeset in localCount..<arena.count { try states.local.apply(changeset, of: arena) }
-        for changeset in 0..<localCount { try states.incoming.apply(changeset, of: arena) }
+        for changeset in arena.changesets.dropFirst(localCount) { try states.local.apply(changeset, of: arena) }
+        for changeset in arena.changesets.prefix(localCount) { try states.incoming.apply(changeset, of: arena) }
         return (Sample(decode: decoded - start, merge: merged - decoded, rest: clock.now - merged), states)
     }
 

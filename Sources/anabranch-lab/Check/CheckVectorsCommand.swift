@@ -23,9 +23,7 @@ struct CheckVectorsCommand: ParsableCommand {
         var unreadable = 0
         for file in files {
             do {
-                try JSONLines.forEach(in: file, as: VectorLine.self) { number, line, text in
-                    check.run(line, text, at: "\(file):\(number)")
-                }
+                try VectorLine.forEach(in: file) { check.run($1, at: "\(file):\($0)") }
             } catch {
                 print(error)
                 unreadable += 1

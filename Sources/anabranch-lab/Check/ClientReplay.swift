@@ -29,7 +29,8 @@ extension ObjectGraph {
     /// A transaction of a client.
     fileprivate mutating func apply(_ hex: String) throws {
         var arena = ChangesetArena()
-        try apply(try arena.decode(try Hex.bytes(hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: arena)
+        try apply(
+            try arena.decode(try Hex.bytes(of: hex), version: 1, tag: OriginTag(timestamp: 0, ident: 0)), of: arena)
         _ = try eraseAsymmetricObjects()
     }
 }

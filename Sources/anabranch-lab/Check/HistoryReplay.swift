@@ -25,7 +25,7 @@ enum HistoryReplay {
         let changesets = try uploads.map { upload in
             UploadedChangeset(
                 cursor: UploadCursor(clientVersion: upload.client_version, serverVersion: upload.base),
-                timestamp: upload.timestamp, changeset: try Hex.bytes(upload.hex))
+                timestamp: upload.timestamp, changeset: try Hex.bytes(of: upload.hex))
         }
         guard let last = changesets.last, let client = uploads.first?.client else { return }
         try file.integrateAtOnce(Upload(progress: last.cursor, changesets: changesets), from: client)

@@ -1,7 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchTesting
-import Foundation
 
 /// Runs the checks of vector lines and counts them.
 struct VectorCheck {
@@ -21,8 +20,7 @@ struct VectorCheck {
     var passed: Int { tallies.reduce(0) { $0 + $1.passed } }
     var failed: Int { tallies.reduce(0) { $0 + $1.failed } }
 
-    /// - Parameter text: the line as it stands in the file.
-    mutating func run(_ line: VectorLine, _ text: Data, at place: String) {
+    mutating func run(_ line: VectorLine, at place: String) {
         switch line {
         case .merge(let mergeCase):
             checkCodec(mergeCase, place, isEncodedInput: false)
@@ -32,14 +30,14 @@ struct VectorCheck {
             checkMerges(scenario, place)
             checkLog(scenario, place, together: false)
             checkLog(scenario, place, together: true)
-            checkStates(scenario, Self.recordedState(in: text), place)
+            checkStates(scenario, place)
         }
     }
 
     // MARK: Codec
 
-    /// What comes out of a merge is in the form that the encoder writes. What goes in is so in a scenario; in a single
-    /// merge it is as a client records it.
+    /// The outputs of a merge are in the form that the encoder writes. So are the inputs in a scenario; in a single
+    /// merge they are as clients recorded them.
     private mutating func checkCodec(_ mergeCase: MergeCase, _ place: String, isEncodedInput: Bool) {
         for (number, input) in (mergeCase.local + mergeCase.incoming).enumerated() {
             codec.note(
@@ -98,7 +96,8 @@ struct VectorCheck {
 
     // MARK: Merges
 
-    /// A flag that an earlier run of the same message set stays set, and the records do not tell where a message ends.
+    /// Within a message a dirty flag that an earlier merge set stays set, and the records do not say where a message
+    /// ends.
     private mutating func checkMerges(_ scenario: Scenario, _ place: String) {
         struct Left {
             var peer: ClientFileID
@@ -195,10 +194,10 @@ struct VectorCheck {
     // MARK: States
 
     /// What the server ends with, from its rows and from its log, and what each client ends with by its own merges.
-    private mutating func checkStates(_ scenario: Scenario, _ recorded: [UInt8]?, _ place: String) {
+    private mutating func checkStates(_ scenario: Scenario, _ place: String) {
         guard scenario.failure == nil else { return state.skip("refused by the reference") }
         guard scenario.converged != false else { return state.skip("that the reference left in different states") }
-        guard let recorded else { return state.note(place, "no state was recorded") }
+        guard let recorded = scenario.state else { return state.note(place, "no state was recorded") }
         for together in [false, true] {
             let place = "\(place), \(together ? "few messages" : "a message an upload")"
             let replay = Result { try HistoryReplay.file(with: scenario.uploads, together: together, keepsState: true) }
@@ -207,7 +206,7 @@ struct VectorCheck {
                 "\(place), log",
                 problem(recorded) {
                     var graph = ObjectGraph()
-                    try graph.follow(replay.get().log())
+                    try graph.replay(replay.get().log())
                     return graph
                 })
         }
@@ -225,11 +224,5 @@ struct VectorCheck {
         } catch {
             return "\(error)"
         }
-    }
-
-    /// The canonical text of the state, which is a line's last member.
-    private static func recordedState(in line: Data) -> [UInt8]? {
-        guard let mark = line.range(of: Data(#","state":"#.utf8)) else { return nil }
-        return Array(line[mark.upperBound...].dropLast())
     }
 }

@@ -22,9 +22,9 @@ struct FuzzMergeTally: RunTally {
     }
 
     private static let listedSlowCasesMax = 10
-    /// No case may cost more than so many times the cost of every pair.
+    /// The limit of what a case may cost, in multiples of the cost of every pair.
     private static let costRatioMax = 2.0
-    /// Cases below are not measured again.
+    /// A case below this ratio is not measured again.
     private static let notedRatioMin = 1.25
 
     private(set) var classes = [9, 31, 63, 100, 200, 400].map { SizeClass(operationsMax: $0) }

@@ -1,7 +1,7 @@
 import AnabranchCore
 import Crypto
 
-/// By which the outcomes of merges are compared.
+/// The digest by which outcomes of merges are compared.
 enum MergeDigest {
     /// SHA-256 over all changesets after a merge, local then incoming, in hexadecimal digits.
     static func text(of changesets: [[UInt8]]) -> String {

@@ -15,7 +15,7 @@ struct Trace: Decodable {
         var timestamp: ChangesetTime { ChangesetTime(secondsSince1970: time.timeIntervalSince1970) }
     }
 
-    /// At a position, counted in Unicode scalars: so many are deleted, and some are inserted there.
+    /// Deletes characters at a position and inserts others there; all counted in Unicode scalars.
     struct Patch: Decodable {
         var position: Int
         var deleted: Int
@@ -108,7 +108,7 @@ struct TraceSchedule {
     }
 
     /// How many transactions of each agent have to precede a transaction in the log: those that its author knew, and
-    /// those that someone knew who did not know the transaction itself.
+    /// those that the author of any other transaction knew when it did not know this one.
     private static func preceding(_ trace: Trace, _ own: [[Int]], _ known: [[Int]]) -> [[Int]] {
         var preceding = known
         for (number, transaction) in trace.txns.enumerated() {

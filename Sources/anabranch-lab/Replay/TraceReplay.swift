@@ -16,9 +16,9 @@ struct TraceReplay {
     init(_ trace: Trace, strategy: MergeStrategy) throws {
         self.trace = trace
         file = try SyncedFile(path: VirtualPath("trace"), store: InMemoryStore())
-        file.mergeStrategy = strategy
+        file.mergeOptions.strategy = strategy
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: trace.numAgents + 1), at: 1)
-        clients = idents.map { MemoryClient(ident: $0.ident, strategy: strategy) }
+        clients = idents.map { MemoryClient($0, strategy: strategy) }
         var founder = clients.removeLast()
         try founder.write(at: 0) { transaction in
             try transaction.addClass(Self.className, key: "_id", .int)
@@ -66,8 +66,8 @@ struct TraceReplay {
         try exchange()
     }
 
-    /// All transactions are made before anything is exchanged. A user alone has less text than the one who was
-    /// recorded: positions count round its end.
+    /// All transactions are made before anything is exchanged. Each user then has less text than in the recording, so
+    /// positions beyond its end start again at its beginning.
     mutating func stayOffline() throws {
         for number in trace.txns.indices { try write(number, wrapping: true) }
         try exchange()
@@ -123,7 +123,7 @@ struct TraceReplay {
     /// The states of all clients, the server's, and the one that the server's log makes.
     func states() throws -> [[UInt8]] {
         var fromLog = ObjectGraph()
-        try fromLog.follow(file.log())
+        try fromLog.replay(file.log())
         let server = try file.withState { $0 }
         return try (clients.map(\.state) + [server, fromLog]).map { try $0.canonicalJSON() }
     }

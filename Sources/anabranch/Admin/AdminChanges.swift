@@ -32,7 +32,7 @@ struct AdminDisconnect: AsyncParsableCommand {
 
 struct AdminExpire: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "expire", abstract: "Let a client file expire, for ever.",
+        commandName: "expire", abstract: "Let a client file expire. This cannot be undone.",
         discussion: """
             Its client is told to reset: it downloads the file anew, and what it had not uploaded is handled as the \
             application has chosen for client resets.
@@ -62,7 +62,7 @@ struct AdminRevoke: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "End all logins of a user.",
         discussion: """
-            Connections are closed and refresh tokens are worth nothing any more; the user has to log in again, and may.
+            Connections are closed and refresh tokens become invalid; the user can log in again.
 
             EXAMPLES
               anabranch admin revoke 5f0c2d9e8b7a6c5d4e3f2a1b

@@ -4,15 +4,15 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// Why an operator's request came to nothing.
-struct AdminFailure: Error, CustomStringConvertible {
+/// Why an operator's request failed.
+struct AdminError: Error, CustomStringConvertible {
     let description: String
 }
 
 /// Speaks to the admin interface of a running server (`Spec/Admin.md`).
 struct AdminClient {
     private static let answerBytesMax = 64 << 20
-    private static let patience = TimeAmount.seconds(30)
+    private static let timeout = TimeAmount.seconds(30)
 
     let host: String
     let port: Int
@@ -26,7 +26,7 @@ struct AdminClient {
     init(url text: String, token: String, authority: String?) throws {
         let url = text.wholeMatch(of: /(https?):\/\/\[?([^\[\]\/]+)\]?:([0-9]+)\/?/)
         guard let url, let port = UInt16(url.output.3) else {
-            throw AdminFailure(description: "'\(text)' has to be like http://127.0.0.1:9091")
+            throw AdminError(description: "'\(text)' has to be like http://127.0.0.1:9091")
         }
         host = String(url.output.2)
         self.port = Int(port)
@@ -73,7 +73,7 @@ struct AdminClient {
                 var error: String?, status: String?
             }
             let refusal = try? JSONDecoder().decode(Refusal.self, from: answer)
-            throw AdminFailure(
+            throw AdminError(
                 description: refusal?.error ?? refusal?.status ?? "the server answers \(response.head.status)")
         }
         return answer
@@ -85,19 +85,19 @@ struct AdminClient {
                 .connect(host: host, port: port) { channel in
                     channel.eventLoop.makeCompletedFuture { try configure(channel) }
                 }
-            let timer = channel.channel.eventLoop.scheduleTask(in: Self.patience) {
+            let timer = channel.channel.eventLoop.scheduleTask(in: Self.timeout) {
                 channel.channel.close(promise: nil)
             }
             defer { timer.cancel() }
             return try await channel.executeThenClose { inbound, outbound in
                 for part in request { try await outbound.write(part) }
                 for try await response in inbound { return response }
-                throw AdminFailure(description: "the server closed the connection without an answer")
+                throw AdminError(description: "the server closed the connection without an answer")
             }
-        } catch let error as AdminFailure {
+        } catch let error as AdminError {
             throw error
         } catch {
-            throw AdminFailure(description: "no answer from \(host):\(port): \(error)")
+            throw AdminError(description: "no answer from \(host):\(port): \(error)")
         }
     }
 

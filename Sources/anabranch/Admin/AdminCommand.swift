@@ -28,7 +28,7 @@ struct AdminCommand: AsyncParsableCommand {
         ])
 }
 
-/// Which server is meant.
+/// How to reach the server.
 struct AdminOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -53,7 +53,7 @@ struct AdminOptions: ParsableArguments {
     @Flag(help: "Print what the server answers, as it is.")
     var json = false
 
-    /// Does something with the server, and says on standard error why it cannot.
+    /// Runs `body` with a client of the server. A failure is printed on standard error and ends with status 1.
     func run(_ body: (AdminClient) async throws -> Void) async throws {
         do {
             try await body(try client(environment: ProcessInfo.processInfo.environment))
@@ -67,7 +67,7 @@ struct AdminOptions: ParsableArguments {
         let folder = URL(fileURLWithPath: data ?? environment["ANABRANCH_DATA"] ?? "./data", isDirectory: true)
         let address = folder.appendingPathComponent("admin-address").path
         guard let url = try at ?? environment["ANABRANCH_ADMIN_AT"] ?? Self.line(of: address) else {
-            throw AdminFailure(description: "no server is running over \(folder.path), or its admin interface is off")
+            throw AdminError(description: "no server is running over \(folder.path), or its admin interface is off")
         }
         let file = tokenFile ?? environment["ANABRANCH_ADMIN_TOKEN_FILE"]
         let word = tokenFile == nil ? environment["ANABRANCH_ADMIN_TOKEN"] : nil
@@ -81,7 +81,7 @@ struct AdminOptions: ParsableArguments {
     }
 }
 
-/// Prints an answer of the server, with the end of a line behind it.
+/// Prints an answer of the server, with a newline at its end.
 func show(_ answer: Data) {
     let text = String(decoding: answer, as: UTF8.self)
     print(text, terminator: text.hasSuffix("\n") ? "" : "\n")

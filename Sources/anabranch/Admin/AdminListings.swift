@@ -2,18 +2,18 @@ import AnabranchCore
 import ArgumentParser
 import Foundation
 
-/// A list that the server tells in pieces.
+/// A list that the server returns in pages.
 protocol AdminListing: Decodable {
     static var path: String { get }
     static var columns: [String] { get }
     var rows: [[String]] { get }
-    /// After what the next piece begins; nil if there is none.
+    /// Where the next page begins; nil after the last one.
     var next: String? { get }
 }
 
-/// Which piece of a list.
-struct PieceOptions: ParsableArguments {
-    @Option(help: "Where to go on: what the last piece ended with.")
+/// Which page of a list.
+struct PageOptions: ParsableArguments {
+    @Option(help: "Where to go on, as the page before says.")
     var after: String?
 
     @Option(help: "How many at most. (default: 100)")
@@ -26,9 +26,9 @@ struct PieceOptions: ParsableArguments {
             let answer = try await client.get(
                 Listing.path, [("path", file), ("after", after), ("limit", limit.map { "\($0)" })])
             if options.json { return anabranch.show(answer) }
-            let piece = try JSONDecoder().decode(Listing.self, from: answer)
-            print(TextTable(columns: Listing.columns, rows: piece.rows), terminator: "")
-            if let next = piece.next { print("more: --after '\(next)'") }
+            let page = try JSONDecoder().decode(Listing.self, from: answer)
+            print(TextTable(columns: Listing.columns, rows: page.rows), terminator: "")
+            if let next = page.next { print("more: --after '\(next)'") }
         }
     }
 }
@@ -57,9 +57,9 @@ struct AdminFiles: AsyncParsableCommand {
     }
 
     @OptionGroup var options: AdminOptions
-    @OptionGroup var piece: PieceOptions
+    @OptionGroup var page: PageOptions
 
-    func run() async throws { try await piece.show(Listing.self, options) }
+    func run() async throws { try await page.show(Listing.self, options) }
 }
 
 struct AdminClients: AsyncParsableCommand {
@@ -88,11 +88,11 @@ struct AdminClients: AsyncParsableCommand {
     }
 
     @OptionGroup var options: AdminOptions
-    @OptionGroup var piece: PieceOptions
+    @OptionGroup var page: PageOptions
     @Argument(help: "The synced file, as `admin files` shows it.")
     var file: String
 
-    func run() async throws { try await piece.show(Listing.self, of: file, options) }
+    func run() async throws { try await page.show(Listing.self, of: file, options) }
 }
 
 struct AdminHistory: AsyncParsableCommand {
@@ -121,11 +121,11 @@ struct AdminHistory: AsyncParsableCommand {
     }
 
     @OptionGroup var options: AdminOptions
-    @OptionGroup var piece: PieceOptions
+    @OptionGroup var page: PageOptions
     @Argument(help: "The synced file, as `admin files` shows it.")
     var file: String
 
-    func run() async throws { try await piece.show(Listing.self, of: file, options) }
+    func run() async throws { try await page.show(Listing.self, of: file, options) }
 }
 
 struct AdminSessions: AsyncParsableCommand {
@@ -154,9 +154,9 @@ struct AdminSessions: AsyncParsableCommand {
     }
 
     @OptionGroup var options: AdminOptions
-    @OptionGroup var piece: PieceOptions
+    @OptionGroup var page: PageOptions
 
-    func run() async throws { try await piece.show(Listing.self, options) }
+    func run() async throws { try await page.show(Listing.self, options) }
 }
 
 struct AdminUsers: AsyncParsableCommand {
@@ -189,9 +189,9 @@ struct AdminUsers: AsyncParsableCommand {
     }
 
     @OptionGroup var options: AdminOptions
-    @OptionGroup var piece: PieceOptions
+    @OptionGroup var page: PageOptions
 
-    func run() async throws { try await piece.show(Listing.self, options) }
+    func run() async throws { try await page.show(Listing.self, options) }
 }
 
 /// Columns for people: as wide as their widest word, two spaces apart.

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 
-/// `anabranch config print`: what flags, environment and file come to.
+/// `anabranch config print`: the configuration that flags, environment and file amount to.
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Look at the configuration.", subcommands: [Print.self])
+        commandName: "config", abstract: "Print the configuration.", subcommands: [Print.self])
 
     struct Print: ParsableCommand {
         static let configuration = CommandConfiguration(

@@ -3,13 +3,13 @@ import Foundation
 import Logging
 import Yams
 
-/// Why a server cannot start as it is configured.
+/// Why a server cannot start with its configuration.
 struct ConfigurationError: Error, CustomStringConvertible {
     let description: String
 }
 
-/// What `anabranch serve` goes by. Of the same setting a flag counts more than the environment, that more than the
-/// file, and that more than the default.
+/// The settings of `anabranch serve`. A flag overrides the environment, which overrides the file, which overrides the
+/// default.
 struct Configuration {
     var data = "./data"
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
@@ -22,7 +22,7 @@ struct Configuration {
     var rules: String?
     var userWithoutToken: String?
     var apps: [String: AppSettings] = [:]
-    /// nil for no admin interface.
+    /// Nil: there is no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)
     var adminTokenFile: String?
     var adminToken: AdminToken?
@@ -34,13 +34,14 @@ struct Configuration {
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
 
-    /// A setting that is one word: its name in the file, in a flag (`--name`) and the environment (`ANABRANCH_NAME`).
-    struct Word {
+    /// A setting with a simple value: its name in the file, in a flag (`--name`) and in the environment
+    /// (`ANABRANCH_NAME`).
+    struct Setting {
         let name: String
         let set: (inout Configuration, String) -> Bool
         let get: (Configuration) -> String?
 
-        /// - Parameter parse: nil for a word that the setting cannot be.
+        /// - Parameter parse: returns nil for a text that is no value of the setting.
         init<Value>(
             _ name: String, _ path: WritableKeyPath<Configuration, Value>, _ parse: @escaping (String) -> Value?,
             _ print: @escaping (Value) -> String?
@@ -57,28 +58,28 @@ struct Configuration {
         var variable: String { "ANABRANCH_" + name.uppercased().replacingOccurrences(of: "-", with: "_") }
     }
 
-    static var words: [Word] {
+    static var settings: [Setting] {
         [
-            Word("data", \.data, { $0.isEmpty ? nil : $0 }, { $0 }),
-            Word("listen", \.listen, ListenAddress.init(argument:), { $0.description }),
-            Word("insecure", \.isInsecure, Bool.init, { "\($0)" }),
-            Word("dev", \.isDevelopment, Bool.init, { "\($0)" }),
-            Word("log-level", \.logLevel, Logger.Level.init(rawValue:), { $0.rawValue }),
-            Word("public-url", \.publicURL, Self.url, { $0 }),
-            Word("tls-certificate", \.tlsCertificate, Self.word, { $0 }),
-            Word("tls-key", \.tlsKey, Self.word, { $0 }),
-            Word("rules", \.rules, Self.word, { $0 }),
-            Word("user-without-token", \.userWithoutToken, Self.word, { $0 }),
-            Word("admin-listen", \.adminListen, Self.adminAddress, { $0?.description ?? "off" }),
-            Word("admin-token-file", \.adminTokenFile, Self.word, { $0 }),
-            Word("admin-token", \.adminToken, { AdminToken($0).map { .some($0) } }, { _ in nil }),
-            Word("connections", \.connectionsMax, Self.number, Self.text),
-            Word("connections-per-address", \.connectionsPerAddressMax, Self.number, Self.text),
-            Word("connections-per-user", \.connectionsPerUserMax, Self.number, Self.text),
-            Word("sessions-per-connection", \.sessionsPerConnectionMax, Self.number, Self.text),
-            Word("logins-per-minute", \.loginsPerMinuteMax, Self.number, Self.text),
-            Word("access-token-seconds", \.accessTokenSeconds, Self.number, Self.text),
-            Word("session-seconds", \.sessionSeconds, Self.number, Self.text),
+            Setting("data", \.data, { $0.isEmpty ? nil : $0 }, { $0 }),
+            Setting("listen", \.listen, ListenAddress.init(argument:), { $0.description }),
+            Setting("insecure", \.isInsecure, Bool.init, { "\($0)" }),
+            Setting("dev", \.isDevelopment, Bool.init, { "\($0)" }),
+            Setting("log-level", \.logLevel, Logger.Level.init(rawValue:), { $0.rawValue }),
+            Setting("public-url", \.publicURL, Self.url, { $0 }),
+            Setting("tls-certificate", \.tlsCertificate, Self.word, { $0 }),
+            Setting("tls-key", \.tlsKey, Self.word, { $0 }),
+            Setting("rules", \.rules, Self.word, { $0 }),
+            Setting("user-without-token", \.userWithoutToken, Self.word, { $0 }),
+            Setting("admin-listen", \.adminListen, Self.adminAddress, { $0?.description ?? "off" }),
+            Setting("admin-token-file", \.adminTokenFile, Self.word, { $0 }),
+            Setting("admin-token", \.adminToken, { AdminToken($0).map { .some($0) } }, { _ in nil }),
+            Setting("connections", \.connectionsMax, Self.number, Self.text),
+            Setting("connections-per-address", \.connectionsPerAddressMax, Self.number, Self.text),
+            Setting("connections-per-user", \.connectionsPerUserMax, Self.number, Self.text),
+            Setting("sessions-per-connection", \.sessionsPerConnectionMax, Self.number, Self.text),
+            Setting("logins-per-minute", \.loginsPerMinuteMax, Self.number, Self.text),
+            Setting("access-token-seconds", \.accessTokenSeconds, Self.number, Self.text),
+            Setting("session-seconds", \.sessionSeconds, Self.number, Self.text),
         ]
     }
 
@@ -108,21 +109,21 @@ struct Configuration {
     ///   - flags: the flags that were given, by name.
     init(file: String?, environment: [String: String], flags: [String: String]) throws {
         if let file { try read(file) }
-        let variables = Dictionary(Self.words.map { ($0.variable, $0) }) { first, _ in first }
+        let variables = Dictionary(Self.settings.map { ($0.variable, $0) }) { first, _ in first }
         for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("ANABRANCH_") {
-            // Others may use the prefix for themselves: scripts do.
-            if let word = variables[name] { try set(word, value, source: "environment variable \(name)") }
+            // Scripts use the prefix for variables of their own.
+            if let setting = variables[name] { try set(setting, value, source: "environment variable \(name)") }
         }
-        for word in Self.words {
-            if let value = flags[word.name] { try set(word, value, source: "--\(word.name)") }
+        for setting in Self.settings {
+            if let value = flags[setting.name] { try set(setting, value, source: "--\(setting.name)") }
         }
         try check()
     }
 
-    private mutating func set(_ word: Word, _ value: String, source: String) throws {
-        guard word.set(&self, value) else {
-            // A token stays unsaid, also a wrong one.
-            let found = word.name == "admin-token" ? "this: at least 16 visible ASCII characters" : "'\(value)'"
+    private mutating func set(_ setting: Setting, _ value: String, source: String) throws {
+        guard setting.set(&self, value) else {
+            // A token is never printed, not even a wrong one.
+            let found = setting.name == "admin-token" ? "this: at least 16 visible ASCII characters" : "'\(value)'"
             throw ConfigurationError(description: "\(source): cannot be \(found)")
         }
     }
@@ -140,9 +141,9 @@ struct Configuration {
             let name = key.scalar?.string ?? ""
             if name == "apps" {
                 apps = try AppsSection.read(value, path: path)
-            } else if let word = Self.words.first(where: { $0.name == name }), let text = value.scalar?.string {
-                try set(word, text, source: "\(path): \(name)")
-            } else if Self.words.contains(where: { $0.name == name }) {
+            } else if let setting = Self.settings.first(where: { $0.name == name }), let text = value.scalar?.string {
+                try set(setting, text, source: "\(path): \(name)")
+            } else if Self.settings.contains(where: { $0.name == name }) {
                 throw ConfigurationError(description: "\(path): \(name) has to be one word")
             } else {
                 throw ConfigurationError(description: "\(path): there is no setting '\(name)'")
@@ -177,20 +178,20 @@ struct Configuration {
 
     // MARK: Uses
 
-    /// The effective configuration as a file that would have the same effect: settings that are not set as comments, so
-    /// that all are named, and no token.
+    /// The effective configuration as a file with the same effect. It names every setting, those without a value in a
+    /// comment, and shows no token.
     var yaml: String {
         let effective = effective
-        var lines = Self.words.map { word in
-            if let value = word.get(effective) { return "\(word.name): \(AppsSection.quoted(value))" }
-            let isHidden = word.name == "admin-token" && adminToken != nil
-            return "# \(word.name) is \(isHidden ? "set, and not shown" : "not set")"
+        var lines = Self.settings.map { setting in
+            if let value = setting.get(effective) { return "\(setting.name): \(AppsSection.quoted(value))" }
+            let isHidden = setting.name == "admin-token" && adminToken != nil
+            return "# \(setting.name) is \(isHidden ? "set, and not shown" : "not set")"
         }
         lines += AppsSection.lines(apps)
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// With the values that apply where nothing was said; without those that mean no limit.
+    /// The configuration with its defaults filled in, except those that mean no limit.
     private var effective: Configuration {
         var all = self
         let server = server(cores: 1), logins = appServices
@@ -206,7 +207,7 @@ struct Configuration {
         return all
     }
 
-    /// Nothing says who may come in.
+    /// Nobody can log in: there are no apps, no user without a token, and no development mode.
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
 
     /// The keys of the server's own tokens.
@@ -214,20 +215,20 @@ struct Configuration {
 
     var adminTokenPath: String { adminTokenFile ?? inData("admin-token") }
 
-    /// Where the running server says how its admin interface is reached.
+    /// The file in which the running server announces where its admin interface is.
     var adminAddressPath: String { inData("admin-address") }
 
     private func inData(_ name: String) -> String {
         URL(fileURLWithPath: data, isDirectory: true).appendingPathComponent(name).path
     }
 
-    /// - Parameter cores: the processors to be used.
+    /// - Parameter cores: how many processor cores the server may use.
     func server(cores: Int) -> ServerSettings {
         var settings = ServerSettings(cores: cores)
         settings.host = listen.host
         settings.port = listen.port
         if isDevelopment {
-            // Everybody is at the same address, and mostly the same user.
+            // All clients share one address, and most of them one user.
             settings.connectionsPerAddressMax = .max
             settings.connectionsPerUserMax = .max
             settings.newFilesPerMinuteMax = .max

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Standard error, where each entry of the log is one line: whatever clients have put into it makes no further lines,
-/// moves no cursor and rings no bell.
+/// Writes the log to standard error, one line an entry. Control and format characters are escaped: text that a client
+/// sent can neither begin a line of its own nor send escape sequences to the operator's terminal.
 struct LogStream: TextOutputStream, Sendable {
     func write(_ entry: String) {
         let line = Self.escaped(entry.last == "\n" ? entry.dropLast() : entry[...]) + "\n"

@@ -11,17 +11,16 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Serve Realm clients until SIGTERM or SIGINT.",
         discussion: """
-            Applications log in below /api/client/v2.0 and connect by WebSocket to \
-            /api/client/v2.0/app/<id>/realm-sync. Which apps there are, and how their users log in, stands in the \
-            configuration file; without apps nobody is let in. With --dev, on loopback addresses, there are all apps, \
-            users log in anonymously or with e-mail address and password, and whoever connects without a token, or to \
-            /realm-sync, is one fixed user: that is for development, and for clients that speak only the sync protocol.
+            Apps log in below /api/client/v2.0 and connect by WebSocket to /api/client/v2.0/app/<id>/realm-sync. The \
+            configuration file names the apps and how their users log in; without apps nobody is let in. With --dev, \
+            which works on loopback addresses only, every app id is accepted, users log in anonymously or with e-mail \
+            address and password, and clients that send no token are one fixed user.
 
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
 
-            Each setting can also stand in the environment (ANABRANCH_LISTEN for --listen) or in the file \
-            (listen: ...). `anabranch config print` shows what comes of them.
+            Each setting can also be in the environment (ANABRANCH_LISTEN for --listen) or in the file (listen: ...). \
+            `anabranch config print` shows the result.
 
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
@@ -58,7 +57,7 @@ struct ServeCommand: AsyncParsableCommand {
         let store = try SQLiteStore(directory: configuration.data)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
-        let door = try await AppServices(
+        let apps = try await AppServices(
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger), logger: logger,
             metrics: metrics, unixSeconds: unixSeconds)
@@ -67,7 +66,7 @@ struct ServeCommand: AsyncParsableCommand {
         let listen = configuration.listen
         let server = SyncServer(
             settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
-            authenticator: door, endpoints: door, authorizer: authorizer, tls: try await tls(configuration, logger),
+            authenticator: apps, endpoints: apps, authorizer: authorizer, tls: try await tls(configuration, logger),
             logger: logger, metrics: metrics, admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in

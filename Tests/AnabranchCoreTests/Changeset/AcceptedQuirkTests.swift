@@ -29,16 +29,16 @@ import Testing
         var arena = ChangesetArena()
         let changeset = try arena.decode(
             Hex.bytes(definitions + quirk), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.text(arena.encoded(changeset)) == Hex.text(Hex.bytes(definitions + proper)))
+        #expect(Hex.encode(arena.encoded(changeset)) == Hex.encode(Hex.bytes(definitions + proper)))
         let isProper = Hex.bytes(quirk) == Hex.bytes(proper)
-        #expect(arena.headers[changeset].isCanonical == isProper)
+        #expect(arena[changeset].isCanonical == isProper)
     }
 
     @Test func overlongDefinitionsOfStringsAreEncodedProperly() throws {
         var arena = ChangesetArena()
         let changeset = try arena.decode(
             Hex.bytes("bf00 8000 8100 41 01 00"), version: 1, tag: OriginTag(timestamp: 0, ident: 0))
-        #expect(Hex.text(arena.encoded(changeset)) == "3f0001410100")
+        #expect(Hex.encode(arena.encoded(changeset)) == "3f0001410100")
     }
 
     @Test func decimalsWithMoreThan34DigitsSurvive() throws {

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -39,7 +40,7 @@ import Testing
         let inline = changeset([.createObject(), .update(.at("f"), .int(1))], strings: .inline)
         var arena = ChangesetArena()
         let changeset = try arena.decode(inline, version: 1, tag: tag)
-        #expect(!arena.headers[changeset].isCanonical)
+        #expect(!arena[changeset].isCanonical)
         #expect(arena.encoded(changeset) == AnabranchCoreTests.changeset(.createObject(), .update(.at("f"), .int(1))))
     }
 
@@ -49,10 +50,10 @@ import Testing
         for bytes in changesets {
             let changeset = try arena.decode(bytes, version: 1, tag: tag)
             #expect(
-                arena.headers[changeset].isCanonical == (arena.encodedAnew(changeset) == bytes), "\(Hex.text(bytes))")
+                arena[changeset].isCanonical == (arena.encodedAnew(changeset) == bytes), "\(Hex.encode(bytes))")
         }
         // All of them in one arena: names and objects of many changesets share their tables.
-        for (changeset, bytes) in changesets.enumerated() {
+        for (changeset, bytes) in zip(arena.changesets, changesets) {
             var alone = ChangesetArena()
             try alone.decode(bytes, version: 1, tag: tag)
             #expect(arena.encoded(changeset) == alone.encoded(0))
@@ -98,7 +99,7 @@ import Testing
             names = (0..<arena.names.count).map { Array(arena.bytes(of: NameID(UInt32($0)))) }
             holdsNaN = arena.holdsNaN
             holdsErasure = arena.holdsErasure
-            lines = (0..<arena.count).map { arena.lines(of: $0) }
+            lines = arena.changesets.map { arena.lines(of: $0) }
         }
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -27,7 +28,7 @@ import Testing
         var arena = ChangesetArena()
         let tag = OriginTag(timestamp: 10, ident: 2)
         guard let changeset = try? arena.decode(damaged, version: 1, tag: tag) else { return }
-        let comment: Comment = "changeset \(number), \(damage): \(Hex.text(damaged))"
+        let comment: Comment = "changeset \(number), \(damage): \(Hex.encode(damaged))"
         let encoded = arena.encodedAnew(changeset)
         guard let again = try? arena.decode(encoded, version: 1, tag: tag) else {
             Issue.record("what was encoded does not decode: \(comment)")
@@ -38,7 +39,7 @@ import Testing
         let other = Self.changesets[(number * 7 + damaged.count) % Self.changesets.count]
         for (local, incoming) in [(damaged, other), (other, damaged)] {
             let outcomes = [MergeStrategy.everyPair, .indexed].map { Outcome.ofMerging([local], [incoming], $0) }
-            if outcomes[0] != outcomes[1] { Issue.record("strategies differ: \(comment), other \(Hex.text(other))") }
+            if outcomes[0] != outcomes[1] { Issue.record("strategies differ: \(comment), other \(Hex.encode(other))") }
         }
     }
 }

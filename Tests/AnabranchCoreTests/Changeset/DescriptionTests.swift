@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 

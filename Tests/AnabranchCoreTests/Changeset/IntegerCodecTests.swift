@@ -12,12 +12,12 @@ import Testing
             (.min, "ffffffffffffffffff40"),
         ] as [(Int64, String)])
     func numberHasTheBytesOfTheChapter(_ number: Int64, _ hex: String) throws {
-        #expect(Hex.text(written { $0.write(number) }) == hex)
+        #expect(Hex.encode(written { $0.write(number) }) == hex)
         #expect(try read(Hex.bytes(hex)) { reader throws(ChangesetError) in try reader.i64() } == number)
     }
 
     @Test func largestUnsignedNumberHasTheBytesOfTheChapter() throws {
-        #expect(Hex.text(written { $0.write(UInt64.max) }) == "ffffffffffffffffff01")
+        #expect(Hex.encode(written { $0.write(UInt64.max) }) == "ffffffffffffffffff01")
         #expect(
             try read(Hex.bytes("ffffffffffffffffff01")) { reader throws(ChangesetError) in try reader.u64() } == .max)
     }
@@ -112,7 +112,7 @@ import Testing
         try bytes.withUnsafeBufferPointer { buffer throws(ChangesetError) in
             var reader = ByteReader(buffer)
             let value = try read(&reader)
-            #expect(reader.isAtEnd && reader.isCanonical, "\(Hex.text(bytes))")
+            #expect(reader.isAtEnd && reader.isCanonical, "\(Hex.encode(bytes))")
             return value
         }
     }
@@ -133,7 +133,7 @@ import Testing
             return Reading(number: number, count: reader.offset, isCanonical: reader.isCanonical)
         }
         let expected = expectedReading(bytes, bits: bits, isSigned: isSigned)
-        if reading != expected { Issue.record("\(Hex.text(bytes)), \(bits) bits: \(String(describing: reading))") }
+        if reading != expected { Issue.record("\(Hex.encode(bytes)), \(bits) bits: \(String(describing: reading))") }
     }
 
     private func expectedReading(_ bytes: [UInt8], bits: Int, isSigned: Bool) -> Reading? {

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -25,7 +26,7 @@ import Testing
         #expect(arena.lines(of: changeset) == example.lines)
         #expect(arena.encoded(changeset) == bytes)
         #expect(arena.encodedAnew(changeset) == bytes)
-        #expect(arena.headers[changeset].isCanonical)
+        #expect(arena[changeset].isCanonical)
     }
 
     @Test func recordedTransactionIsEncodedStringsFirst() throws {

@@ -1,8 +1,10 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
 
-/// The keys under which changesets conflict: a log entry that an upload does not find neither changes it nor is changed.
+/// The keys under which changesets conflict: a log entry that an upload does not find neither changes it nor is
+/// changed.
 @Suite struct ConflictKeysTests {
     @Test func entriesThatAreNotFoundDoNotMatter() throws {
         var missed = 0

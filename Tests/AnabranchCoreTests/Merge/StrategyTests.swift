@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -10,8 +11,8 @@ import Testing
         let seeds = Seeds.upTo(3000)
         for seed in seeds {
             let grid = try Self.outcome(seed: seed, isCareful: isCareful, .everyPair)
-            for tuning in [MergeThresholds(), .finest] {
-                let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, tuning)
+            for thresholds in [MergeThresholds(), .finest] {
+                let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, thresholds)
                 #expect(grid == indexed, "\(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))")
             }
             if grid == .refused { refusals += 1 }
@@ -22,22 +23,23 @@ import Testing
 
     /// Merges several changesets on each side, in one to three runs.
     private static func outcome(
-        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy, _ tuning: MergeThresholds = MergeThresholds()
+        seed: UInt64, isCareful: Bool, _ strategy: MergeStrategy,
+        _ thresholds: MergeThresholds = MergeThresholds()
     ) throws -> Outcome {
         var random = RandomSteps(seed: seed)
         random.isCareful = isCareful
         func side() -> [[UInt8]] {
             (0..<Int.random(in: 1...6, using: &random.random)).map { _ in
                 let steps = random.steps(.random(in: 0...12, using: &random.random))
-                return changeset(steps, strings: random.random.oneIn(2) ? .first : .inline)
+                return changeset(steps, strings: random.random.isOne(in: 2) ? .first : .inline)
             }
         }
         let (local, incoming) = (side(), side())
         let cut = Int.random(in: 0...incoming.count, using: &random.random)
         var arena = ChangesetArena()
-        arena.tuning = tuning
+        var merge = Merge(strategy: strategy, thresholds: thresholds)
         do {
-            try arena.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], strategy: strategy)
+            try arena.mergeRuns(local, incoming, runs: [0..<cut, cut..<incoming.count], with: &merge)
         } catch is TransformError {
             return .refused
         }
@@ -55,7 +57,7 @@ import Testing
                 // Erasures of classes and columns leave little to compare.
                 steps.removeAll {
                     switch $0 {
-                    case .eraseTable, .eraseColumn: !random.random.oneIn(20)
+                    case .eraseTable, .eraseColumn: !random.random.isOne(in: 20)
                     default: false
                     }
                 }
@@ -63,8 +65,8 @@ import Testing
             }
             let grid = Outcome.ofMerging([sides[0]], [sides[1]], .everyPair)
             #expect(grid != .refused)
-            for tuning in [MergeThresholds(), .finest] {
-                let indexed = Outcome.ofMerging([sides[0]], [sides[1]], .indexed, tuning)
+            for thresholds in [MergeThresholds(), .finest] {
+                let indexed = Outcome.ofMerging([sides[0]], [sides[1]], .indexed, thresholds)
                 #expect(
                     grid == indexed, "\(Seeds.repeatCommand("largeGroupsAreMergedAsTheGridMergesThem", seed: seed))")
             }
@@ -72,7 +74,7 @@ import Testing
     }
 
     /// An earlier run of the message has left an erasure in the arena; in this run neither side has one.
-    @Test func anErasureElsewhereInThePoolLeavesNothingUnmerged() throws {
+    @Test func anErasureElsewhereInTheArenaLeavesNothingUnmerged() throws {
         let insertions = changeset((0..<40).map { .insert(.item(0), size: UInt32($0)) })
         let outcomes = try [MergeStrategy.everyPair, .indexed].map { strategy in
             var arena = ChangesetArena()

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -13,7 +14,7 @@ import Testing
     func mergesOfScenariosGiveTheReferencesBytes(_ strategy: MergeStrategy) throws {
         for scenario in VectorFiles.scenarios {
             for (number, vector) in scenario.merges.enumerated() {
-                try check(vector, strategy, "\(scenario.profile) scenario \(scenario.seed), merge \(number)")
+                try check(vector, strategy, "\(scenario.name), merge \(number)")
             }
         }
     }
@@ -29,12 +30,12 @@ import Testing
             }
             for upload in scenario.merges.filter({ $0.at == 1 }).flatMap(\.incoming) {
                 let isFound = encoded.contains(upload.hex)
-                #expect(isFound, "\(scenario.profile) scenario \(scenario.seed): \(upload.hex)")
+                #expect(isFound, "\(scenario.name): \(upload.hex)")
             }
         }
     }
 
-    private func check(_ vector: MergeVector, _ strategy: MergeStrategy, _ name: String) throws {
+    private func check(_ vector: MergeCase, _ strategy: MergeStrategy, _ name: String) throws {
         var arena = ChangesetArena()
         let local = try vector.local.map { try arena.decode($0) }
         let incoming = try vector.incoming.map { try arena.decode($0) }
@@ -54,10 +55,10 @@ import Testing
 }
 
 extension ChangesetArena {
-    mutating func decode(_ input: MergeVector.Input) throws(ChangesetError) -> Int {
+    mutating func decode(_ input: MergeCase.Input) throws(ChangesetError) -> ChangesetIndex {
         let tag = OriginTag(timestamp: input.timestamp, ident: input.origin)
         return try decode(Hex.bytes(input.hex), version: input.version, tag: tag)
     }
 
-    func hexOutput(of changeset: Int) -> String { Hex.text(encoded(changeset)) }
+    func hexOutput(of changeset: ChangesetIndex) -> String { Hex.encode(encoded(changeset)) }
 }

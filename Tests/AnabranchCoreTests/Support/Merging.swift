@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -26,8 +27,8 @@ enum Age {
 /// One changeset of each side, decoded into one arena.
 struct Meeting {
     var arena = ChangesetArena()
-    let major: Int
-    let minor: Int
+    let major: ChangesetIndex
+    let minor: ChangesetIndex
 
     init(_ majorSteps: [Step], _ minorSteps: [Step], _ age: Age = .majorOlder) throws {
         major = try arena.decode(changeset(majorSteps), version: 1, tag: age.tags.major)
@@ -49,9 +50,9 @@ func lines(_ steps: [Step]) throws -> [String] {
 
 extension ChangesetArena {
     /// The live instructions of a changeset in words.
-    func lines(of changeset: Int) -> [String] { instructions(of: changeset).map { text(of: $0) } }
+    func lines(of changeset: ChangesetIndex) -> [String] { instructions(of: changeset).map { text(of: $0) } }
 
-    func strings(of changeset: Int) -> [String] {
+    func strings(of changeset: ChangesetIndex) -> [String] {
         stringTable(of: changeset).map { String(decoding: bytes(of: $0), as: UTF8.self) }
     }
 }

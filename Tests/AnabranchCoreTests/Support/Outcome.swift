@@ -9,11 +9,10 @@ enum Outcome: Equatable {
     /// Merges changesets with versions from 1 on each side; the local ones are the older ones.
     static func ofMerging(
         _ local: [[UInt8]], _ incoming: [[UInt8]], _ strategy: MergeStrategy,
-        _ tuning: MergeThresholds = MergeThresholds()
+        _ thresholds: MergeThresholds = MergeThresholds()
     ) -> Outcome {
         var arena = ChangesetArena()
-        arena.tuning = tuning
-        var sides: (local: [Int], incoming: [Int]) = ([], [])
+        var sides: (local: [ChangesetIndex], incoming: [ChangesetIndex]) = ([], [])
         do throws(ChangesetError) {
             for (index, bytes) in local.enumerated() {
                 let tag = OriginTag(timestamp: 10, ident: 2)
@@ -26,14 +25,16 @@ enum Outcome: Equatable {
         } catch {
             return .undecodable
         }
-        guard (try? arena.merge(local: sides.local, incoming: sides.incoming, strategy: strategy)) != nil else {
+        var merge = Merge(strategy: strategy, thresholds: thresholds)
+        do throws(TransformError) {
+            try merge.run(local: sides.local, incoming: sides.incoming, in: &arena)
+        } catch {
             return .refused
         }
         return Outcome(of: arena)
     }
 
     init(of arena: ChangesetArena) {
-        let changesets = 0..<arena.count
-        self = .merged(changesets.map { arena.encoded($0) }, dirty: changesets.map { arena.isDirty($0) })
+        self = .merged(arena.bytesOfAll, dirty: arena.changesets.map { arena.isDirty($0) })
     }
 }

@@ -1,47 +1,19 @@
 import AnabranchCore
-import CZstd
+import AnabranchTesting
 import Foundation
-
-/// A merge as the vectors record it: what the reference made of both sides, or that it refused.
-struct MergeVector: Decodable, Sendable {
-    struct Input: Decodable, Sendable {
-        var version: UInt64
-        var timestamp: ChangesetTime
-        var origin: ClientFileID
-        var hex: String
-    }
-
-    struct Output: Codable, Equatable, Sendable {
-        var dirty: Bool
-        var hex: String
-    }
-
-    var seed: UInt64?
-    /// The file ident of the replica that merged; 1 is the server.
-    var at: UInt64
-    var local: [Input]
-    var incoming: [Input]
-    var local_after: [Output]?
-    var incoming_after: [Output]?
-    var error: String?
-}
-
-/// What a scenario has for the codec: changesets as clients recorded them, and the merges of all replicas.
-struct ScenarioVector: Decodable, Sendable {
-    struct Upload: Decodable, Sendable {
-        var hex: String
-    }
-
-    var seed: UInt64
-    var profile: String
-    var uploads: [Upload]
-    var merges: [MergeVector]
-}
 
 /// The samples in `Tests/Vectors`.
 enum VectorFiles {
-    static let merges: [MergeVector] = lines(of: "merges.jsonl.zst")
-    static let scenarios: [ScenarioVector] = lines(of: "scenarios.jsonl.zst")
+    static let merges: [MergeCase] = lines(of: "merges.jsonl.zst").compactMap {
+        if case .merge(let merge) = $0 { merge } else { nil }
+    }
+
+    static let scenarios: [Scenario] = lines(of: "scenarios.jsonl.zst").compactMap {
+        if case .scenario(let scenario) = $0 { scenario } else { nil }
+    }
+
+    /// The scenarios that the reference finished with one state everywhere.
+    static let convergedScenarios = scenarios.filter { $0.failure == nil && $0.converged != false && $0.state != nil }
 
     /// Changesets of many kinds, each once: recorded ones and made-up ones in turns.
     static func changesets(_ count: Int) -> [[UInt8]] {
@@ -55,34 +27,54 @@ enum VectorFiles {
         (0..<count).map { values[$0 * values.count / count] }
     }
 
-    private static func lines<Value: Decodable>(of file: String) -> [Value] {
-        do {
-            let decoder = JSONDecoder()
-            return try rawLines(of: file).map { try decoder.decode(Value.self, from: $0) }
-        } catch {
-            preconditionFailure("\(file): \(error)")
-        }
-    }
-
-    /// The lines of a sample as they are.
-    static func rawLines(of file: String) -> [Data] {
+    private static func lines(of file: String) -> [VectorLine] {
         let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        let path = tests.deletingLastPathComponent().appendingPathComponent("Vectors/\(file)")
+        let path = tests.deletingLastPathComponent().appendingPathComponent("Vectors/\(file)").path
+        var lines: [VectorLine] = []
         do {
-            return try decompress(try Data(contentsOf: path)).split(separator: UInt8(ascii: "\n"))
+            try VectorLine.forEach(in: path) { lines.append($1) }
         } catch {
-            preconditionFailure("\(path.path): \(error)")
+            preconditionFailure("\(error)")
         }
+        return lines
+    }
+}
+
+extension Scenario {
+    var name: String { "\(profile ?? "") scenario \(seed ?? 0)" }
+
+    /// The uploads by the version of the log on whose state their client recorded them, where that is known: nobody
+    /// else's entries lie between what the client had downloaded and what it had uploaded.
+    var recordings: [Int: [Upload]] {
+        var versions: [ClientFileID: [ClientVersion: Int]] = [:]
+        for entry in server_log {
+            versions[entry.origin, default: [:]][entry.client_version] = Int(entry.version.rawValue)
+        }
+        var recordings: [Int: [Upload]] = [:]
+        var previous: [ClientFileID: Int] = [:]
+        for upload in uploads {
+            let base = Int(upload.base.rawValue)
+            let version = max(base, previous[upload.client] ?? 0)
+            if server_log[base..<version].allSatisfy({ $0.origin == upload.client }) {
+                recordings[version, default: []].append(upload)
+            }
+            previous[upload.client] = versions[upload.client]?[upload.client_version]
+        }
+        return recordings
+    }
+}
+
+extension ObjectGraph {
+    /// Applies one changeset by its bytes.
+    @discardableResult
+    mutating func apply(_ changeset: [UInt8]) throws -> StateChanges {
+        var arena = ChangesetArena()
+        let number = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        return try apply(number, of: arena)
     }
 
-    private static func decompress(_ file: Data) throws -> Data {
-        try file.withUnsafeBytes { file in
-            var text = Data(count: Int(ZSTD_getFrameContentSize(file.baseAddress, file.count)))
-            let count = text.withUnsafeMutableBytes {
-                ZSTD_decompress($0.baseAddress, $0.count, file.baseAddress, file.count)
-            }
-            guard ZSTD_isError(count) == 0 else { throw CocoaError(.fileReadCorruptFile) }
-            return text
-        }
+    /// The canonical text.
+    var json: String {
+        get throws { String(decoding: try canonicalJSON(), as: UTF8.self) }
     }
 }

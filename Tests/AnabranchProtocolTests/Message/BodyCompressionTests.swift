@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchProtocol
@@ -17,7 +18,7 @@ import Testing
 
     /// Three entries, as a client would send them. Their bytes differ enough for the checksum to tell them apart.
     private static func sample() -> [UInt8] {
-        var generator = SeededGenerator(seed: 3)
+        var generator = SeededRandom(seed: 3)
         return uploadBody(
             (1...3).map { version in
                 (version, 0, 374_544_000_000, 0, (0..<200).map { _ in .random(in: 0...15, using: &generator) &* 17 })
@@ -26,7 +27,7 @@ import Testing
 
     @Test(arguments: 1...9)
     func whatWasDeflatedInflates(level: Int) throws {
-        var generator = SeededGenerator(seed: UInt64(level))
+        var generator = SeededRandom(seed: UInt64(level))
         for size in [50, 1025, 40_000, 1 << 20] {
             let body = (0..<size).map { _ in UInt8.random(in: 0...3, using: &generator) }
             #expect(try inflate(try deflate(body, level: level), to: size) == body)

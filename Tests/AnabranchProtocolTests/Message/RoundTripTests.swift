@@ -1,7 +1,9 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchProtocol
+import AnabranchTesting
 
 /// What one side says is what the other side hears: each message of each version that knows it, over random contents.
 @Suite struct RoundTripTests {
@@ -68,9 +70,9 @@ import Testing
 
 /// Random messages with everything that a message can hold.
 private struct RandomMessages {
-    private var generator: SeededGenerator
+    private var generator: SeededRandom
 
-    init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
+    init(seed: UInt64) { generator = SeededRandom(seed: seed) }
 
     private mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &generator) }
 

@@ -1,7 +1,9 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchProtocol
+import AnabranchTesting
 
 @Suite struct ServerMessageCodecTests {
     private let codec = ServerMessageCodec()
@@ -63,7 +65,7 @@ import Testing
         #expect(EncodedBody([]) == .empty)
     }
 
-    private func body(changesetBytes: Int, _ generator: inout SeededGenerator, alphabet: ClosedRange<UInt8>)
+    private func body(changesetBytes: Int, _ generator: inout SeededRandom, alphabet: ClosedRange<UInt8>)
         -> EncodedBody
     {
         let changeset = (0..<changesetBytes).map { _ in UInt8.random(in: alphabet, using: &generator) }
@@ -73,7 +75,7 @@ import Testing
     }
 
     @Test func onlyABodyBeyondTheThresholdIsCompressed() throws {
-        var generator = SeededGenerator(seed: 1)
+        var generator = SeededRandom(seed: 1)
         let prefix = "1 0 0 2 1000 1000 ".utf8.count
         let short = body(changesetBytes: 1024 - prefix, &generator, alphabet: 0...1)
         #expect(short.uncompressedBytes == 1024)
@@ -90,7 +92,7 @@ import Testing
     }
 
     @Test func aBodyThatDoesNotShrinkIsSentAsItIs() {
-        var generator = SeededGenerator(seed: 2)
+        var generator = SeededRandom(seed: 2)
         let noise = body(changesetBytes: 5000, &generator, alphabet: 0...255)
         #expect(!noise.isCompressed)
         #expect(noise.bytes.count == noise.uncompressedBytes)

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchProtocol
@@ -14,7 +15,7 @@ import Testing
     /// A failure names its seed: `swift test --filter GarbageTests` repeats it.
     @Test(arguments: 0..<100 as Range<UInt64>)
     func aPeerMaySayAnything(seed: UInt64) throws {
-        var generator = SeededGenerator(seed: seed)
+        var generator = SeededRandom(seed: seed)
         var limits = Limits()
         limits.sessionsPerConnectionMax = 5
         let negotiation = try Negotiation(offer: "com.mongodb.realm-sync#14")
@@ -45,7 +46,7 @@ import Testing
     }
 
     @Test func aHundredThousandStrayMessagesAreAllAnswered() {
-        var generator = SeededGenerator(seed: 4)
+        var generator = SeededRandom(seed: 4)
         var peer = Peer()
         for _ in 0..<100_000 {
             if let code = violation(peer.nonsense(&generator)) { #expect(Self.violations.contains(code)) }
@@ -64,11 +65,11 @@ private struct Peer {
     private var bound: [Int] = []
     private var running: [Int] = []
 
-    mutating func message(_ generator: inout SeededGenerator) -> [UInt8] {
+    mutating func message(_ generator: inout SeededRandom) -> [UInt8] {
         Int.random(in: 0..<50, using: &generator) == 0 ? nonsense(&generator) : bytes(sensible(&generator))
     }
 
-    private mutating func sensible(_ generator: inout SeededGenerator) -> String {
+    private mutating func sensible(_ generator: inout SeededRandom) -> String {
         switch Int.random(in: 0..<20, using: &generator) {
         case 0...2 where asking.count + bound.count + running.count < 7:
             sessions += 1
@@ -94,7 +95,7 @@ private struct Peer {
     }
 
     /// Noise, words in any order, or something sensible with a few wrong bytes.
-    mutating func nonsense(_ generator: inout SeededGenerator) -> [UInt8] {
+    mutating func nonsense(_ generator: inout SeededRandom) -> [UInt8] {
         switch Int.random(in: 0..<3, using: &generator) {
         case 0:
             return (0..<Int.random(in: 0...60, using: &generator)).map { _ in .random(in: 0...255, using: &generator) }
@@ -135,7 +136,7 @@ private struct Server {
         running = []
     }
 
-    mutating func doSome(_ connection: inout ServerConnection, _ generator: inout SeededGenerator) {
+    mutating func doSome(_ connection: inout ServerConnection, _ generator: inout SeededRandom) {
         if Bool.random(using: &generator), !requests.isEmpty {
             switch requests.removeFirst() {
             case .ask(let handle, .open(let request)) where request.needsFileIdent:

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -19,7 +20,7 @@ import Testing
     }()
 
     /// One in a body's life: bytes, JSON with holes in it, JSON of the right form with the wrong things.
-    private static func body(_ generator: inout SeededGenerator) -> [UInt8] {
+    private static func body(_ generator: inout SeededRandom) -> [UInt8] {
         let pieces = [
             "{", "}", "[", "]", ":", ",", "\"", "\\", "\\u", "\\ud83d", "null", "true", "-", "0", "1e999", "\"email\"",
             "\"password\"", "\"username\"", "\"key\"", "\"token\"", "\"tokenId\"", "\"name\"", "\"arguments\"",
@@ -54,7 +55,7 @@ import Testing
         let seed = Self.environment["ANABRANCH_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...UInt64(UInt32.max))
         try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com")
-            var generator = SeededGenerator(seed: seed)
+            var generator = SeededRandom(seed: seed)
             var done = 0, statuses: [Int: Int] = [:]
             while done < count {
                 // Many on one connection, one behind the other: the way in is part of the test.

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTesting
 
 /// Changesets for tests.
 enum Changesets {
@@ -21,7 +22,7 @@ enum Changesets {
     /// each to objects of its own.
     static func independent(of client: Int, count: Int) throws -> [[UInt8]] {
         var graph = ObjectGraph()
-        var random = SeededGenerator(seed: UInt64(client))
+        var random = SeededRandom(seed: UInt64(client))
         return try (0..<count).map { number in
             try graph.write(as: ClientFileID(client)) { tx in
                 try tx.addClass("Note", key: "_id", .int)
@@ -36,14 +37,14 @@ enum Changesets {
                 let own = try tx.create("Note", key: .int(Int64(client * 100 + number / 4)))
                 let lines = try own.list("lines")
                 try lines.insert(.string([UInt8(number)]), at: Int(random.number(0...UInt64(lines.count))))
-                if number % 4 == 3, random.once(in: 2) { try tx.delete(own) }
+                if number % 4 == 3, random.isOne(in: 2) { try tx.delete(own) }
             }.changeset
         }
     }
 
     /// Makes an embedded class, and carries this many bytes that no compression shrinks.
     static func large(_ byteCount: Int, seed: UInt64) -> [UInt8] {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         var result: [UInt8] = [0x3f, 0, 1, UInt8(ascii: "A")]
         var index: UInt8 = 1, rest = byteCount
         while rest > 0 {

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchTesting
 
 @testable import AnabranchServer
 
@@ -12,7 +13,7 @@ final class RandomConversation {
     /// What our server said to each step: connection and message, nil for a connection that it dropped.
     private(set) var answers: [[(connection: Int, message: [UInt8]?)]] = []
 
-    private var random: SeededGenerator
+    private var random: SeededRandom
     /// The changesets come in any order, and the other server applies nothing either.
     private let rig = WireRig(keepsState: false)
     private let changesets: [[UInt8]]
@@ -54,7 +55,7 @@ final class RandomConversation {
 
     /// - Parameter changesets: what clients upload.
     init(seed: UInt64, changesets: [[UInt8]]) {
-        random = SeededGenerator(seed: seed)
+        random = SeededRandom(seed: seed)
         self.changesets = changesets
     }
 
@@ -65,17 +66,17 @@ final class RandomConversation {
     // MARK: Steps
 
     private func step() {
-        if connections.isEmpty || connections.count < 3 && random.once(in: 10) { return connect() }
+        if connections.isEmpty || connections.count < 3 && random.isOne(in: 10) { return connect() }
         let connection = connections.keys.sorted().randomElement(using: &random) ?? 0
-        if random.once(in: 40) || connections[connection]?.isOver == true && random.once(in: 3) {
+        if random.isOne(in: 40) || connections[connection]?.isOver == true && random.isOne(in: 3) {
             return disconnect(connection)
         }
-        if random.once(in: 40) { return say(connection, stray(on: connection)) }
-        if random.once(in: 12) {
+        if random.isOne(in: 40) { return say(connection, stray(on: connection)) }
+        if random.isOne(in: 12) {
             return say(connection, SyncMessage(words: ["ping", "\(random.number(0...99))", "0"]))
         }
         let own = sessions.indices.filter { sessions[$0].connection == connection }
-        guard let index = own.randomElement(using: &random), !random.once(in: 8) else { return bind(connection) }
+        guard let index = own.randomElement(using: &random), !random.isOne(in: 8) else { return bind(connection) }
         switch sessions[index].phase {
         case .waiting: identify(index)
         case .running: act(index)
@@ -111,8 +112,8 @@ final class RandomConversation {
     private func bind(_ connection: Int) {
         sessionCount += 1
         let partition = ["/a", "/a", "/b"].randomElement(using: &random) ?? ""
-        let needsIdent = files.count { $0.partition == partition } < 2 || random.once(in: 10)
-        let empty = random.once(in: 40)
+        let needsIdent = files.count { $0.partition == partition } < 2 || random.isOne(in: 10)
+        let empty = random.isOne(in: 40)
         let body = empty ? "" : partition
         sessions.append(
             Session(
@@ -148,7 +149,7 @@ final class RandomConversation {
         case 0...1: unbind(index)
         case 2...4:
             say(session.connection, SyncMessage(words: ["mark", "\(session.ident)", "\(random.number(1...9))"]))
-        case 5 where random.once(in: 4):
+        case 5 where random.isOne(in: 4):
             let text = Array(#"{"message":"no"}"#.utf8)
             let code = [212, 112, 233, 201].randomElement(using: &random) ?? 0
             say(
@@ -177,7 +178,7 @@ final class RandomConversation {
             base = ServerVersion(random.number(base.rawValue...file.download.serverVersion.rawValue))
             time += random.number(0...3)
             var changeset = changesets.randomElement(using: &random) ?? []
-            if random.once(in: 80) { changeset = changeset.dropLast() }
+            if random.isOne(in: 80) { changeset = changeset.dropLast() }
             let cursor = UploadCursor(clientVersion: ClientVersion(file.version), serverVersion: base)
             let entry = (cursor, time, changeset)
             entries.append(entry)
@@ -189,7 +190,7 @@ final class RandomConversation {
             serverVersion: ServerVersion(random.number(base.rawValue...file.download.serverVersion.rawValue)))
         files[number] = file
         sessions[index].sent = progress
-        let origin = random.once(in: 60) ? file.ident : 0
+        let origin = random.isOne(in: 60) ? file.ident : 0
         var body: [UInt8] = []
         for entry in entries {
             let numbers = [
@@ -198,7 +199,7 @@ final class RandomConversation {
             ]
             body += numbers.flatMap { Array("\($0) ".utf8) } + entry.changeset
         }
-        let packed = random.once(in: 3) ? deflated(body) : nil
+        let packed = random.isOne(in: 3) ? deflated(body) : nil
         say(
             session.connection,
             SyncMessage(
@@ -211,7 +212,7 @@ final class RandomConversation {
     /// A message out of nowhere.
     private func stray(on connection: Int) -> SyncMessage {
         let live = sessions.filter { $0.connection == connection }.randomElement(using: &random)?.ident
-        let session = "\(random.once(in: 4) ? random.number(1...max(1, sessionCount)) : live ?? 1)"
+        let session = "\(random.isOne(in: 4) ? random.number(1...max(1, sessionCount)) : live ?? 1)"
         let words = [
             ["mark", session, "1"], ["unbind", session], ["ident", session, "2", "5", "0", "0", "0", "0"],
             ["upload", session, "0", "0", "0", "1", "0", "0"], ["bind", session, "0", "0", "0", "0"],
@@ -220,7 +221,7 @@ final class RandomConversation {
             ["upload", session, "1", "9", "0", "1", "0", "0"], ["ident", session, "99", "5", "0", "0", "0", "0"],
             ["upload", session, "0", "14", "0", "9", "0", "0"],
         ].randomElement(using: &random)
-        let entry = random.once(in: 2) ? "9 0 5 0 99 abc" : "9 0 x 0 99 abc"
+        let entry = random.isOne(in: 2) ? "9 0 5 0 99 abc" : "9 0 x 0 99 abc"
         return SyncMessage(words: words ?? [], body: words?.count == 8 && words?[3] == "14" ? Array(entry.utf8) : [])
     }
 
@@ -229,7 +230,7 @@ final class RandomConversation {
     /// Says it, most of the time unchanged.
     private func say(_ connection: Int, _ message: SyncMessage) {
         var message = message
-        if random.once(in: 25) {
+        if random.isOne(in: 25) {
             let good = message
             spoil(&message)
             if isNamedDifference(message) { message = good }
@@ -264,7 +265,7 @@ final class RandomConversation {
             message.body[Int(random.number(0...UInt64(message.body.count - 1)))] ^= UInt8(random.number(1...255))
         default:
             guard index > 0, let number = UInt64(message.words[index]) else { return }
-            let wrong = random.once(in: 2) ? number + 1 : max(1, number) - 1
+            let wrong = random.isOne(in: 2) ? number + 1 : max(1, number) - 1
             message.words[index] = "\(wrong)"
             if message.kind == "ident", message.words.count == 8, index == 6 { adjustSalt(&message, to: wrong) }
         }

@@ -103,27 +103,3 @@ func deflated(_ bytes: [UInt8]) -> [UInt8] {
         filled = Int(size)
     }
 }
-
-/// What a gzip file holds.
-func gunzipped(_ bytes: [UInt8]) -> [UInt8]? {
-    var stream = z_stream()
-    guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else { return nil }
-    defer { inflateEnd(&stream) }
-    var input = bytes
-    var result: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 1 << 16)
-    return input.withUnsafeMutableBufferPointer { input in
-        stream.next_in = input.baseAddress
-        stream.avail_in = uInt(input.count)
-        while true {
-            let status = chunk.withUnsafeMutableBufferPointer { chunk in
-                stream.next_out = chunk.baseAddress
-                stream.avail_out = uInt(chunk.count)
-                return inflate(&stream, Z_NO_FLUSH)
-            }
-            result += chunk.prefix(chunk.count - Int(stream.avail_out))
-            if status == Z_STREAM_END { return result }
-            guard status == Z_OK else { return nil }
-        }
-    }
-}

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -41,7 +42,7 @@ struct Transcript {
     init(_ name: String) throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Transcripts/\(name).jsonl.gz")
-        let text = try #require(gunzipped(Array(try Data(contentsOf: file))))
+        let text = try GzipFile.contents(of: file.path)
         lines = try text.split(separator: UInt8(ascii: "\n")).enumerated().map { index, line in
             let record = try JSONDecoder().decode(Record.self, from: Data(line))
             var head: [String] = [], words: [String] = []

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -17,16 +18,16 @@ import Testing
             let clients = [2, 3].map { _ in SyncClient(partition: "\"shared\"") { server.port } }
             for client in clients { try await client.reconnect() }
             let material = try [1, 2].map { try Changesets.independent(of: $0, count: 24) }
-            var random = SeededGenerator(seed: 11)
+            var random = SeededRandom(seed: 11)
             var next = [0, 0], time: UInt64 = 300_000_000_000
             while next[0] < material[0].count || next[1] < material[1].count {
                 let index =
                     next[0] == material[0].count ? 1 : next[1] == material[1].count ? 0 : Int(random.number(0...1))
                 let client = clients[index]
-                if random.once(in: 3) { try await client.disconnect() }
+                if random.isOne(in: 3) { try await client.disconnect() }
                 client.change(material[index][next[index]], at: ChangesetTime(time))
                 (next[index], time) = (next[index] + 1, time + random.number(0...5))
-                guard random.once(in: 2) else { continue }
+                guard random.isOne(in: 2) else { continue }
                 if !client.isConnected { try await client.reconnect() }
                 try await client.upload()
                 try await client.waitForAcknowledgement()

@@ -1,7 +1,8 @@
-/// One instruction on one list, reduced to what merging it with the other side's instructions needs.
+/// One instruction on one list, reduced to what merging it with the other side's instructions needs
+/// (`Spec/Transform.md`, section 13.1).
 ///
-/// The fields are those of Spec/Transform.md: `index` and `to` are list indices, `to` is counted after the moved
-/// element was taken out, and `priorSize` is the length of the list before the instruction.
+/// The fields are those of the chapter: `index` and `to` are list indices, `to` is counted after the moved element was
+/// taken out, and `priorSize` is the length of the list before the instruction.
 struct ListOperation: BitwiseCopyable, Equatable {
     enum Kind: UInt8, BitwiseCopyable {
         case insert
@@ -9,18 +10,7 @@ struct ListOperation: BitwiseCopyable, Equatable {
         case update
         case move
         /// An instruction below the element `index`. It follows the element and dies with it; it has no prior size.
-        case touch
-    }
-
-    /// Of an update: the kind of its value, as far as the rules ask. Of a touch: what its next path element selects
-    /// from.
-    enum Value: UInt8, BitwiseCopyable {
-        case plain
-        case object
-        /// An update to a list, or a touch whose next path element is an integer.
-        case list
-        /// An update to a dictionary, or a touch whose next path element is a string.
-        case dictionary
+        case nested
     }
 
     var index: UInt32
@@ -29,7 +19,8 @@ struct ListOperation: BitwiseCopyable, Equatable {
     /// Rank of the changeset's origin tag; equal tags have equal ranks.
     var tag: UInt32
     var kind: Kind
-    var value: Value = .plain
+    /// Of an update: the kind of its value. Of a nested edit: what its next path element selects from.
+    var value: ValueKind = .plain
     var discarded = false
     /// Set as soon as one pair discarded or changed the operation.
     var dirty = false
@@ -39,7 +30,46 @@ struct ListOperation: BitwiseCopyable, Equatable {
         switch kind {
         case .insert: 1
         case .erase: -1
-        case .update, .move, .touch: 0
+        case .update, .move, .nested: 0
         }
     }
+
+    /// It only shifts what stands behind it.
+    var isShift: Bool { kind == .insert || kind == .erase }
+}
+
+// Prior sizes follow from what is discarded, and are found for whole runs; a pair that changes one makes it dirty.
+extension ListOperation: ListEdit {
+    @inline(__always) var destination: UInt32 { to }
+
+    @inline(__always)
+    mutating func setIndex(_ index: UInt32) {
+        if index != self.index {
+            self.index = index
+            dirty = true
+        }
+    }
+
+    @inline(__always)
+    mutating func setDestination(_ destination: UInt32) {
+        if destination != to {
+            to = destination
+            dirty = true
+        }
+    }
+
+    @inline(__always) mutating func listGrew() { dirty = true }
+    @inline(__always) mutating func listShrank() { dirty = true }
+
+    @inline(__always)
+    mutating func discard() {
+        discarded = true
+        dirty = true
+    }
+}
+
+extension ListOperation: ValueEdit {
+    @inline(__always) var valueKind: ValueKind { value }
+    /// An array Update is none.
+    @inline(__always) var isDefault: Bool { false }
 }

@@ -1,14 +1,12 @@
-/// The grid of all pairs for two sides that only insert and erase (`Spec/Transform.md`, sections 6 and 13).
+/// The grid of all pairs for two sides that only insert and erase (`Spec/Transform.md`, section 13.5).
 ///
 /// Such a pair has two outcomes: one operation stands before the other, which shifts by what the first adds to the
-/// length of the list (R14, R19, R21), or both erase one element and are discarded. What stands before what is the
-/// order of one number, so that a pair costs a comparison and two additions, and no branch that depends on where users
-/// work.
-enum ShiftGrid {
-    typealias Operations = UnsafeMutableBufferPointer<ListOperation>
-
-    /// The index, then inserts before erases, then the rank of an insert's tag.
-    private struct Place: BitwiseCopyable {
+/// length of the list, or both erase one element and are discarded. So R14, R19 and R21 are here a second time, as one
+/// comparison of numbers: a pair costs that and two additions, and no branch that depends on where users work.
+/// `ListArithmeticTests` compares it with `ListArithmetic`.
+struct ShiftGrid: BitwiseCopyable {
+    /// The index, then inserts before erases (R19), then the rank of an insert's tag (R14).
+    private struct SortKey: BitwiseCopyable {
         var order: Int64
         /// What the operation adds to the `order` of those behind it.
         let step: Int64
@@ -27,60 +25,62 @@ enum ShiftGrid {
     }
 
     private struct Column: BitwiseCopyable {
-        var place: Place
+        var key: SortKey
         let number: Int
     }
 
-    static func accepts(_ operations: Operations) -> Bool {
-        operations.allSatisfy { $0.kind == .insert || $0.kind == .erase }
-    }
+    private let operations: ScratchBuffer<ListOperation>
+    /// Those that are not discarded, `count` of them.
+    private let columns: ScratchBuffer<Column>
+    private var count = 0
+    /// How many columns, from the first on, have met a row.
+    private var metCount = 0
 
-    /// Merges every live major operation with every live minor one, in grid order.
-    static func merge(major: Operations, minor: Operations) {
-        withUnsafeTemporaryAllocation(of: Column.self, capacity: minor.count) { columns in
-            var count = 0
-            for number in minor.indices where !minor[number].discarded {
-                columns.initializeElement(at: count, to: Column(place: Place(minor[number]), number: number))
-                count += 1
-            }
-            // How many columns, from the first on, have met a row.
-            var metCount = 0
-            for row in major.indices where count > 0 && !major[row].discarded {
-                var place = Place(major[row])
-                let position = shift(&place, columns, count)
-                major[row].dirty = true
-                if position == count {
-                    metCount = count
-                    major[row].index = place.index
-                } else {
-                    metCount = metCount > position ? metCount - 1 : position
-                    discard(&major[row])
-                    discard(&minor[columns[position].number])
-                    count -= 1
-                    for next in position..<count { columns[next] = columns[next + 1] }
-                }
-            }
-            for position in 0..<count {
-                let number = columns[position].number
-                minor[number].index = columns[position].place.index
-                if position < metCount { minor[number].dirty = true }
-            }
+    init(columns operations: ScratchBuffer<ListOperation>, _ memory: inout ScratchMemory) {
+        self.operations = operations
+        columns = memory.take(operations.count)
+        for number in operations.indices where !operations[number].discarded {
+            columns[count] = Column(key: SortKey(operations[number]), number: number)
+            count += 1
         }
     }
 
-    private static func discard(_ operation: inout ListOperation) {
-        operation.discarded = true
-        operation.dirty = true
+    /// Merges a live row with every live column.
+    @inline(__always)
+    mutating func merge(_ row: inout ListOperation) {
+        if count == 0 { return }
+        var key = SortKey(row)
+        let position = shift(&key)
+        row.dirty = true
+        if position == count {
+            metCount = count
+            row.index = key.index
+        } else {
+            metCount = metCount > position ? metCount - 1 : position
+            row.discard()
+            operations[columns[position].number].discard()
+            count -= 1
+            columns.move(position + 1..<count + 1, to: position)
+        }
     }
 
-    /// - Returns: The position of the column that erases the same element, or `count` if there is none.
-    @inline(__always)
-    private static func shift(_ row: inout Place, _ columns: UnsafeMutableBufferPointer<Column>, _ count: Int) -> Int {
+    /// Writes the indices of the columns, when all rows are merged.
+    func finish() {
         for position in 0..<count {
-            let column = columns[position].place
+            let number = columns[position].number
+            operations[number].index = columns[position].key.index
+            if position < metCount { operations[number].dirty = true }
+        }
+    }
+
+    /// - Returns: The position of the column that erases the same element (R21), or `count` if there is none.
+    @inline(__always)
+    private func shift(_ row: inout SortKey) -> Int {
+        for position in 0..<count {
+            let column = columns[position].key
             if row.order == column.order, row.isErase { return position }
             let rowIsBefore = (row.order &- column.order) >> 63
-            columns[position].place.order = column.order &+ (row.step & rowIsBefore)
+            columns[position].key.order = column.order &+ (row.step & rowIsBefore)
             row.order &+= column.step & ~rowIsBefore
         }
         return count

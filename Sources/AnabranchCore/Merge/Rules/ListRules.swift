@@ -1,189 +1,145 @@
-// Merge rules between list instructions (`Spec/Transform.md`, section 7.5). All of them need the same container. Checks
-// come first; the adjustments follow from top to bottom, each with what the one before has left. Numbers are unsigned
-// and wrap at 32 bits, as malformed input makes the reference's do.
+// Merge rules between list instructions (`Spec/Transform.md`, section 7.5): who meets whom and what is an error. All of
+// them need the same container. Checks come first; what the pair does then is in `ListArithmetic.swift`.
 
-extension ChangesetArena {
-    /// R13. An insertion moves the elements from its place on, and the update with its element.
-    func arrayInsertVersusUpdate(_ insert: inout Instruction, _ update: inout Instruction) throws(TransformError) {
-        guard sameContainer(insert, update) else { return }
+extension PairRules {
+    static func arrayInsertVersusUpdate(
+        _ insert: inout Instruction, _ update: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(insert, update) else { return }
         try checkIsArrayUpdate(update)
         try checkSameSize(insert, update)
         try checkInsertion(insert)
         try checkIndex(update)
-        update.priorSize &+= 1
-        if update.index >= insert.index { update.index &+= 1 }
+        ListArithmetic.insertUpdate(insert, &update)
     }
 
-    /// R14. Two insertions: the one further right moves; at the same place the older element comes first, at equal tags
-    /// the minor one.
-    func arrayInsertVersusArrayInsert(
-        _ major: inout Instruction, _ minor: inout Instruction
+    static func arrayInsertVersusArrayInsert(
+        _ major: inout Instruction, _ minor: inout Instruction, in arena: ChangesetArena
     ) throws(TransformError) {
-        guard sameContainer(major, minor) else { return }
+        guard arena.sameContainer(major, minor) else { return }
         try checkSameSize(major, minor)
-        major.priorSize &+= 1
-        minor.priorSize &+= 1
-        let majorComesFirst =
-            major.index < minor.index || (major.index == minor.index && isOlder(major, than: minor))
-        if majorComesFirst { minor.index &+= 1 } else { major.index &+= 1 }
+        let (one, other) = (major.owner, minor.owner)
+        ListArithmetic.insertInsert(&major, &minor, tags: arena.tagOrder(one, other))
     }
 
-    /// R15. An update follows its element to where a move took it.
-    func arrayMoveVersusUpdate(_ move: inout Instruction, _ update: inout Instruction) throws(TransformError) {
-        guard sameContainer(move, update) else { return }
+    static func arrayMoveVersusUpdate(
+        _ move: inout Instruction, _ update: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(move, update) else { return }
         try checkIsArrayUpdate(update)
         try checkIndex(move)
         try checkIndex(update)
-        if update.index == move.index {
-            update.index = move.destination
-        } else {
-            if update.index > move.index { update.index &-= 1 }
-            if update.index >= move.destination { update.index &+= 1 }
-        }
+        ListArithmetic.moveUpdate(move, &update)
     }
 
-    /// R16. A move is an erasure and an insertion: first the insertion and the place left, then the insertion and the
-    /// place taken. In a tie the newer element comes first, at equal tags the moved one; the opposite of R14.
-    func arrayMoveVersusArrayInsert(_ move: inout Instruction, _ insert: inout Instruction) {
-        guard sameContainer(move, insert) else { return }
-        move.priorSize &+= 1
-        if insert.index > move.index { insert.index &-= 1 } else { move.index &+= 1 }
-        let destinationMoves =
-            insert.index < move.destination || (insert.index == move.destination && isOlder(move, than: insert))
-        if destinationMoves { move.destination &+= 1 } else { insert.index &+= 1 }
+    static func arrayMoveVersusArrayInsert(
+        _ move: inout Instruction, _ insert: inout Instruction, in arena: ChangesetArena
+    ) {
+        guard arena.sameContainer(move, insert) else { return }
+        let (one, other) = (move.owner, insert.owner)
+        ListArithmetic.moveInsert(&move, &insert, tags: arena.tagOrder(one, other))
     }
 
-    /// R17. Two moves of one element: the newer one wins and starts where the older one took the element. Two moves of
-    /// different elements are two erasures and two insertions; in a tie of destinations the older element is the
-    /// first, at equal tags the minor one. A move that has become none is discarded.
-    func arrayMoveVersusArrayMove(_ major: inout Instruction, _ minor: inout Instruction) throws(TransformError) {
-        guard sameContainer(major, minor) else { return }
+    static func arrayMoveVersusArrayMove(
+        _ major: inout Instruction, _ minor: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(major, minor) else { return }
         try checkSameSize(major, minor)
         try checkIndex(major)
         try checkIndex(minor)
         try checkDestination(major)
         try checkDestination(minor)
-        if major.index == minor.index {
-            if isOlder(major, than: minor) {
-                retarget(&minor, to: major.destination)
-                major.discard()
-            } else {
-                retarget(&major, to: minor.destination)
-                minor.discard()
-            }
-            return
-        }
-        if major.index < minor.index { minor.index &-= 1 } else { major.index &-= 1 }
-        if major.destination > minor.index { major.destination &-= 1 } else { minor.index &+= 1 }
-        if major.index < minor.destination { minor.destination &-= 1 } else { major.index &+= 1 }
-        let majorComesFirst =
-            major.destination < minor.destination
-            || (major.destination == minor.destination && isOlder(major, than: minor))
-        if majorComesFirst { minor.destination &+= 1 } else { major.destination &+= 1 }
-        if major.index == major.destination { major.discard() }
-        if minor.index == minor.destination { minor.discard() }
+        let (one, other) = (major.owner, minor.owner)
+        ListArithmetic.moveMove(&major, &minor, tags: arena.tagOrder(one, other))
     }
 
-    /// R18. An update of an erased element is lost, whatever the tags.
-    func arrayEraseVersusUpdate(_ erase: inout Instruction, _ update: inout Instruction) throws(TransformError) {
-        guard sameContainer(erase, update) else { return }
+    static func arrayEraseVersusUpdate(
+        _ erase: inout Instruction, _ update: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(erase, update) else { return }
         try checkIsArrayUpdate(update)
         try checkSameSize(erase, update)
         try checkIndex(erase)
         try checkIndex(update)
-        update.priorSize &-= 1
-        if update.index == erase.index {
-            update.discard()
-        } else if update.index > erase.index {
-            update.index &-= 1
-        }
+        ListArithmetic.eraseUpdate(erase, &update)
     }
 
-    /// R19. An erasure and an insertion: the one further right moves; at the same place the insertion comes first.
-    func arrayEraseVersusArrayInsert(_ erase: inout Instruction, _ insert: inout Instruction) throws(TransformError) {
-        guard sameContainer(erase, insert) else { return }
+    static func arrayEraseVersusArrayInsert(
+        _ erase: inout Instruction, _ insert: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(erase, insert) else { return }
         try checkSameSize(erase, insert)
         try checkIndex(erase)
         try checkInsertion(insert)
-        erase.priorSize &+= 1
-        insert.priorSize &-= 1
-        if insert.index <= erase.index { erase.index &+= 1 } else { insert.index &-= 1 }
+        ListArithmetic.eraseInsert(&erase, &insert)
     }
 
-    /// R20. A moved element that the other side erases is erased where it went. Only the move's prior size changes.
-    func arrayEraseVersusArrayMove(_ erase: inout Instruction, _ move: inout Instruction) throws(TransformError) {
-        guard sameContainer(erase, move) else { return }
+    static func arrayEraseVersusArrayMove(
+        _ erase: inout Instruction, _ move: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(erase, move) else { return }
         try checkSameSize(erase, move)
         try checkIndex(erase)
         try checkIndex(move)
-        move.priorSize &-= 1
-        if erase.index == move.index {
-            erase.index = move.destination
-            return move.discard()
-        }
-        if erase.index > move.index { erase.index &-= 1 } else { move.index &-= 1 }
-        if erase.index >= move.destination { erase.index &+= 1 } else { move.destination &-= 1 }
-        if move.index == move.destination { move.discard() }
+        ListArithmetic.eraseMove(&erase, &move)
     }
 
-    /// R21. Both sides erase the element: it is gone already. Otherwise the erasure further right moves.
-    func arrayEraseVersusArrayErase(_ major: inout Instruction, _ minor: inout Instruction) throws(TransformError) {
-        guard sameContainer(major, minor) else { return }
+    static func arrayEraseVersusArrayErase(
+        _ major: inout Instruction, _ minor: inout Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.sameContainer(major, minor) else { return }
         try checkSameSize(major, minor)
         try checkIndex(major)
         try checkIndex(minor)
-        major.priorSize &-= 1
-        minor.priorSize &-= 1
-        if major.index == minor.index {
-            major.discard()
-            minor.discard()
-        } else if major.index > minor.index {
-            major.index &-= 1
-        } else {
-            minor.index &-= 1
-        }
-    }
-
-    private func retarget(_ move: inout Instruction, to index: UInt32) {
-        move.index = index
-        if move.index == move.destination { move.discard() }
+        ListArithmetic.eraseErase(&major, &minor)
     }
 
     // MARK: Checks
 
     @inline(__always)
-    private func checkSameSize(_ first: Instruction, _ second: Instruction) throws(TransformError) {
+    private static func checkSameSize(_ first: Instruction, _ second: Instruction) throws(TransformError) {
         if first.priorSize != second.priorSize { throw sizesDiffer(first, second) }
     }
 
     @inline(__always)
-    private func checkIndex(_ instruction: Instruction) throws(TransformError) {
+    private static func checkIndex(_ instruction: Instruction) throws(TransformError) {
         if instruction.index >= instruction.priorSize { throw outOfRange(instruction, instruction.index) }
     }
 
     @inline(__always)
-    private func checkInsertion(_ insert: Instruction) throws(TransformError) {
+    private static func checkInsertion(_ insert: Instruction) throws(TransformError) {
         if insert.index > insert.priorSize { throw outOfRange(insert, insert.index) }
     }
 
     @inline(__always)
-    private func checkDestination(_ move: Instruction) throws(TransformError) {
+    private static func checkDestination(_ move: Instruction) throws(TransformError) {
         if move.destination >= move.priorSize { throw outOfRange(move, move.destination) }
     }
 
-    private func checkIsArrayUpdate(_ update: Instruction) throws(TransformError) {
+    private static func checkIsArrayUpdate(_ update: Instruction) throws(TransformError) {
         guard update.isIndexed else {
             throw TransformError(.inconsistentPaths, "a list and a dictionary are addressed at the same place")
         }
     }
 
-    func sizesDiffer(_ first: Instruction, _ second: Instruction) -> TransformError {
+    static func sizesDiffer(_ first: Instruction, _ second: Instruction) -> TransformError {
         TransformError(
             .sizesDiffer,
             "\(first.kind) and \(second.kind) on lists of \(first.priorSize) and \(second.priorSize) elements")
     }
 
-    private func outOfRange(_ instruction: Instruction, _ index: UInt32) -> TransformError {
+    private static func outOfRange(_ instruction: Instruction, _ index: UInt32) -> TransformError {
         TransformError(.indexOutOfRange, "\(instruction.kind) at \(index) of \(instruction.priorSize) elements")
     }
+}
+
+extension Instruction: ListEdit {
+    /// The index of a list instruction.
+    @inline(__always) var index: UInt32 { last.index }
+
+    @inline(__always) mutating func setIndex(_ index: UInt32) { last.index = index }
+    @inline(__always) mutating func setDestination(_ index: UInt32) { destination = index }
+    @inline(__always) mutating func listGrew() { priorSize &+= 1 }
+    @inline(__always) mutating func listShrank() { priorSize &-= 1 }
+    @inline(__always) mutating func discard() { flags.insert(.discarded) }
 }

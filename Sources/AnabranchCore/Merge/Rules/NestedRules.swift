@@ -1,62 +1,71 @@
 // Nested rules: what an outer (shorter) instruction does to an inner one (`Spec/Transform.md`, section 6). Tags play no
 // part in any of them.
 
-extension ChangesetArena {
+extension PairRules {
     /// N1. Whatever happens in an erased class is lost.
-    func eraseTable(_ outer: Instruction, outside inner: inout Instruction) {
+    static func eraseTable(_ outer: Instruction, outside inner: inout Instruction) {
         if outer.className == inner.className { inner.discard() }
     }
 
     /// N2. Whatever happens in an erased object is lost.
-    func eraseObject(_ outer: Instruction, outside inner: inout Instruction) {
+    static func eraseObject(_ outer: Instruction, outside inner: inout Instruction) {
         if outer.object == inner.object { inner.discard() }
+    }
+
+    static func update(_ outer: Instruction, outside inner: inout Instruction, in arena: ChangesetArena) {
+        guard outer.type != .objectValue, arena.isPrefix(outer, of: inner) else { return }
+        let next = arena.element(outer.pathCount, of: inner)
+        if replacesContents(outer, reachedAs: next.isIndex ? .list : .dictionary) { inner.discard() }
     }
 
     /// N3. A new value takes the place of what was changed inside the old one. An embedded object, and a collection of
     /// the kind that the inner path goes through, are there for both sides.
-    func update(_ outer: Instruction, outside inner: inout Instruction) {
-        guard outer.type != .objectValue, isPrefix(outer, of: inner) else { return }
-        let next = element(outer.pathCount, of: inner)
-        if outer.type == .list && next.isIndex { return }
-        if outer.type == .dictionary && !next.isIndex { return }
-        inner.discard()
+    @inline(__always)
+    static func replacesContents(_ update: some ValueEdit, reachedAs inside: ValueKind) -> Bool {
+        update.valueKind != .object && update.valueKind != inside
     }
 
     /// N4 and N8. A number has nothing inside, and a cleared collection has nothing left inside.
-    func addIntegerOrClear(_ outer: Instruction, outside inner: inout Instruction) {
-        if isPrefix(outer, of: inner) { inner.discard() }
+    static func addIntegerOrClear(
+        _ outer: Instruction, outside inner: inout Instruction, in arena: ChangesetArena
+    ) {
+        if arena.isPrefix(outer, of: inner) { inner.discard() }
     }
 
     /// N5. What happens inside an element follows the element past an insertion.
-    mutating func arrayInsert(_ outer: Instruction, outside inner: inout Instruction) throws(TransformError) {
-        guard isContainerPrefix(outer, of: inner) else { return }
-        let index = try correspondingIndex(outer, inner)
-        if index >= outer.index { setCorrespondingIndex(outer, &inner, index &+ 1) }
+    static func arrayInsert(
+        _ outer: Instruction, outside inner: inout Instruction, in arena: inout ChangesetArena
+    ) throws(TransformError) {
+        guard arena.isContainerPrefix(outer, of: inner) else { return }
+        let index = try correspondingIndex(outer, inner, in: arena)
+        let moved = ListArithmetic.indexAfterInsert(index, at: outer.index)
+        if moved != index { setCorrespondingIndex(outer, inner, moved, in: &arena) }
     }
 
     /// N6. As the reference does it: the outer move is adjusted as if the inner instruction had moved an element.
-    func arrayMove(_ outer: inout Instruction, outside inner: Instruction) throws(TransformError) {
-        guard isContainerPrefix(outer, of: inner) else { return }
-        let index = try correspondingIndex(outer, inner)
-        if outer.index == index {
-            outer.index = outer.destination
-        } else {
-            if outer.index > index { outer.index &-= 1 }
-            if outer.index >= outer.destination { outer.index &+= 1 }
-        }
+    static func arrayMove(
+        _ outer: inout Instruction, outside inner: Instruction, in arena: ChangesetArena
+    ) throws(TransformError) {
+        guard arena.isContainerPrefix(outer, of: inner) else { return }
+        let index = try correspondingIndex(outer, inner, in: arena)
+        outer.setIndex(ListArithmetic.indexAfterMove(outer.index, from: index, to: outer.destination))
     }
 
     /// N7. What happens inside an erased element is lost; inside an element behind it, it follows the element.
-    mutating func arrayErase(_ outer: Instruction, outside inner: inout Instruction) throws(TransformError) {
-        if isPrefix(outer, of: inner) { return inner.discard() }
-        guard isContainerPrefix(outer, of: inner) else { return }
-        let index = try correspondingIndex(outer, inner)
-        if outer.index < index { setCorrespondingIndex(outer, &inner, index &- 1) }
+    static func arrayErase(
+        _ outer: Instruction, outside inner: inout Instruction, in arena: inout ChangesetArena
+    ) throws(TransformError) {
+        guard arena.isContainerPrefix(outer, of: inner) else { return }
+        let index = try correspondingIndex(outer, inner, in: arena)
+        guard let moved = ListArithmetic.indexAfterErase(index, of: outer.index) else { return inner.discard() }
+        if moved != index { setCorrespondingIndex(outer, inner, moved, in: &arena) }
     }
 
     /// The index by which the inner path goes through the list that the outer instruction changes.
-    private func correspondingIndex(_ outer: Instruction, _ inner: Instruction) throws(TransformError) -> UInt32 {
-        let element = element(outer.pathCount - 1, of: inner)
+    private static func correspondingIndex(
+        _ outer: Instruction, _ inner: Instruction, in arena: ChangesetArena
+    ) throws(TransformError) -> UInt32 {
+        let element = arena.element(outer.pathCount - 1, of: inner)
         guard element.isIndex else {
             throw TransformError(.inconsistentPaths, "a path goes through a list by a name")
         }
@@ -64,8 +73,10 @@ extension ChangesetArena {
     }
 
     /// It stands before the last element of the inner path, hence among the arena's elements.
-    private mutating func setCorrespondingIndex(_ outer: Instruction, _ inner: inout Instruction, _ index: UInt32) {
-        elements[Int(inner.pathStart) + Int(outer.pathCount) - 1].index = index
-        headers[Int(inner.owner)].isDirty = true
+    private static func setCorrespondingIndex(
+        _ outer: Instruction, _ inner: Instruction, _ index: UInt32, in arena: inout ChangesetArena
+    ) {
+        arena.elements[Int(inner.pathStart) + Int(outer.pathCount) - 1].index = index
+        arena[inner.owner].isDirty = true
     }
 }

@@ -17,7 +17,9 @@ extension Instruction {
 
     /// The same class and field, for instructions that name a column.
     @inline(__always)
-    func sameColumn(as other: Instruction) -> Bool { className == other.className && field == other.field }
+    func sameColumn(as other: Instruction) -> Bool {
+        className == other.className && field == other.field
+    }
 }
 
 extension ChangesetArena {
@@ -67,10 +69,15 @@ extension ChangesetArena {
             && agree(outer, inner, upTo: outer.pathCount - 1)
     }
 
+    @inline(__always)
+    func tagOrder(_ first: ChangesetIndex, _ second: ChangesetIndex) -> TagOrder {
+        TagOrder(self[first].tag, self[second].tag)
+    }
+
     /// Whether the first instruction's changeset was made earlier.
     @inline(__always)
     func isOlder(_ first: Instruction, than second: Instruction) -> Bool {
-        headers[Int(first.owner)].tag < headers[Int(second.owner)].tag
+        self[first.owner].tag < self[second.owner].tag
     }
 
     // MARK: Values
@@ -89,7 +96,8 @@ extension ChangesetArena {
             return Decimal128(low: first.word0, high: first.word1)
                 .isEqualNumber(to: Decimal128(low: second.word0, high: second.word1))
         case .int, .bool, .link: return first.word0 == second.word0
-        case .timestamp, .objectID, .uuid: return first.word0 == second.word0 && first.word1 == second.word1
+        case .timestamp, .objectID, .uuid:
+            return first.word0 == second.word0 && first.word1 == second.word1
         }
     }
 
@@ -102,7 +110,9 @@ extension ChangesetArena {
             return first.bytesCount == second.bytesCount && first.bufferOffset == second.bufferOffset
         case .link:
             guard first.linkedIndices == second.linkedIndices else { return false }
-            let (left, right) = (objects.keys[Int(first.linked.rawValue)], objects.keys[Int(second.linked.rawValue)])
+            let (left, right) = (
+                objects.keys[Int(first.linked.rawValue)], objects.keys[Int(second.linked.rawValue)]
+            )
             return left.type == right.type
                 && (left.type == .string || (left.word0 == right.word0 && left.word1 == right.word1))
         default: return equalByValue(first, second)
@@ -111,25 +121,5 @@ extension ChangesetArena {
 
     private func content(of instruction: Instruction) -> ArraySlice<UInt8> {
         bytes[instruction.bytesOffset..<instruction.bytesOffset + instruction.bytesCount]
-    }
-}
-
-extension Instruction {
-    /// The payload is a Float or Double that is not a number, hence not equal to itself.
-    @inline(__always)
-    var holdsNaN: Bool {
-        guard kind.hasPayload else { return false }
-        return switch type {
-        case .float: Float(bitPattern: UInt32(truncatingIfNeeded: word0)).isNaN
-        case .double: Double(bitPattern: word0).isNaN
-        default: false
-        }
-    }
-
-    /// Both are live and a merge has changed neither of them, as far as it stands in the instruction itself.
-    @inline(__always)
-    func isUnchanged(from before: Instruction) -> Bool {
-        last == before.last && priorSize == before.priorSize && destination == before.destination
-            && word0 == before.word0
     }
 }

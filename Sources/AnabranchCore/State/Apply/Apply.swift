@@ -7,7 +7,8 @@ extension ObjectGraph {
     /// - Throws: `ApplyError` that names the place; the state is then as it was before. With the code `unavailable`
     ///   the objects could not be read: nothing is wrong with the changeset.
     @discardableResult
-    public mutating func apply(_ changeset: Int, of arena: ChangesetArena) throws(ApplyError) -> StateChanges {
+    public mutating func apply(_ changeset: ChangesetIndex, of arena: ChangesetArena) throws(ApplyError) -> StateChanges
+    {
         var application = Application(of: arena, to: self)
         try application.apply(changeset) { _ in false }
         let result = application.editor.finish()
@@ -26,7 +27,7 @@ extension ObjectGraph {
     ///   that are `unavailable`. All other errors are thrown, and state and changesets are then as they were before.
     /// - Returns: What was changed.
     public mutating func applyTransactions(
-        _ changesets: [Int], of arena: inout ChangesetArena,
+        _ changesets: [ChangesetIndex], of arena: inout ChangesetArena,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
         var application = Application(of: arena, to: self)
@@ -36,11 +37,7 @@ extension ObjectGraph {
         }
         let result = application.editor.finish()
         self = result.graph
-        for index in application.discarded {
-            var instruction = arena.instructions[index]
-            instruction.discard()
-            arena.store(instruction, at: index)
-        }
+        for index in application.discarded { arena.discard(index) }
         return result.changes
     }
 
@@ -68,7 +65,7 @@ struct Application {
     private var places: [PlaceEntry] = Array(repeating: PlaceEntry(), count: 16)
     private var path: [PathStep] = []
     /// Where the instructions stand that were left out.
-    private(set) var discarded: [Int] = []
+    private(set) var discarded: [InstructionIndex] = []
 
     private struct PlaceEntry {
         var className = NameID(.max)
@@ -83,9 +80,9 @@ struct Application {
 
     /// Applies a changeset without those of its instructions that fail and may be skipped.
     mutating func apply(
-        _ changeset: Int, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+        _ changeset: ChangesetIndex, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
-        editor.graph.loadedBytes += arena.headers[changeset].bytes.count
+        editor.graph.loadedBytes += arena[changeset].bytes.count
         var number = 0
         guard arena.additions[changeset] == nil else {
             for index in arena.instructionIndices(of: changeset) {
@@ -94,7 +91,7 @@ struct Application {
             }
             return
         }
-        for index in arena.headers[changeset].instructions where !arena.instructions[index].isDiscarded {
+        for index in arena[changeset].instructions where !arena[index].isDiscarded {
             try apply(index, number, of: changeset, skipping: isSkipped)
             number += 1
         }
@@ -102,13 +99,14 @@ struct Application {
 
     @inline(__always)
     private mutating func apply(
-        _ index: Int, _ number: Int, of changeset: Int, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+        _ index: InstructionIndex, _ number: Int, of changeset: ChangesetIndex,
+        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
         do {
-            try apply(arena.instructions[index])
+            try apply(arena[index])
         } catch {
             guard error.code != .unavailable else { throw error }
-            let error = describe(error, in: arena.instructions[index], number: number, of: changeset)
+            let error = describe(error, in: arena[index], number: number, of: changeset)
             guard try isSkipped(error) else { throw error }
             discarded.append(index)
         }
@@ -222,7 +220,7 @@ struct Application {
 
     /// The error with the place that the instruction names.
     private func describe(
-        _ error: ApplyError, in instruction: Instruction, number: Int, of changeset: Int
+        _ error: ApplyError, in instruction: Instruction, number: Int, of changeset: ChangesetIndex
     ) -> ApplyError {
         var error = error
         error.changeset = changeset

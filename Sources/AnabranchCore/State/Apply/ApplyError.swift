@@ -23,8 +23,8 @@ public struct ApplyError: Error, Equatable, Sendable {
     /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
     /// far as they are known.
     public internal(set) var columns: [ColumnName] = []
-    /// The changeset's number in its arena.
-    public internal(set) var changeset: Int?
+    /// The changeset's index in its arena.
+    public internal(set) var changeset: ChangesetIndex?
     /// The number of the instruction among the changeset's live ones, from 0.
     public internal(set) var instruction: Int?
 

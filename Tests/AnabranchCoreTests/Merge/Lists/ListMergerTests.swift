@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -10,9 +11,9 @@ import Testing
         for seed in Seeds.upTo(4000) {
             let sides = RandomSides(seed: seed)
             let expected = Self.merge(sides, .oneGrid)
-            for tuning in [MergeThresholds.finest, Self.smallBlocks, MergeThresholds()] {
+            for thresholds in [MergeThresholds.finest, Self.smallBlocks, MergeThresholds()] {
                 #expect(
-                    Self.merge(sides, tuning) == expected,
+                    Self.merge(sides, thresholds) == expected,
                     "\(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))")
             }
         }
@@ -46,9 +47,10 @@ import Testing
     @Test func startIndicesFollowElements() {
         var operations = Self.script([(.insert, 0), (.erase, 1), (.update, 1), (.update, 0)], size: 3, tag: 1)
         operations.append(ListOperation(index: 2, to: 0, priorSize: 3, tag: 1, kind: .move))
-        operations.append(ListOperation(index: 0, priorSize: 0, tag: 1, kind: .touch))
+        operations.append(ListOperation(index: 0, priorSize: 0, tag: 1, kind: .nested))
         var merger = ListMerger()
-        let indices = operations.withUnsafeMutableBufferPointer { merger.startIndices(of: $0, with: $0) }
+        let storage = operations.storage
+        let indices = merger.startIndices(of: storage.operations, with: storage.operations)
         #expect(indices == [.max, 0, 1, .max, 2, 2])
     }
 
@@ -63,17 +65,28 @@ import Testing
         }
     }
 
-    private static func merge(_ sides: Sides, _ tuning: MergeThresholds) -> Sides? {
-        var sides = sides
-        var merger = ListMerger(tuning: tuning)
-        let fits = sides.major.withUnsafeMutableBufferPointer { major in
-            sides.minor.withUnsafeMutableBufferPointer { merger.merge(major: major, minor: $0) }
+    private static func merge(_ sides: Sides, _ thresholds: MergeThresholds) -> Sides? {
+        let (major, minor) = (sides.major.storage, sides.minor.storage)
+        var merger = ListMerger(thresholds: thresholds)
+        var budget = PairBudget(pairs: .max)
+        budget.beginStep(pairs: .max)
+        guard merger.begin(major: major.operations, minor: minor.operations), merger.advance(&budget) else {
+            return nil
         }
-        return fits ? sides : nil
+        return Sides(major: Array(major.operations), minor: Array(minor.operations))
     }
 
-    private static func merge(_ sides: RandomSides, _ tuning: MergeThresholds) -> Sides? {
-        merge(Sides(major: sides.major, minor: sides.minor), tuning)
+    private static func merge(_ sides: RandomSides, _ thresholds: MergeThresholds) -> Sides? {
+        merge(Sides(major: sides.major, minor: sides.minor), thresholds)
+    }
+}
+
+extension [ListOperation] {
+    /// The operations where a merge can rewrite them.
+    fileprivate var storage: ListOperationStorage {
+        let storage = ListOperationStorage(count: count)
+        for (number, operation) in enumerated() { storage.operations[number] = operation }
+        return storage
     }
 }
 
@@ -97,16 +110,16 @@ private struct RandomSides {
 
     private(set) var major: [ListOperation] = []
     private(set) var minor: [ListOperation] = []
-    private var random: SeededGenerator
+    private var random: SeededRandom
 
     init(seed: UInt64) {
-        random = SeededGenerator(seed: seed)
-        let lengthMax = random.oneIn(40) ? 150 : random.oneIn(4) ? 40 : 9
+        random = SeededRandom(seed: seed)
+        let lengthMax = random.isOne(in: 40) ? 150 : random.isOne(in: 4) ? 40 : 9
         let size = random.pick([0, 1, 2, 3, 5, 8, 20, 60])
         let tags = random.pick(TagPattern.allCases)
         let places = random.pick(PlacePattern.allCases)
-        // ConflictKeys and moves are left to the grid where they meet.
-        let extra: ListOperation.Kind? = random.oneIn(2) ? nil : random.oneIn(2) ? .move : .touch
+        // Nested edits and moves are left to the grid where they meet.
+        let extra: ListOperation.Kind? = random.isOne(in: 2) ? nil : random.isOne(in: 2) ? .move : .nested
         major = side(0, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)
         minor = side(1, .random(in: 1...lengthMax, using: &random), size, tags, places, extra)
     }
@@ -119,7 +132,7 @@ private struct RandomSides {
             [.insert], [.insert, .insert, .erase], [.insert, .erase], [.insert, .erase, .update], [.erase, .update],
         ]
         var kinds = random.pick(mixes)
-        if let extra, !random.oneIn(3) { kinds.append(extra) }
+        if let extra, !random.isOne(in: 3) { kinds.append(extra) }
         let ranks = ranks(tags, count, number)
         var (size, last) = (start, start / 2)
         return ranks.map { rank in
@@ -130,12 +143,12 @@ private struct RandomSides {
             var operation = ListOperation(index: UInt32(last), priorSize: UInt32(size), tag: rank, kind: kind)
             if kind == .move {
                 operation.to = UInt32(index(places, limit, last))
-                if operation.to == operation.index, !random.oneIn(50) {
+                if operation.to == operation.index, !random.isOne(in: 50) {
                     operation.to = (operation.to + 1) % UInt32(size)
                 }
             }
-            if kind == .update, random.oneIn(3) { operation.value = random.pick([.object, .list, .dictionary]) }
-            if kind == .touch { operation.value = random.pick([.list, .dictionary]) }
+            if kind == .update, random.isOne(in: 3) { operation.value = random.pick([.object, .list, .dictionary]) }
+            if kind == .nested { operation.value = random.pick([.list, .dictionary]) }
             size += operation.growth
             return operation
         }
@@ -156,9 +169,9 @@ private struct RandomSides {
     private mutating func index(_ pattern: PlacePattern, _ limit: Int, _ last: Int) -> Int {
         switch pattern {
         case .anywhere: .random(in: 0..<limit, using: &random)
-        case .ends: random.oneIn(3) ? random.pick([0, limit - 1]) : .random(in: 0..<limit, using: &random)
+        case .ends: random.isOne(in: 3) ? random.pick([0, limit - 1]) : .random(in: 0..<limit, using: &random)
         case .wandering: max(0, min(limit - 1, last + .random(in: -2...2, using: &random)))
-        case .mostlyLast: random.oneIn(10) ? .random(in: 0..<limit, using: &random) : limit - 1
+        case .mostlyLast: random.isOne(in: 10) ? .random(in: 0..<limit, using: &random) : limit - 1
         }
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -10,10 +11,10 @@ import Testing
 
     @Test func whatIsRefusedLeavesTheStateAsItWas() throws {
         for seed in Seeds.upTo(8) {
-            var generator = SeededGenerator(seed: seed)
+            var generator = SeededRandom(seed: seed)
             var (applied, refused) = (0, 0)
             while applied + refused < Self.count / 8 {
-                let vector = generator.pick(StateVector.all)
+                let vector = generator.pick(VectorFiles.convergedScenarios)
                 let log = vector.server_log.map { Hex.bytes($0.hex) }
                 var graph = ObjectGraph()
                 for entry in log.prefix(Int.random(in: 0...log.count, using: &generator)) { try graph.apply(entry) }
@@ -42,11 +43,11 @@ import Testing
 
     private func expect(_ holds: Bool, _ what: String, _ seed: UInt64, _ changeset: [UInt8]) {
         if holds { return }
-        Issue.record("\(what): \(Hex.text(changeset)); \(Seeds.repeatCommand("MutatedChangesetTests", seed: seed))")
+        Issue.record("\(what): \(Hex.encode(changeset)); \(Seeds.repeatCommand("MutatedChangesetTests", seed: seed))")
     }
 }
 
-extension SeededGenerator {
+extension SeededRandom {
     /// The bytes with a few of them changed, removed, added or repeated.
     fileprivate mutating func damaged(_ bytes: [UInt8]) -> [UInt8] {
         var damaged = bytes

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -6,7 +7,7 @@ import Testing
 /// recorded is recorded again.
 @Suite struct StateVectorTests {
     @Test func theLogGivesTheReferencesState() throws {
-        for vector in StateVector.all {
+        for vector in VectorFiles.convergedScenarios {
             var graph = ObjectGraph()
             for entry in vector.server_log { try graph.apply(Hex.bytes(entry.hex)) }
             #expect(try graph.canonicalJSON() == vector.state, "\(vector.name)")
@@ -15,7 +16,7 @@ import Testing
 
     /// Nothing stays in memory between two entries.
     @Test func theLogGivesTheReferencesStateThroughRows() throws {
-        for vector in StateVector.all {
+        for vector in VectorFiles.convergedScenarios {
             var rows = MemoryRows()
             for entry in vector.server_log {
                 let stored = try ObjectGraph(rows: rows)
@@ -28,7 +29,7 @@ import Testing
     }
 
     @Test func theDigestFollowsTheLog() throws {
-        for vector in StateVector.all {
+        for vector in VectorFiles.convergedScenarios {
             var graph = ObjectGraph()
             var digest = StateDigest()
             for entry in vector.server_log {
@@ -42,14 +43,14 @@ import Testing
 
     @Test func whatClientsRecordedIsRecordedAgain() throws {
         var count = 0
-        for vector in StateVector.all {
+        for vector in VectorFiles.convergedScenarios {
             var graph = ObjectGraph()
             for version in 0...vector.server_log.count {
                 if version > 0 { try graph.apply(Hex.bytes(vector.server_log[version - 1].hex)) }
                 for upload in vector.recordings[version] ?? [] {
                     let expected = Hex.bytes(upload.hex)
                     var copy = graph
-                    let written = try copy.write(as: ClientFileID(upload.client)) { try Replay(expected, in: $0).run() }
+                    let written = try copy.write(as: upload.client) { try Replay(expected, in: $0).run() }
                     #expect(written.changeset == expected, "\(vector.name), client \(upload.client)")
                     count += 1
                 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -6,7 +7,7 @@ import Testing
 @Suite struct CountedTreeTests {
     @Test func randomEditsAreThoseOfAnArray() {
         for seed in Seeds.upTo(20) {
-            var generator = SeededGenerator(seed: seed)
+            var generator = SeededRandom(seed: seed)
             var tree = CountedTree<Number>()
             var array: [Int] = []
             var copies: [(tree: CountedTree<Number>, array: [Int])] = []
@@ -21,13 +22,13 @@ import Testing
                     let index = Int.random(in: 0..<array.count, using: &generator)
                     #expect(tree.remove(at: index).value == array.remove(at: index))
                 }
-                if !array.isEmpty, generator.oneIn(10) {
+                if !array.isEmpty, generator.isOne(in: 10) {
                     let index = Int.random(in: 0..<array.count, using: &generator)
                     tree.modify(at: index) { $0.value += 1 }
                     array[index] += 1
                     #expect(tree[index].value == array[index])
                 }
-                if generator.oneIn(500) { copies.append((tree, array)) }
+                if generator.isOne(in: 500) { copies.append((tree, array)) }
             }
             for copy in copies + [(tree, array)] {
                 let isEqual = copy.tree.map(\.value) == copy.array && copy.tree.count == copy.array.count
@@ -38,7 +39,7 @@ import Testing
 
     /// Also one leaf more than a node takes, at each level.
     @Test(arguments: Array(1...70) + [1_025]) func storedLeavesMakeATreeThatShrinksToNothing(leafCount: Int) {
-        var generator = SeededGenerator(seed: UInt64(leafCount))
+        var generator = SeededRandom(seed: UInt64(leafCount))
         let leaves = (0..<leafCount).map { leaf in
             let elements = (0..<Int.random(in: 1...4, using: &generator)).map { Number(value: 4 * leaf + $0) }
             return (number: UInt32(leaf + 1), elements: ContiguousArray(elements))
@@ -63,7 +64,7 @@ import Testing
 
     @Test func aSortedTreeFindsWhatItHolds() {
         for seed in Seeds.upTo(20) {
-            var generator = SeededGenerator(seed: seed)
+            var generator = SeededRandom(seed: seed)
             var tree = CountedTree<Sorted>()
             var present = Set<Int>()
             for _ in 0..<3_000 {
@@ -73,7 +74,7 @@ import Testing
                 if found.element == nil {
                     tree.insert(Sorted(value: value), at: found.index)
                     present.insert(value)
-                } else if generator.oneIn(2) {
+                } else if generator.isOne(in: 2) {
                     tree.remove(at: found.index)
                     present.remove(value)
                 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -65,7 +66,7 @@ import Testing
 
     /// As the C library rounds, which is exact: all orders of magnitude, subnormal numbers too.
     @Test func everyMagnitudeIsRoundedAlike() throws {
-        var generator = SeededGenerator(seed: 1)
+        var generator = SeededRandom(seed: 1)
         for exponent in 0..<2_047 as Range<UInt64> {
             let value = Double(bitPattern: exponent << 52 | UInt64.random(in: 1..<1 << 52, using: &generator))
             let rounded = try #require(DecimalNumber(value, digits: 15))
@@ -80,15 +81,15 @@ import Testing
 
     /// Where the order of magnitude decides, rounding would decide alike.
     @Test func magnitudesAndDigitsAgree() throws {
-        var generator = SeededGenerator(seed: 2)
+        var generator = SeededRandom(seed: 2)
         for _ in 0..<5_000 {
             var value = Double(bitPattern: .random(in: 0..<0x7FF << 52, using: &generator))
-            if generator.oneIn(2) { value.negate() }
+            if generator.isOne(in: 2) { value.negate() }
             let rounded = try #require(DecimalNumber(value, digits: 15))
             let digitCount = Int.random(in: 0...15, using: &generator)
             let scale = rounded.exponent + 15 - digitCount + Int.random(in: -2...2, using: &generator)
             var other = decimal(rounded.coefficient == 0 ? 0 : UInt64(rounded.coefficient) % .pow10(digitCount), scale)
-            if generator.oneIn(2) { other = Decimal128(low: other.low, high: other.high | 1 << 63) }
+            if generator.isOne(in: 2) { other = Decimal128(low: other.low, high: other.high | 1 << 63) }
             let exact = DecimalNumber.compare(rounded, try #require(DecimalNumber(other)))
             #expect(Content.compare(.double(value), .decimal(other)).signum() == exact.signum(), "\(value) \(other)")
             #expect(Content.compare(.decimal(other), .double(value)).signum() == -exact.signum(), "\(value) \(other)")

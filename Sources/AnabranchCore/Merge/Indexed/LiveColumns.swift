@@ -1,0 +1,36 @@
+/// Columns that rows meet one after the other.
+///
+/// Rows pass over discarded columns at little cost until they have passed over so many that taking them out pays: so a
+/// run of values for one place costs its length and not its square.
+struct LiveColumns: Sendable {
+    /// In order, discarded ones among them.
+    private(set) var indices: [InstructionIndex]
+    /// How many discarded ones rows have passed over since they were last taken out.
+    private var passed = 0
+    private var hasDiscarded = false
+
+    init(_ columns: [InstructionIndex]) { indices = columns }
+
+    /// Counts what a row has passed over and discarded so far.
+    @inline(__always)
+    mutating func note(passed count: Int, discarded: Int) {
+        if discarded > 0 { hasDiscarded = true }
+        passed += count
+    }
+
+    /// At the end of a row, when no position in `indices` is in use.
+    @inline(__always)
+    mutating func tidy(in arena: borrowing ChangesetArena) {
+        if passed > indices.count / 2 { takeOutDiscarded(in: arena) }
+    }
+
+    private mutating func takeOutDiscarded(in arena: borrowing ChangesetArena) {
+        indices.removeAll { arena[$0].isDiscarded }
+        (passed, hasDiscarded) = (0, false)
+    }
+
+    /// Those that are not discarded. Valid only while all discards happen in rows that are merged with this value.
+    func live(in arena: borrowing ChangesetArena) -> [InstructionIndex] {
+        hasDiscarded ? indices.filter { !arena[$0].isDiscarded } : indices
+    }
+}

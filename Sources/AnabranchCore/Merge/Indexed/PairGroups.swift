@@ -1,0 +1,184 @@
+// Rows that meet columns one by one, in groups that cannot meet each other.
+
+/// Rows and columns that have to meet, each row all of the columns.
+struct PairGroup: Sendable {
+    let rows: [InstructionIndex]
+    fileprivate var columns: LiveColumns
+    /// Increments do not meet each other: an AddInteger of the rows meets `otherColumns`, those that are none.
+    fileprivate let hasIncrements: Bool
+    fileprivate var otherColumns: LiveColumns
+
+    init(_ rows: [InstructionIndex], _ columns: [InstructionIndex]) {
+        self.rows = rows
+        self.columns = LiveColumns(columns)
+        hasIncrements = false
+        otherColumns = LiveColumns([])
+    }
+
+    /// - Parameter others: the columns that are no increments.
+    init(_ rows: [InstructionIndex], _ columns: [InstructionIndex], withoutIncrements others: [InstructionIndex]) {
+        self.rows = rows
+        self.columns = LiveColumns(columns)
+        hasIncrements = true
+        otherColumns = LiveColumns(others)
+    }
+}
+
+/// Groups whose pairs are visited, each in its order, and altogether about in the order of their rows.
+///
+/// That order is the one of the instructions in the arena, but for what was decoded or prepended later: then only what
+/// is behind it in its own group has to wait for it.
+struct PairRuns: Sendable {
+    private struct Turn: Comparable {
+        let turn: InstructionIndex
+        let group: Int
+        let row: Int
+
+        static func < (left: Turn, right: Turn) -> Bool {
+            (left.turn, left.group, left.row) < (right.turn, right.group, right.row)
+        }
+    }
+
+    fileprivate var groups: [PairGroup]
+    private let turns: [Turn]
+    private var next = 0
+    /// The position of the next column of the row at hand.
+    fileprivate var position = 0
+
+    init(_ groups: [PairGroup]) {
+        self.groups = groups
+        turns = groups.count < 2 ? [] : Self.turns(of: groups)
+    }
+
+    private static func turns(of groups: [PairGroup]) -> [Turn] {
+        var turns: [Turn] = []
+        for (number, group) in groups.enumerated() {
+            var turn = InstructionIndex(0)
+            for (position, row) in group.rows.enumerated() {
+                turn = max(turn, row)
+                turns.append(Turn(turn: turn, group: number, row: position))
+            }
+        }
+        return turns.sorted()
+    }
+
+    /// The row at hand and its group; nil when all rows are through.
+    @inline(__always)
+    fileprivate var current: (group: Int, row: InstructionIndex)? {
+        if groups.count == 1 { return next < groups[0].rows.count ? (0, groups[0].rows[next]) : nil }
+        guard next < turns.count else { return nil }
+        return (turns[next].group, groups[turns[next].group].rows[turns[next].row])
+    }
+
+    @inline(__always)
+    fileprivate mutating func nextRow() {
+        next += 1
+        position = 0
+    }
+}
+
+/// The first rows meet all columns, for no longer than an index of a short merge would take (`Spec/Transform.md`,
+/// section 13.8).
+///
+/// What a peer got wrong mostly shows there, and where most is discarded there is not much more to do.
+struct FirstRows: Sendable {
+    private let rows: [InstructionIndex]
+    fileprivate var columns: LiveColumns
+    fileprivate let pairsMax: Int
+    fileprivate var next = 0
+    fileprivate var position = 0
+    /// What the budget had left at the start.
+    fileprivate var start: Int?
+
+    init(rows: [InstructionIndex], columns: [InstructionIndex], pairsMax: Int) {
+        self.rows = rows
+        self.columns = LiveColumns(columns)
+        self.pairsMax = pairsMax
+    }
+
+    fileprivate var current: InstructionIndex? { next < rows.count ? rows[next] : nil }
+    fileprivate var rest: [InstructionIndex] { Array(rows[next...]) }
+}
+
+extension Merge {
+    mutating func run(_ runs: consuming PairRuns, in arena: inout ChangesetArena) throws(TransformError) {
+        while let (group, row) = runs.current {
+            let isIncrement = runs.groups[group].hasIncrements && arena[row].kind == .addInteger
+            let position =
+                isIncrement
+                ? try mergeRow(row, &runs.groups[group].otherColumns, from: runs.position, in: &arena)
+                : try mergeRow(row, &runs.groups[group].columns, from: runs.position, in: &arena)
+            if let position {
+                runs.position = position
+                return waiting.append(.pairs(runs))
+            }
+            runs.nextRow()
+        }
+    }
+
+    mutating func run(_ rows: consuming FirstRows, in arena: inout ChangesetArena) throws(TransformError) {
+        let start = rows.start ?? budget.left
+        rows.start = start
+        // A row that was begun goes to its end.
+        while let row = rows.current, rows.position > 0 || start - budget.left < rows.pairsMax {
+            if let position = try mergeRow(row, &rows.columns, from: rows.position, in: &arena) {
+                rows.position = position
+                return waiting.append(.firstRows(rows))
+            }
+            rows.next += 1
+            rows.position = 0
+        }
+        let (rest, columns) = (rows.rest, rows.columns.live(in: arena))
+        guard !rest.isEmpty, !columns.isEmpty else { return }
+        wait(for: try grouped(arena.holdsErasure ? .everything : .objects, rest, columns, in: &arena))
+    }
+
+    /// Merges each row with each column, all at once: for few pairs.
+    mutating func mergeSmall(
+        _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: inout ChangesetArena
+    ) throws(TransformError) {
+        var columns = LiveColumns(columns)
+        for row in rows { _ = try mergeRow(row, &columns, from: 0, mayPause: false, in: &arena) }
+    }
+
+    /// Merges a row with each column from a position on, until it is discarded, or until the step is over.
+    ///
+    /// - Returns: Where to go on; nil if the row is through.
+    private mutating func mergeRow(
+        _ row: InstructionIndex, _ columns: inout LiveColumns, from start: Int, mayPause: Bool = true,
+        in arena: inout ChangesetArena
+    ) throws(TransformError) -> Int? {
+        var major = arena[row]
+        if major.isDiscarded { return nil }
+        let original = major
+        var (passed, discarded, position) = (0, 0, start)
+        let count = columns.indices.count
+        while position < count, !major.isDiscarded {
+            if mayPause, budget.isStepOver { break }
+            let column = columns.indices[position]
+            position += 1
+            if arena[column].isDiscarded {
+                passed += 1
+            } else if !major.sharesObject(with: arena[column]) {
+                budget.count()
+            } else {
+                try Cell.merge(&major, with: column, &budget, in: &arena)
+                if arena[column].isDiscarded { discarded += 1 }
+            }
+        }
+        budget.count(passed)
+        columns.note(passed: passed, discarded: discarded)
+        if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row) }
+        if position < count, !major.isDiscarded { return position }
+        columns.tidy(in: arena)
+        return nil
+    }
+}
+
+extension Instruction {
+    /// Whether both are on one object, or one of them is on none.
+    @inline(__always)
+    fileprivate func sharesObject(with other: Instruction) -> Bool {
+        object == other.object || object == .none || other.object == .none
+    }
+}

@@ -1,0 +1,132 @@
+/// How a merge finds the pairs that meet.
+public enum MergeStrategy: Sendable {
+    /// Visits the pairs that can have an effect.
+    case indexed
+    /// Visits every pair: the reference that the other one is checked against.
+    case everyPair
+}
+
+/// Rewrites two lists of changesets that start from the same state, so that each can come after the other
+/// (`Spec/Transform.md`; how it goes about it: `README.md` beside this file).
+///
+///     var merge = Merge()
+///     merge.begin(local: local, incoming: incoming, in: arena)
+///     while try !merge.advance(in: &arena, pairs: 100_000) { /* do something else for a while */ }
+///
+/// What the changesets become, which of them count as dirty, and what is an error, does not depend on how large the
+/// steps are. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps
+/// at once. One value serves any number of merges: it keeps its memory, and all its merges share `pairVisitsMax`.
+public struct Merge: ~Copyable, Sendable {
+    /// The most pairs of instructions that one value's merges may visit: about half a minute of one core.
+    ///
+    /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list cost few pairs,
+    /// so honest clients stay far below.
+    public static let pairVisitsMax = 1 << 33
+
+    private let strategy: MergeStrategy
+    let thresholds: MergeThresholds
+    var budget: PairBudget
+    /// What is still to be done; the last one is next.
+    var waiting: [MergeWork] = []
+
+    /// The groups of the objects, and of each instruction the next one of its group: memory that is kept.
+    var objectGroups = GroupLists()
+    var links: [InstructionIndex] = []
+    var listMerger: ListMerger
+    var tagRanks = TagRanks()
+    /// How many pairs the lists had, and how many of them were visited, in all merges of this value.
+    package internal(set) var listPairs = ListPairs()
+
+    /// - Parameter strategy: `everyPair` takes time in proportion to the product of both sides, and has no limit.
+    public init(strategy: MergeStrategy = .indexed) {
+        self.init(strategy: strategy, thresholds: MergeThresholds())
+    }
+
+    package init(
+        strategy: MergeStrategy = .indexed, thresholds: MergeThresholds, pairsMax: Int = Merge.pairVisitsMax
+    ) {
+        self.strategy = strategy
+        self.thresholds = thresholds
+        budget = PairBudget(pairs: strategy == .everyPair ? .max : pairsMax)
+        listMerger = ListMerger(thresholds: thresholds)
+    }
+
+    // MARK: Steps
+
+    /// Begins a merge, and drops what is left of the one before.
+    ///
+    /// - Parameters:
+    ///   - local: The major side in order. Its changesets are the outer loop of the merge.
+    ///   - incoming: The minor side. It is taken in the order of the changesets' versions, and in the order of the list
+    ///     where versions are equal.
+    ///   - arena: Where the changesets are. Until the merge is finished nothing else may change them.
+    public mutating func begin(
+        local: [ChangesetIndex], incoming: [ChangesetIndex], in arena: borrowing ChangesetArena
+    ) {
+        waiting.removeAll(keepingCapacity: true)
+        listMerger.drop()
+        tagRanks = TagRanks(of: local + incoming)
+        let rows = arena.liveInstructions(of: local)
+        let columns = arena.liveInstructions(of: arena.inVersionOrder(incoming))
+        budget.countLooks(rows.count + columns.count)
+        guard !rows.isEmpty, !columns.isEmpty else { return }
+        let nan = arena.holdsNaN ? NaNDirtiness(rows: rows, columns: columns, in: arena) : nil
+        if strategy == .everyPair {
+            waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns, nan: nan)))
+        } else if let nan {
+            waitForPairs(with: nan, rows, columns, in: arena)
+        } else if arena.holdsErasure, arena.linksToErasedClass(rows, columns) {
+            waiting.append(.everyPair(PairwiseGrid(rows: rows, columns: columns)))
+        } else {
+            waiting.append(
+                .firstRows(FirstRows(rows: rows, columns: columns, pairsMax: pairsOfFirstRows(rows, columns))))
+        }
+    }
+
+    /// Goes on with the merge for a number of pair visits.
+    ///
+    /// - Parameters:
+    ///   - arena: The one that the merge was begun with.
+    ///   - pairs: About how many pairs of instructions to visit, at least one. A step can take longer, by one pass over
+    ///     the instructions of both sides at most (`README.md`, "Steps").
+    /// - Returns: Whether the merge is finished.
+    /// - Throws: `TransformError`; both sides may then be partly changed, and the arena must be dropped.
+    public mutating func advance(
+        in arena: inout ChangesetArena, pairs: Int = .max
+    ) throws(TransformError) -> Bool {
+        budget.beginStep(pairs: pairs)
+        do throws(TransformError) {
+            while let work = waiting.popLast() {
+                try run(work, in: &arena)
+                if budget.isOverdrawn { throw TransformError(.tooManyPairs, "too many instructions conflict") }
+                if budget.isStepOver { return waiting.isEmpty }
+            }
+        } catch {
+            waiting.removeAll()
+            throw error
+        }
+        return true
+    }
+
+    /// Begins a merge and takes all its steps.
+    ///
+    /// - Throws: `TransformError`; both sides may then be partly changed, and the arena must be dropped.
+    public mutating func run(
+        local: [ChangesetIndex], incoming: [ChangesetIndex], in arena: inout ChangesetArena
+    ) throws(TransformError) {
+        begin(local: local, incoming: incoming, in: arena)
+        while try !advance(in: &arena) {}
+    }
+}
+
+extension ChangesetArena {
+    /// Merges two lists of changesets that start from the same state, in one step (`Merge.run`).
+    ///
+    /// - Throws: `TransformError`; both sides may then be partly changed, and the arena must be dropped.
+    public mutating func merge(
+        local: [ChangesetIndex], incoming: [ChangesetIndex], strategy: MergeStrategy = .indexed
+    ) throws(TransformError) {
+        var merge = Merge(strategy: strategy)
+        try merge.run(local: local, incoming: incoming, in: &self)
+    }
+}

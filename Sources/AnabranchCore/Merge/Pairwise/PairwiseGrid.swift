@@ -1,0 +1,89 @@
+// The grid (`Spec/Transform.md`, section 2): rows are major instructions, columns are minor ones, and every pair of
+// live ones meets once. Any order that respects that of rows and that of columns gives the same result; the folder
+// `Indexed/` uses this to visit only the pairs that can have an effect.
+
+/// Rows that meet columns, all pairs of them, and how far they have come.
+struct PairwiseGrid: Sendable {
+    /// A row that is on its way through the columns.
+    private struct Row: Sendable {
+        var index: InstructionIndex
+        /// The position of the next column.
+        var position = 0
+        /// The column because of which the row was prepended: when the row has met the rest, this column is discarded.
+        var cause: InstructionIndex?
+    }
+
+    private let rows: [InstructionIndex]
+    private var columns: [InstructionIndex]
+    private let nan: NaNDirtiness?
+    private var nextRow = 0
+    /// The row at hand. A row that rule R8 prepends before it comes last, and goes first.
+    private var current: [Row] = []
+
+    init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil) {
+        self.rows = rows
+        self.columns = columns
+        self.nan = nan
+    }
+
+    /// Goes on until all pairs have met, or until the step is over.
+    ///
+    /// - Returns: Whether all have met.
+    mutating func advance(_ budget: inout PairBudget, in arena: inout ChangesetArena) throws(TransformError) -> Bool {
+        while true {
+            if current.isEmpty {
+                guard nextRow < rows.count else { return true }
+                current.append(Row(index: rows[nextRow]))
+                nextRow += 1
+            }
+            guard try mergeRow(&budget, in: &arena) else {
+                if budget.isStepOver { return false }
+                continue
+            }
+            if let column = current.removeLast().cause { arena.discard(column) }
+        }
+    }
+
+    /// Merges the last of the rows at hand with the live columns from its position on, until it is discarded.
+    ///
+    /// - Returns: Whether the row is through; if not, the step is over, or another row goes first.
+    private mutating func mergeRow(
+        _ budget: inout PairBudget, in arena: inout ChangesetArena
+    ) throws(TransformError) -> Bool {
+        var row = current[current.count - 1]
+        var major = arena[row.index]
+        guard !major.isDiscarded else { return true }
+        let original = major
+        while row.position < columns.count, !major.isDiscarded {
+            if budget.isStepOver { return leave(row, major, in: &arena) }
+            let column = columns[row.position]
+            row.position += 1
+            let minor = arena[column]
+            if minor.isDiscarded {
+                budget.count()
+            } else if major.addsLink(toErased: minor) {
+                let erase = arena.prependEraseColumn(of: major, before: column)
+                columns.insert(erase, at: row.position - 1)
+                budget.count(columns.count - row.position)
+                major.discard()
+            } else if minor.addsLink(toErased: major) {
+                let erase = arena.prependEraseColumn(of: minor, before: row.index)
+                _ = leave(row, major, in: &arena)
+                current.append(Row(index: erase, position: row.position, cause: column))
+                return false
+            } else {
+                try Cell.merge(&major, with: column, &budget, in: &arena)
+                if let nan { nan.markDirty(major, arena[column], in: &arena) }
+            }
+        }
+        if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row.index) }
+        return true
+    }
+
+    /// Keeps the row for later.
+    private mutating func leave(_ row: Row, _ major: Instruction, in arena: inout ChangesetArena) -> Bool {
+        arena[row.index] = major
+        current[current.count - 1] = row
+        return false
+    }
+}

@@ -1,0 +1,20 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// What scripts/checked builds in a folder of its own: the merge and the state, with their tests, in builds that check
+/// more than a release does. Sources and tests are copied beside it; nothing has to be fetched.
+let package = Package(
+    name: "checked",
+    platforms: [.macOS(.v15)],
+    targets: [
+        .systemLibrary(name: "CZlib"),
+        .systemLibrary(name: "CZstd"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),
+        .executableTarget(name: "fuzz-merge", dependencies: ["AnabranchTesting"], path: "Fuzz"),
+        .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting", "CZstd"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

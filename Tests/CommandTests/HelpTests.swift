@@ -1,0 +1,106 @@
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import anabranch
+@testable import anabranch_lab
+
+/// What the two commands say about themselves.
+@Suite struct HelpTests {
+    @Test func theHelpIsShortAndForThoseWhoRunAServer() {
+        let help = Anabranch.helpMessage(columns: 80)
+        #expect(help.split(separator: "\n", omittingEmptySubsequences: false).count <= 45)
+        #expect(help.contains("EXAMPLES"))
+        #expect(
+            Self.commands(in: help)
+                == ["serve", "admin", "config", "key", "verify", "inspect", "log", "show", "changeset"])
+    }
+
+    @Test func theLabIsForThoseWhoProveAndMeasure() {
+        let help = Lab.helpMessage(columns: 80)
+        #expect(help.contains("EXAMPLES"))
+        #expect(Self.commands(in: help) == ["check", "fuzz", "replay", "merge", "bench"])
+    }
+
+    /// The subcommands that a help text lists.
+    private static func commands(in help: String) -> [String] {
+        help.split(separator: "\n").compactMap { $0.prefixMatch(of: #/  ([a-z]+)  /#).map { String($0.output.1) } }
+    }
+
+    /// Former names of the lab's commands, each with a command that there is.
+    @Test(arguments: MovedCommands.newNames.sorted { $0.key < $1.key })
+    func anOldNameSaysWhereTheCommandWentAndFails(_ oldName: String, _ newName: String) throws {
+        var type: any ParsableCommand.Type = Lab.self
+        for name in newName.split(separator: " ") {
+            type = try #require(type.configuration.subcommands.first { $0.configuration.commandName == String(name) })
+        }
+        for arguments in [[oldName], [oldName, "--help"], [oldName, "file.jsonl", "--cases", "5"]] {
+            let (status, complaint) = try Self.run(arguments)
+            #expect(status == 64)
+            #expect(complaint == "Error: 'anabranch \(oldName)' is 'anabranch-lab \(newName)' now.\n")
+        }
+    }
+
+    /// Runs the built command, and returns its status and what it says on standard error.
+    private static func run(_ arguments: [String]) throws -> (status: Int32, complaint: String) {
+        #if os(macOS)
+        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+        #else
+        let bundle = Bundle.main.executableURL
+        #endif
+        let process = Process(), complaints = Pipe()
+        process.executableURL = try #require(bundle).deletingLastPathComponent().appendingPathComponent("anabranch")
+        process.arguments = arguments
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = complaints
+        try process.run()
+        let complaint = try complaints.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus, String(decoding: complaint, as: UTF8.self))
+    }
+
+    // MARK: Examples
+
+    @Test func everyExampleIsACommandLine() throws {
+        let lines =
+            Self.examples(of: Anabranch.self) + Self.examples(of: Lab.self)
+            + (try Self.examples(in: "README.md")) + (try Self.examples(in: "Benchmarks/README.md"))
+        let users = lines.flatMap { Self.commandLines(of: "anabranch", in: $0) }
+        let lab = lines.flatMap { Self.commandLines(of: "anabranch-lab", in: $0) }
+        #expect(users.count > 40 && lab.count > 20)
+        for line in users { #expect(throws: Never.self, "anabranch \(line)") { try Anabranch.parseAsRoot(line) } }
+        for line in lab { #expect(throws: Never.self, "anabranch-lab \(line)") { try Lab.parseAsRoot(line) } }
+    }
+
+    /// Every command has at least one, unless it is a group of others.
+    private static func examples(of command: any ParsableCommand.Type) -> [String] {
+        let configuration = command.configuration
+        let examples = configuration.discussion.components(separatedBy: "EXAMPLE").dropFirst().joined()
+            .split(separator: "\n").filter { $0.hasPrefix("  ") }.map(String.init)
+        #expect(
+            !examples.isEmpty || !configuration.subcommands.isEmpty, "\(command) has no example")
+        return examples + configuration.subcommands.flatMap { Self.examples(of: $0) }
+    }
+
+    /// The lines for a shell of a file of Markdown.
+    private static func examples(in file: String) throws -> [String] {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let text = try String(contentsOf: root.appendingPathComponent(file), encoding: .utf8)
+        let parts = text.components(separatedBy: "```")
+        return parts.filter { $0.hasPrefix("sh\n") }.flatMap { $0.split(separator: "\n") }.map(String.init)
+    }
+
+    /// The arguments of each call of a program in a line for a shell.
+    private static func commandLines(of program: String, in line: String) -> [[String]] {
+        var words: [String] = []
+        for match in line.matches(of: /'[^']*'|"[^"]*"|#.*|[^\s'"]+/) where !match.output.hasPrefix("#") {
+            let word = String(match.output)
+            words.append(word.first == "'" || word.first == "\"" ? String(word.dropFirst().dropLast()) : word)
+        }
+        let calls = words.split(whereSeparator: ["|", "||", "&&", ">"].contains)
+        return calls.compactMap { call in
+            call.firstIndex(of: program).map { Array(call[($0 + 1)...]) }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+import Foundation
+import Testing
+
+/// What the commands print, byte for byte, is their interface.
+@Suite(.timeLimit(.minutes(10))) struct CommandSnapshotTests {
+    /// The tracked files; those that take long have a folder of their own.
+    private static func paths(nightly: Bool) throws -> [String] {
+        try FileManager.default.subpathsOfDirectory(atPath: Fixture.folder.path)
+            .filter { $0.hasSuffix(".snapshot") && $0.hasPrefix("nightly/") == nightly }.sorted()
+    }
+
+    @Test(arguments: try CommandSnapshotTests.paths(nightly: false))
+    func commandsPrintWhatTheyPrinted(_ path: String) async throws { try await CommandSnapshot(path).check() }
+
+    @Test(
+        .enabled(if: ProcessInfo.processInfo.environment["ANABRANCH_NIGHTLY"] != nil, "takes half a minute"),
+        arguments: try CommandSnapshotTests.paths(nightly: true))
+    func longCommandsPrintWhatTheyPrinted(_ path: String) async throws { try await CommandSnapshot(path).check() }
+}
