@@ -99,23 +99,23 @@ struct HashSlots: Sendable {
 /// The common table of the names of all changesets of an arena: classes, fields, path keys and string primary keys.
 struct InternedStrings: Sendable {
     /// Where a name's bytes stand in the arena's bytes.
-    struct Place: Sendable {
+    struct Span: Sendable {
         var offset: UInt32
         var count: UInt32
     }
 
-    private(set) var places: [Place] = []
+    private(set) var spans: [Span] = []
     /// The decoding in which the name was defined last: finds duplicates within one changeset (rule R5).
     private var definedIn: [UInt32] = []
-    /// The decoding at hand. Failed ones count, since what they leave in `definedIn` must mean nothing to the next one.
+    /// The current decoding. Failed ones count, since what they leave in `definedIn` must mean nothing to the next one.
     private var decoding: UInt32 = 0
     private var slots = HashSlots()
 
-    var count: Int { places.count }
+    var count: Int { spans.count }
 
     mutating func beginChangeset() { decoding &+= 1 }
 
-    /// The number of a name; `isNew` is false if the changeset at hand has defined it before.
+    /// The number of a name; `isNew` is false if the current changeset has defined it before.
     ///
     /// - Parameter guess: a name that it may well be.
     @inline(__always)
@@ -127,7 +127,7 @@ struct InternedStrings: Sendable {
             return (hash, slots.find(hash) { isEqual($0, range, in: bytes) })
         }
         guard let entry = found.entry else {
-            places.append(Place(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
+            spans.append(Span(offset: UInt32(range.lowerBound), count: UInt32(range.count)))
             definedIn.append(decoding)
             return (NameID(UInt32(truncatingIfNeeded: slots.insert(hash, at: found.slot))), true)
         }
@@ -143,9 +143,9 @@ struct InternedStrings: Sendable {
 
     @inline(__always)
     private func isEqual(_ entry: Int, _ range: Range<Int>, in bytes: [UInt8]) -> Bool {
-        let place = places[entry]
-        guard Int(place.count) == range.count else { return false }
-        var (one, other) = (range.lowerBound, Int(place.offset))
+        let span = spans[entry]
+        guard Int(span.count) == range.count else { return false }
+        var (one, other) = (range.lowerBound, Int(span.offset))
         while one < range.upperBound {
             guard bytes[one] == bytes[other] else { return false }
             (one, other) = (one &+ 1, other &+ 1)
@@ -154,8 +154,8 @@ struct InternedStrings: Sendable {
     }
 
     mutating func truncate(to count: Int) {
-        guard count < places.count else { return }
-        places.removeLast(places.count - count)
+        guard count < spans.count else { return }
+        spans.removeLast(spans.count - count)
         definedIn.removeLast(definedIn.count - count)
         slots.truncate(to: count)
     }

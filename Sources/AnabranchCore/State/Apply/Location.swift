@@ -70,7 +70,7 @@ extension WriteTransaction {
     /// What a reader sees at a place: null for a dangling link, the kind of a collection, `objectValue` for an embedded
     /// object.
     func value(at location: Location) throws(ApplyError) -> Payload {
-        guard let content = try content(at: location) else { throw place(.invalid("there is nothing"), location) }
+        guard let content = try content(at: location) else { throw located(.invalid("there is nothing"), location) }
         return try payload(of: content)
     }
 
@@ -89,7 +89,7 @@ extension WriteTransaction {
         case .list(let list): return list.count
         case .dictionary(let entries): return entries.count
         case .set(let elements): return elements.count
-        default: throw place(.invalid("there is no collection"), location)
+        default: throw located(.invalid("there is no collection"), location)
         }
     }
 
@@ -97,13 +97,13 @@ extension WriteTransaction {
 
     func number(of className: [UInt8]) throws(ApplyError) -> ClassID {
         guard let number = editor.schema.number(of: className) else {
-            throw place(.invalid("no such class"), className)
+            throw located(.invalid("no such class"), className)
         }
         return number
     }
 
     /// The error with the place where it happened.
-    func place(
+    func located(
         _ error: ApplyError, _ className: [UInt8], key: PrimaryKey? = nil, field: [UInt8]? = nil
     ) -> ApplyError {
         var error = error
@@ -111,15 +111,15 @@ extension WriteTransaction {
         return error
     }
 
-    func place(_ error: ApplyError, _ className: String) -> ApplyError { place(error, Array(className.utf8)) }
+    func located(_ error: ApplyError, _ className: String) -> ApplyError { located(error, Array(className.utf8)) }
 
-    func place(_ error: ApplyError, _ object: ObjectReference, field: [UInt8]? = nil) -> ApplyError {
-        place(error, editor.schema[object.classID].name, key: object.key, field: field)
+    func located(_ error: ApplyError, _ object: ObjectReference, field: [UInt8]? = nil) -> ApplyError {
+        located(error, editor.schema[object.classID].name, key: object.key, field: field)
     }
 
-    func place(_ error: ApplyError, _ location: Location) -> ApplyError {
+    func located(_ error: ApplyError, _ location: Location) -> ApplyError {
         let column = editor.schema[location.object.classID].columns[location.field.slot]
-        return place(error, location.object, field: column?.name)
+        return located(error, location.object, field: column?.name)
     }
 }
 

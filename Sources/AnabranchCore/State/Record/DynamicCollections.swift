@@ -9,7 +9,7 @@ public struct DynamicList {
         self.transaction = transaction
         self.location = location
         guard case .list = try transaction.content(at: location) else {
-            throw transaction.place(.invalid("there is no list"), location)
+            throw transaction.located(.invalid("there is no list"), location)
         }
     }
 
@@ -83,7 +83,7 @@ public struct DynamicList {
     public func object(at index: Int) throws(ApplyError) -> DynamicObject {
         let place = try element(index)
         guard try transaction.value(at: place) == .objectValue else {
-            throw transaction.place(.invalid("there is no embedded object"), location)
+            throw transaction.located(.invalid("there is no embedded object"), location)
         }
         return DynamicObject(transaction: transaction, embedding: place)
     }
@@ -113,7 +113,7 @@ public struct DynamicList {
     }
 
     private func outOfRange(_ index: Int) -> ApplyError {
-        transaction.place(.invalid("index \(index) is out of range"), location)
+        transaction.located(.invalid("index \(index) is out of range"), location)
     }
 }
 
@@ -131,7 +131,7 @@ public struct DynamicDictionary {
     private var entries: ContentDictionary {
         get throws(ApplyError) {
             guard case .dictionary(let entries)? = try transaction.content(at: location) else {
-                throw transaction.place(.invalid("there is no dictionary"), location)
+                throw transaction.located(.invalid("there is no dictionary"), location)
             }
             return entries
         }
@@ -165,7 +165,7 @@ public struct DynamicDictionary {
 
     /// Adds or replaces an entry; `objectValue` is a new embedded object, `list` and `dictionary` a nested collection.
     public func set(_ value: Payload, for key: String) throws(ApplyError) {
-        guard value != .erased else { throw transaction.place(.invalid("erased is no value"), location) }
+        guard value != .erased else { throw transaction.located(.invalid("erased is no value"), location) }
         try transaction.perform(.update(value.withoutNullMarker), at: entry(key))
     }
 
@@ -218,7 +218,7 @@ public struct DynamicSet {
     private var elements: ContentSet {
         get throws(ApplyError) {
             guard case .set(let elements)? = try transaction.content(at: location) else {
-                throw transaction.place(.invalid("there is no set"), location)
+                throw transaction.located(.invalid("there is no set"), location)
             }
             return elements
         }
@@ -240,7 +240,7 @@ public struct DynamicSet {
             }
             return try elements.find(content).element != nil
         } catch {
-            throw transaction.place(error, location)
+            throw transaction.located(error, location)
         }
     }
 

@@ -39,7 +39,7 @@ public struct DynamicObject {
     func location(of field: String) throws(ApplyError) -> Location {
         let name = Array(field.utf8)
         guard let place = transaction.editor.schema[classID].place(of: name) else {
-            throw transaction.place(.invalid("no such field"), reference, field: name)
+            throw transaction.located(.invalid("no such field"), reference, field: name)
         }
         return embedding?.appending(place, named: name) ?? Location(reference, place)
     }
@@ -79,7 +79,7 @@ public struct DynamicObject {
     public func add(_ amount: Int64, to field: String) throws(ApplyError) {
         let location = try location(of: field)
         guard try transaction.value(at: location) != .null else {
-            throw transaction.place(.invalid("null cannot be added to"), location)
+            throw transaction.located(.invalid("null cannot be added to"), location)
         }
         try transaction.perform(.addInteger(amount), at: location)
     }
@@ -98,7 +98,7 @@ public struct DynamicObject {
     public func createObject(_ field: String) throws(ApplyError) -> DynamicObject {
         let location = try location(of: field)
         guard location.place.isEmbedded, location.place.collection == .single else {
-            throw transaction.place(.invalid("the field holds no embedded object"), location)
+            throw transaction.located(.invalid("the field holds no embedded object"), location)
         }
         if try transaction.value(at: location) != .null { try transaction.perform(.update(.null), at: location) }
         try transaction.perform(.update(.objectValue), at: location)

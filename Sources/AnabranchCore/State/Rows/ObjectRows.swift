@@ -123,7 +123,7 @@ extension ObjectGraph {
             }
             encoder.object(fields, in: state)
             writes.rows.append((address, encoder.bytes))
-        } else if state.origins.isEmpty {
+        } else if state.linkingColumns.isEmpty {
             writes.removed.append(address)
         } else {
             encoder.tombstone()
