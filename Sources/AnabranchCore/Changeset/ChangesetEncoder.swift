@@ -31,6 +31,7 @@ public struct ChangesetEncoder {
     /// The index of a name in the string table of the current changeset; what other names have means nothing.
     private var localIndices: [UInt32] = []
 
+    /// An encoder without storage yet.
     public init() {}
 
     /// The bytes of one changeset of an arena.

@@ -3,6 +3,7 @@ public struct ChangesetError: Error, Equatable, Sendable {
     /// What is wrong. The raw value is the code of the chapter: R1 to R17 are the reference's rules, S1 to S8 the strict
     /// ones.
     public enum Rule: String, Sendable, CaseIterable {
+        /// The rules of the chapter.
         case malformedInteger = "R1"
         case malformedDecimal = "R2"
         case truncated = "R3"

@@ -28,6 +28,7 @@ public struct DynamicObject {
 
     private var classID: ClassID { embedding?.place.target ?? reference.classID }
 
+    /// The name of the class, also of an embedded object.
     public var className: String { String(decoding: transaction.editor.schema[classID].name, as: UTF8.self) }
 
     /// The primary key; nil for an embedded object.
@@ -115,6 +116,9 @@ public struct DynamicObject {
         try DynamicDictionary(transaction, at: try location(of: field))
     }
 
+    /// The set in a field.
+    ///
+    /// - Throws: `ApplyError` if the object has no such field, or the field holds no set.
     public func set(_ field: String) throws(ApplyError) -> DynamicSet {
         try DynamicSet(transaction, at: try location(of: field))
     }

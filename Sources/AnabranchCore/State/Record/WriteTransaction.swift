@@ -307,6 +307,7 @@ public struct WriteResult<Result> {
     public var result: Result
     /// The recorded changeset, empty if nothing was touched; it can consist of strings alone.
     public var changeset: [UInt8]
+    /// What was changed: the rows that a store has to write.
     public var changes: StateChanges
 }
 
