@@ -34,9 +34,7 @@ struct LinkIndex {
             guard !graph.schema.embedded(in: number).union([number]).isDisjoint(with: linking) else { continue }
             try graph.forEachObject(of: number) { key, fields throws(ApplyError) in
                 let owner = ObjectReference(classID: number, key: key)
-                for content in fields.contents {
-                    content.forEachLink { if $0.classID == target { owners[$0, default: []].insert(owner) } }
-                }
+                fields.forEachLink(to: target) { owners[$0, default: []].insert(owner) }
             }
         }
         return owners
@@ -154,5 +152,12 @@ extension Content {
         case .object(let fields): for content in fields.contents { content.forEachLink(body) }
         default: break
         }
+    }
+}
+
+extension Fields {
+    /// Calls `body` with each link to an object of a class.
+    fileprivate func forEachLink(to target: ClassID, _ body: (ObjectReference) -> Void) {
+        for content in contents { content.forEachLink { if $0.classID == target { body($0) } } }
     }
 }
