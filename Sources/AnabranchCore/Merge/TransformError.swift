@@ -27,5 +27,6 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
     /// Errors are equal when their codes are.
     public static func == (left: TransformError, right: TransformError) -> Bool { left.code == right.code }
 
+    /// For example `changesets cannot be merged: ArrayErase at 3 of 2 elements`.
     public var description: String { "changesets cannot be merged: \(reason)" }
 }

@@ -7,6 +7,7 @@ public struct ClassID: Hashable, Comparable, Sendable {
     /// The class with this number.
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
+    /// A class that was created before another one comes first.
     public static func < (left: ClassID, right: ClassID) -> Bool { left.rawValue < right.rawValue }
 }
 
@@ -23,6 +24,7 @@ public struct ObjectReference: Hashable, Comparable, Sendable {
         self.key = key
     }
 
+    /// By class, then by key in the order of the class's rows (`Spec/State.md`, D2).
     public static func < (left: ObjectReference, right: ObjectReference) -> Bool {
         left.classID != right.classID ? left.classID < right.classID : left.key < right.key
     }
