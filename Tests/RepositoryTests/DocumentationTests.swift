@@ -8,7 +8,7 @@ import Testing
 /// conformance needs none: the requirement has it.
 @Suite struct DocumentationTests {
     /// How many declarations of a module still lack a comment. The numbers only fall; a module that is not here has 0.
-    private static let undocumented = ["AnabranchCore": 111, "AnabranchServer": 24]
+    private static let undocumented = ["AnabranchCore": 111]
 
     @Test(arguments: [
         "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",

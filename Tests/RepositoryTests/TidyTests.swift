@@ -44,6 +44,16 @@ import Testing
         #expect(places.isEmpty, "\(places.listed)")
     }
 
+    /// A precondition is a contract with the program that uses the library, or with the library itself.
+    @Test func onlyContractsWithTheCallerStopTheProcess() throws {
+        let contracts: Set = ["Invariant.swift", "CountedTree.swift", "ServerConnection.swift", "ErrorMessage.swift"]
+        let check = /\b(?:precondition|preconditionFailure|assert|assertionFailure)\(/
+        let files = try Repository.files(
+            in: "Sources/AnabranchCore", "Sources/AnabranchProtocol", "Sources/AnabranchHistory")
+        let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
+        #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
+    }
+
     @Test func noTestSleeps() throws {
         let sleep = /slee[p]\(/
         let places = try Repository.files(in: "Tests").places { line in

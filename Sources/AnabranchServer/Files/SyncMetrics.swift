@@ -20,7 +20,7 @@ struct SyncMetrics: Sendable {
     private let commitDuration: Timer
     private let scanDuration: Timer
 
-    /// - Parameter factory: what the process counts with.
+    /// - Parameter factory: makes the counters.
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         sessionsOpened = Counter(label: "anabranch_sessions_opened_total", factory: factory)

@@ -25,7 +25,7 @@ extension SyncServer {
         }
         let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
         return try await files.run(on: path) { registry in
-            Result { try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
-        }.get()
+            try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body)
+        }
     }
 }

@@ -85,13 +85,14 @@ import Testing
         }
     }
 
-    private func reaction(_ request: Request?) -> Reaction {
-        switch request {
+    private func reaction(_ action: Action?) -> Reaction {
+        switch action {
         case nil: .quiet
-        case .open: .open
-        case .check: .check
-        case .integrate: .integrate
-        case .detach: .detach
+        case .ask(_, .open): .open
+        case .ask(_, .identify): .check
+        case .ask(_, .integrate): .integrate
+        case .ask(_, .close): .detach
+        case .ask(_, .scan): .violation(0)  // nothing that a client sends asks for it
         case .clientFailed(_, _, _, let answer): answer == nil ? .logged : .answered
         case .connectionFailed(let violation): .violation(violation.code.rawValue)
         }

@@ -1,8 +1,10 @@
 /// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
 /// was erased and added anew stays distinct.
 public struct ClassID: Hashable, Comparable, Sendable {
+    /// The number, from 1; 0 is no class.
     public let rawValue: UInt32
 
+    /// The class with this number.
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
     public static func < (left: ClassID, right: ClassID) -> Bool { left.rawValue < right.rawValue }
@@ -10,9 +12,12 @@ public struct ClassID: Hashable, Comparable, Sendable {
 
 /// A top-level object of an `ObjectGraph`, whether it exists or not.
 public struct ObjectReference: Hashable, Comparable, Sendable {
+    /// The class of the object.
     public let classID: ClassID
+    /// The primary key of the object.
     public let key: PrimaryKey
 
+    /// The object of a class that has this key.
     public init(classID: ClassID, key: PrimaryKey) {
         self.classID = classID
         self.key = key

@@ -71,8 +71,8 @@ import Testing
         #expect(
             effect(of: shifted(major.operation, minor.operation)) == expected,
             """
-            \(pair): Lists/ShiftGrid.swift differs from Rules/ListArithmetic.swift. Who changes R14 changes both, and \
-            for the tie also the path in Lists/RegionMerge.swift
+            \(pair): Lists/ShiftGrid.swift, which has R14, R19 and R21 in a form of its own, does something else than \
+            Rules/ListArithmetic.swift. \(RuleForms.tieOfInserts)
             """)
     }
 
