@@ -39,11 +39,11 @@ import Testing
             case 0..<6:
                 let skew = UInt64.random(in: 0..<9, using: &random)
                 try clients[index].write(at: ChangesetTime(step) + skew) { try change($0, &random) }
-            case 6..<8: skippedCount += try clients[index].upload(to: file)?.skippedInstructions.count ?? 0
+            case 6..<8: skippedCount += try skippedCountOfUpload(&clients[index], to: file)
             default: try clients[index].download(from: file)
             }
         }
-        for index in clients.indices { skippedCount += try clients[index].upload(to: file)?.skippedInstructions.count ?? 0 }
+        for index in clients.indices { skippedCount += try skippedCountOfUpload(&clients[index], to: file) }
         for index in clients.indices { try clients[index].download(from: file) }
         let digest = try file.withState { try StateDigest(of: $0) }
         var replayed = ObjectGraph()
@@ -53,6 +53,10 @@ import Testing
             try expect(try StateDigest(of: client.state) == digest, "client \(client.ident) differs")
         }
         return skippedCount
+    }
+
+    private static func skippedCountOfUpload(_ client: inout MemoryClient, to file: SyncedFile) throws -> Int {
+        try client.upload(to: file)?.skippedInstructions.count ?? 0
     }
 
     private static func expect(_ holds: Bool, _ violation: String) throws {

@@ -105,7 +105,8 @@ public struct LogMerge: ~Copyable, Sendable {
         return true
     }
 
-    /// Goes over to an arena that holds entries of the log already; nothing happens if the merge has entries of its own.
+    /// Goes over to an arena that holds entries of the log already. Nothing happens if the merge has entries of its
+    /// own.
     ///
     /// - Parameter arena: No merge has changed it.
     public mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {

@@ -9,8 +9,8 @@ struct MergedChangeset {
     var writes: [UInt64]
 }
 
-/// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section 6,
-/// steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
+/// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
+/// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
 struct ClientMerge: ~Copyable {
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16

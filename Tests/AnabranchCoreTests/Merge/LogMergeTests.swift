@@ -214,7 +214,8 @@ private struct Peer: Equatable {
         }
         let changed = merge.changedEntries()
         for index in log.indices {
-            if let entry = changed.first(where: { $0.version == log[index].version }) { log[index].form = entry.changeset }
+            let entry = changed.first { $0.version == log[index].version }
+            if let entry { log[index].form = entry.changeset }
         }
         integrated = max(integrated, message.progress)
     }
