@@ -18,7 +18,8 @@ import Testing
             changed += whole.changedCount
             #expect(whole.differences == [], "\(again)")
         }
-        #expect(seeds.count == 1 || refused < 150 && changed > 1000, "\(refused) refused, \(changed) changed")
+        let isTelling = refused < seeds.count / 2 && changed > 300
+        #expect(seeds.count == 1 || isTelling, "\(refused) refused, \(changed) changed")
     }
 
     /// The client has read the second entry when it makes the second changeset.
@@ -56,12 +57,14 @@ import Testing
                     cursor: DownloadCursor(serverVersion: 5), tag: OriginTag(timestamp: 20, ident: 3),
                     changeset: changeset(.update(.at("f"), .int(9)))))
         ])
-        #expect(try merge.beginRun())
+        let hasRun = try merge.beginRun()
         try merge.continueRun(in: shared)
         merge.begin(meeting: [1]) { _, _ in entry }
-        #expect(try merge.advance())
-        #expect(merge.incoming == [1] && merge.encoded(1) == [] && merge.changedEntries().isEmpty)
-        #expect(try !merge.beginRun())
+        while try !merge.advance(pairs: 1) {}
+        let (incoming, merged, changedCount) = (merge.incoming, merge.encoded(1), merge.changedEntries().count)
+        #expect(hasRun && incoming == [1] && merged == [] && changedCount == 0)
+        let hasMore = try merge.beginRun()
+        #expect(!hasMore)
     }
 
     @Test func aChangesetThatCannotBeDecodedIsNamed() {
