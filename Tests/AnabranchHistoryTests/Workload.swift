@@ -98,7 +98,8 @@ final class Workload {
     private func join() throws {
         let ident = try file.allocateIdent()
         try require(ident.ident == ClientFileID(participants.count + 3) + replaced, "I-10: ident \(ident.ident)")
-        var client = MemoryClient(ident, keepsState: profile == .data)
+        let pairsPerStep = [1, 10, .max][participants.count % 3]
+        var client = MemoryClient(ident, pairsPerStep: pairsPerStep, keepsState: profile == .data)
         if profile == .data { try client.commit(ChangesetWriter.schema, at: ChangesetTime(clock)) }
         let session = try file.identify(client.identRequest)
         guard let row = try file.clientFile(ident.ident) else { throw Violation(description: "the row is missing") }

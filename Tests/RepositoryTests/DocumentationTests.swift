@@ -18,7 +18,7 @@ import Testing
                 "\(file.path):\(index + 1): \(file.lines[index].drop { $0 == " " })"
             }
         }
-        #expect(places.isEmpty, "\(module): \(places.count) without a comment: \(places.listed)")
+        #expect(places.isEmpty, "without a comment: \(places.listed)")
     }
 
     @Test(arguments: [

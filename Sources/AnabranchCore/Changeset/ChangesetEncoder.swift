@@ -26,7 +26,7 @@ extension ChangesetArena {
 }
 
 /// Encodes changesets one after another with storage that it uses again.
-public struct ChangesetEncoder {
+public struct ChangesetEncoder: Sendable {
     private var writer = ByteWriter()
     /// The index of a name in the string table of the current changeset; what other names have means nothing.
     private var localIndices: [UInt32] = []

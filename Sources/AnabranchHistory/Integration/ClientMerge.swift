@@ -9,111 +9,73 @@ struct MergedChangeset {
     var writes: [UInt64]
 }
 
-/// The merge of one client's changesets with the log entries that the client had not seen
-/// (`Spec/History.md`, section 6, steps 3 to 7; `Spec/Transform.md`, section 11).
+/// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
+/// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
 struct ClientMerge: ~Copyable {
-    /// A log entry that takes part, and its index in the arena.
-    private struct LocalEntry {
-        var version: ServerVersion
-        var index: ChangesetIndex
-    }
-
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
 
     let ident: ClientFileID
-    private let options: MergeOptions
-    /// What the log entries that were decoded for the client occupy, in bytes.
-    private var localBytes = 0
-    private var arena = ChangesetArena()
-    /// The merges of all runs share its limit.
-    private var core: Merge
-    /// How many changesets at the arena's start are shared ones, as they are in the log.
-    private var sharedCount = 0
-    /// The log entries that take part, in order. They stay as a run leaves them, dirty flags included, until the last
-    /// run.
-    private var local: [LocalEntry] = []
-    /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
-    private var reciprocals: [ServerVersion: [UInt8]]?
+    private var merge: LogMerge
+    private var reader: EntryReader
     private(set) var merged: [MergedChangeset] = []
-    private var encoder = ChangesetEncoder()
-    private(set) var entriesVisited = 0
     private(set) var skippedInstructions = SkippedInstructions()
 
-    init(ident: ClientFileID, options: MergeOptions) {
+    init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
-        self.options = options
-        core = Merge(strategy: options.strategy)
+        merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
+        reader = EntryReader(bytesMax: options.localBytesMax)
+        merged.reserveCapacity(changesets.count)
     }
+
+    /// How many log entries were decoded, or found decoded.
+    var entriesVisited: Int { reader.count }
 
     /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
     /// on one base.
-    mutating func merge(
-        _ changesets: ArraySlice<UploadedChangeset>, past log: PendingLog, sharing shared: inout DecodedEntryCache,
-        into state: inout PendingState?
+    mutating func run(
+        past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?
     ) throws(HistoryError) {
-        merged.reserveCapacity(changesets.count)
-        var rest = changesets
-        while let base = rest.first?.cursor.serverVersion {
-            let run = rest.prefix { $0.cursor.serverVersion == base }
-            try merge(run, base: base, past: log, &shared, &state)
-            rest = rest[run.endIndex...]
+        while try beginRun() {
+            let keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
+            let base = ServerVersion(rawValue: merge.base)
+            if base < log.version { try mergeRun(keys, after: base, past: log, &shared) }
+            if let skipped = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log) {
+                skippedInstructions.append(skipped)
+            }
+            finishRun(keys)
         }
     }
 
     /// The log entries that the merge changed, as the client has to see them from now on.
     mutating func reciprocals(after base: ServerVersion) -> [ReciprocalChangeset] {
-        local.filter { $0.version > base && arena.isDirty($0.index) }
-            .map { ReciprocalChangeset(version: $0.version, changeset: encoder.encode($0.index, of: arena)) }
+        merge.changedEntries(after: base.rawValue).map {
+            ReciprocalChangeset(version: ServerVersion(rawValue: $0.version), changeset: $0.changeset)
+        }
     }
 
-    private mutating func merge(
-        _ run: ArraySlice<UploadedChangeset>, base: ServerVersion, past log: PendingLog,
-        _ shared: inout DecodedEntryCache, _ state: inout PendingState?
+    private mutating func beginRun() throws(HistoryError) -> Bool {
+        do { return try merge.beginRun() } catch { throw HistoryError(error) }
+    }
+
+    private mutating func mergeRun(
+        _ keys: [ConflictKeys], after base: ServerVersion, past log: PendingLog, _ shared: inout DecodedEntryCache
     ) throws(HistoryError) {
-        var incoming = try decode(run)
-        let keys = incoming.map { arena.conflictKeys(of: $0) }
-        if base < log.version {
-            let versions = try candidates(for: keys, after: base, in: log)
-            if try share(versions, from: log, &shared) { incoming = try decode(run) }
-            let local = try indices(of: versions, after: base, from: log, shared)
-            do {
-                try core.run(local: local, incoming: incoming, in: &arena)
-            } catch {
-                throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
-            }
+        let versions = try candidates(for: keys, after: base, in: log)
+        try share(versions, from: log, &shared)
+        var reader = reader
+        defer { self.reader = reader }
+        try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
+            try reader.decode(ServerVersion(rawValue: version), from: log, shared, into: &arena)
         }
-        if let skipped = try state?.apply(incoming, of: &arena, from: ident, on: base, past: log) {
-            skippedInstructions.append(skipped)
-        }
-        for ((changeset, index), keys) in zip(zip(run, incoming), keys) {
-            merged.append(
-                MergedChangeset(
-                    clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
-                    changeset: encoder.encode(index, of: arena),
-                    writes: arena.isDirty(index) ? arena.conflictKeys(of: index).writes : keys.writes))
-        }
-    }
-
-    private mutating func decode(_ run: ArraySlice<UploadedChangeset>) throws(HistoryError) -> [ChangesetIndex] {
-        var indices: [ChangesetIndex] = []
-        indices.reserveCapacity(run.count)
-        for changeset in run { indices.append(try decode(changeset)) }
-        return indices
-    }
-
-    private mutating func decode(_ changeset: UploadedChangeset) throws(HistoryError) -> ChangesetIndex {
-        let version = changeset.cursor.clientVersion
         do {
-            return try arena.decode(
-                changeset.changeset, version: version.rawValue,
-                tag: OriginTag(timestamp: changeset.timestamp, ident: ident))
+            while try !merge.advance() {}
         } catch {
-            throw HistoryError(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
+            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
         }
     }
 
-    /// The versions above `base` that can conflict with the run, ascending. Beside those that the conflict keys find
+    /// The versions above `base` that can conflict with the run, in no order. Beside those that the conflict keys find
     /// these are the entries whose form for this client differs from the log: that form can contain instructions which
     /// the log entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
     private mutating func candidates(
@@ -126,70 +88,78 @@ struct ClientMerge: ~Copyable {
             let reads = keys.count == 1 ? keys[0].reads : keys.flatMap(\.reads).sortedUnique()
             versions = try log.versions(writing: reads, after: base, excludingOrigin: ident)
         }
-        if reciprocals == nil {
-            let range = VersionRange(after: base, through: log.head.version)
-            let stored = try log.view.reciprocals(of: ident, in: range)
-            reciprocals = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
-        }
+        let reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
         // What is empty meets nothing.
-        if let reciprocals { versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys }
-        for entry in local where entry.version > base && arena.isDirty(entry.index) && !arena.isEmpty(entry.index) {
-            versions.append(entry.version)
-        }
+        versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys
         return versions.sortedUnique()
     }
 
     /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
-    ///
-    /// - Returns: Whether it did so: the arena then has nothing of the client.
     private mutating func share(
         _ versions: [ServerVersion], from log: PendingLog, _ shared: inout DecodedEntryCache
-    ) throws(HistoryError) -> Bool {
-        guard local.isEmpty, versions.count >= Self.sharedEntriesMin else { return false }
-        let unchanged = reciprocals?.isEmpty ?? true ? versions : versions.filter { reciprocals?[$0] == nil }
-        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return false }
-        arena = shared.arena
-        sharedCount = arena.count
-        return true
+    ) throws(HistoryError) {
+        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
+        let unchanged = versions.filter { !reader.hasReciprocal(of: $0) }
+        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return }
+        reader.sharedCount = shared.arena.count
+        do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
     }
 
-    /// Makes the versions part of `local`, each in its newest form for this client, and says where they are.
-    private mutating func indices(
-        of versions: [ServerVersion], after base: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache
-    ) throws(HistoryError) -> [ChangesetIndex] {
-        var indices: [ChangesetIndex] = []
-        indices.reserveCapacity(versions.count)
-        var known = local.drop { $0.version <= base }
-        var joined: [LocalEntry] = []
-        joined.reserveCapacity(known.count + versions.count)
-        for version in versions {
-            while let entry = known.first, entry.version < version {
-                joined.append(entry)
-                known.removeFirst()
-            }
-            if let entry = known.first, entry.version == version {
-                joined.append(entry)
-                known.removeFirst()
-            } else {
-                joined.append(LocalEntry(version: version, index: try load(version, from: log, shared)))
-            }
-            indices.append(joined[joined.count - 1].index)
+    private mutating func finishRun(_ keys: [ConflictKeys]) {
+        for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
+            merged.append(
+                MergedChangeset(
+                    clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
+                    changeset: merge.encoded(index),
+                    writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
         }
-        local = joined + known
-        return indices
+    }
+}
+
+/// Decodes log entries in the form that they have for one client.
+private struct EntryReader {
+    /// What the log entries that were decoded for the client may occupy, in bytes.
+    let bytesMax: Int
+    private var bytes = 0
+    /// How many entries were asked for.
+    private(set) var count = 0
+    /// How many changesets at the arena's start are shared ones, as they are in the log.
+    var sharedCount = 0
+    /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
+    private var reciprocals: [ServerVersion: [UInt8]]?
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    /// - Parameter base: the base of a run; those of later runs are not lower.
+    mutating func reciprocals(
+        of ident: ClientFileID, after base: ServerVersion, in log: PendingLog
+    ) throws(HistoryError) -> [ServerVersion: [UInt8]] {
+        if let reciprocals { return reciprocals }
+        let stored = try log.view.reciprocals(of: ident, in: VersionRange(after: base, through: log.head.version))
+        let read = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
+        reciprocals = read
+        return read
     }
 
-    private mutating func load(
-        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache
+    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version] != nil }
+
+    mutating func decode(
+        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
-        entriesVisited += 1
+        count += 1
         let reciprocal = reciprocals?[version]
         if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
         let before = arena.memoryBytes
         let index = try log.entry(version).decode(as: reciprocal, into: &arena)
-        localBytes += arena.memoryBytes - before
-        try require(
-            localBytes <= options.localBytesMax, .badChangeset, "it meets too much of the log to be merged with it")
+        bytes += arena.memoryBytes - before
+        try require(bytes <= bytesMax, .badChangeset, "it meets too much of the log to be merged with it")
         return index
+    }
+}
+
+extension HistoryError {
+    fileprivate init(_ failure: LogMerge.DecodingError) {
+        let (version, error) = (failure.version, failure.error)
+        self.init(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
     }
 }

@@ -67,9 +67,9 @@ struct Integration {
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload, after: file.uploadCursor)
         log.indexEntries()
-        var merge = ClientMerge(ident: ident, options: options)
+        var merge = ClientMerge(of: changesets, from: ident, options: options)
         defer { report.entriesVisited += merge.entriesVisited }
-        try merge.merge(changesets, past: log, sharing: &decodedEntries, into: &state)
+        try merge.run(past: log, sharing: &decodedEntries, into: &state)
 
         let before = file
         file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
