@@ -1,7 +1,7 @@
 /// Why bytes are not a changeset (`Spec/Changeset.md`, section 11). On the wire: error 212, bad changeset.
 public struct ChangesetError: Error, Equatable, Sendable {
-    /// What is wrong. The raw value is the code of the chapter: R1 to R17 are the rules of the reference, S1 to S8 are
-    /// the strict ones.
+    /// What is wrong. The raw value is the code of the chapter: R1 to R17 are the reference's rules, S1 to S8 the
+    /// strict ones.
     public enum Rule: String, Sendable, CaseIterable {
         /// The rules of the chapter.
         case malformedInteger = "R1"
