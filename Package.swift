@@ -124,6 +124,11 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
+        .testTarget(
+            name: "TutorialTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )
