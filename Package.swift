@@ -113,6 +113,9 @@ let package = Package(
                 "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
         .testTarget(

@@ -1,6 +1,6 @@
 import GRDB
 
-/// What marks a database as one of ours, and tells in which form its tables are.
+/// What marks a database as one of Anabranch, and tells in which form its tables are.
 struct DatabaseFormat {
     /// Marks our databases among all SQLite files.
     let applicationID: Int

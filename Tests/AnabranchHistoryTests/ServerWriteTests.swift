@@ -89,7 +89,7 @@ import Testing
         try fixture.check()
     }
 
-    /// Whoever writes has seen the entry before.
+    /// The writer has seen the entry before.
     @Test func theTimestampIsNeverBeforeThatOfTheEntryBefore() throws {
         let fixture = try Fixture(), file = fixture.file
         for (wall, expected) in [(100, 500), (700, 700), (600, 700)] as [(UInt64, ChangesetTime)] {
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    /// Of two changes to one field the newer one stays, whoever made it.
+    /// Of two changes to one field the newer one stays, from the server or from a client.
     @Test func uploadsMergeWithWrites() throws {
         let fixture = try Fixture(), file = fixture.file
         try file.write(at: 1000, Self.setNumber(1))
@@ -111,7 +111,7 @@ import Testing
         try fixture.check()
     }
 
-    /// An erasure by the server makes instructions of others moot, too.
+    /// Changes to what the server has erased are left out too.
     @Test func whatTheServerErasesIsGone() throws {
         let fixture = try Fixture(), file = fixture.file
         let theirs = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(2) }

@@ -184,9 +184,9 @@ import Testing
         try fixture.check()
     }
 
-    // MARK: Moot instructions
+    // MARK: Instructions on what is erased
 
-    private func moot(_ file: SyncedFile, _ upload: Upload, from ident: ClientFileID) throws -> ClientOutcome {
+    private func integrated(_ file: SyncedFile, _ upload: Upload, from ident: ClientFileID) throws -> ClientOutcome {
         try file.enqueue(upload, from: ident)
         return try #require(try file.integrate(at: 1000).outcomes.first)
     }
@@ -206,7 +206,7 @@ import Testing
             try object.list("l").remove(at: 0)
             try object.object("e")?.list("xs").append(1)
         }
-        let outcome = try moot(file, Upload([edits], from: 9, base: 1), from: 3)
+        let outcome = try integrated(file, Upload([edits], from: 9, base: 1), from: 3)
         #expect(outcome.refusal == nil && outcome.newVersions == 1)
         #expect(outcome.skippedInstructions.count == 3)
         #expect(outcome.skippedInstructions.firstReason?.description == "T[1].l: no such field")
@@ -219,9 +219,9 @@ import Testing
             arena.instructions(of: 0).map { arena.text(of: $0) } == arena.instructions(of: 1).map { arena.text(of: $0) }
         )
         try fixture.check()
-        // Whoever knew of the erasure has no excuse.
+        // A client that knew of the erasure is refused.
         #expect(try file.integrate(Upload([edits], from: 9, base: 2), from: 4)?.code == .badChangeset)
-        // Nor has the one who made it.
+        // So is the one that erased it.
         let own = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
         #expect(try file.integrate(Upload([own], from: 10, base: 1), from: 2)?.code == .badChangeset)
     }
@@ -237,7 +237,7 @@ import Testing
         }
         #expect(try file.integrate(Upload(anew, from: 9, base: 1), from: 2) == nil)
         let edit = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
-        let outcome = try moot(file, Upload([edit], from: 9, base: 1), from: 3)
+        let outcome = try integrated(file, Upload([edit], from: 9, base: 1), from: 3)
         #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         #expect(try file.log().last?.changeset == [])
         try fixture.check()

@@ -332,7 +332,7 @@ import Testing
         #expect(said.last == "scan 1 0 0", "the session goes on")
     }
 
-    /// Whoever keeps a failed session makes no work by what it uploads.
+    /// A client that goes on to upload in a failed session makes no work.
     @Test func whatAFailedSessionUploadsIsNotLookedAt() throws {
         let garbage = "upload 1 1 1000 7 0 0 0\nno zlib"
         let failed = try conversation(in: .running)

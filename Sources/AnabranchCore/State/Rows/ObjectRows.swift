@@ -144,7 +144,7 @@ struct StoredEntry {
 }
 
 extension ObjectRows {
-    /// A row; an error of the store becomes one of ours.
+    /// A row; an error of the store becomes an `ApplyError`.
     fileprivate func bytes(at address: RowAddress) throws(ApplyError) -> [UInt8]? {
         do { return try row(at: address) } catch { throw ApplyError(.unavailable, "\(error)") }
     }

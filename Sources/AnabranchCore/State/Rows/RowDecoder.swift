@@ -1,4 +1,4 @@
-/// Reads what `RowEncoder` writes, in the same order. A damaged row is an error of ours, never a trap.
+/// Reads what `RowEncoder` writes, in the same order. A damaged row is an error, never a trap.
 struct RowDecoder {
     private let row: [UInt8]
     private var reader: ByteReader

@@ -3,8 +3,8 @@ import Testing
 
 @testable import AnabranchCore
 
-/// The list rules are stated in `Rules/ListArithmetic.swift`. Every pair of operations on a list of up to five elements:
-/// the rules for instructions, the grid of lists and the grid of shifts do the same.
+/// The list rules are stated in `Rules/ListArithmetic.swift`. For every pair of operations on a list of up to five
+/// elements the rules for instructions, the grid of lists and the grid of shifts do the same.
 @Suite struct ListArithmeticTests {
     /// An operation, and the instruction that it stands for.
     private struct Case: CustomStringConvertible {
