@@ -7,12 +7,6 @@ let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 /// What the next version of the language does without being asked.
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
-/// Targets whose sources do not compile with these features yet.
-let targetsWithoutThem: Set = [
-    "AnabranchServer", "AnabranchServerTests", "AnabranchTesting", "anabranch", "CommandTests", "anabranch-lab",
-    "LabTests",
-]
-
 let package = Package(
     name: "anabranch",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -70,7 +64,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -78,6 +72,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
             ]),
         .executableTarget(
@@ -103,6 +98,7 @@ let package = Package(
                 "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
@@ -113,8 +109,10 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
+                "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
         .testTarget(
@@ -125,14 +123,18 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
-        .testTarget(name: "RepositoryTests"),
+        .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
+        .testTarget(
+            name: "TutorialTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )
 
 for target in package.targets where target.type != .system {
-    var settings = target.swiftSettings ?? []
-    if !targetsWithoutThem.contains(target.name) { settings += upcomingFeatures.map { .enableUpcomingFeature($0) } }
-    if isStrict { settings.append(.treatAllWarnings(as: .error)) }
-    target.swiftSettings = settings
+    target.swiftSettings =
+        (target.swiftSettings ?? []) + upcomingFeatures.map { .enableUpcomingFeature($0) }
+        + (isStrict ? [.treatAllWarnings(as: .error)] : [])
 }

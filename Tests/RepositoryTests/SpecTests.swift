@@ -57,7 +57,7 @@ import Testing
         #expect(missing.isEmpty, "\(missing.listed)")
     }
 
-    /// Whoever watches a server finds there what each number means.
+    /// The chapter says what each number means that an operator sees.
     @Test func everyMetricIsExplained() throws {
         let chapter = try TextFile("Spec/Admin.md").text
         var names: Set<String> = []

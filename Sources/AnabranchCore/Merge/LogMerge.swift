@@ -76,6 +76,8 @@ public struct LogMerge: ~Copyable, Sendable {
     /// The entries above the base of the run that take part, or did in an earlier run, in the order of the log. They
     /// stay as the last run left them, dirty flags included.
     private var entries: [Entry] = []
+    /// Those that took part in earlier runs and are not above the base any more.
+    private var passedEntries: [Entry] = []
     /// The merges of all runs share its limit.
     private var merge: Merge
     private var encoder = ChangesetEncoder()
@@ -92,7 +94,7 @@ public struct LogMerge: ~Copyable, Sendable {
     public var base: UInt64 { run.first?.base ?? 0 }
 
     /// Whether any entry of the log takes part, or did so.
-    public var hasEntries: Bool { !entries.isEmpty }
+    public var hasEntries: Bool { !entries.isEmpty || !passedEntries.isEmpty }
 
     /// Decodes the next changesets of one base.
     ///
@@ -146,6 +148,7 @@ public struct LogMerge: ~Copyable, Sendable {
         var indices: [ChangesetIndex] = []
         indices.reserveCapacity(versions.count)
         var known = entries.drop { $0.version <= base }
+        passedEntries += entries[..<known.startIndex]
         var joined: [Entry] = []
         joined.reserveCapacity(known.count + versions.count)
         for version in (versions + changedVersions).sortedUnique() {
@@ -186,7 +189,7 @@ public struct LogMerge: ~Copyable, Sendable {
     /// - Parameter base: Entries up to this one are left out: nothing that the peer sends later has a lower base.
     public mutating func changedEntries(after base: UInt64 = 0) -> [(version: UInt64, changeset: [UInt8])] {
         var changed: [(version: UInt64, changeset: [UInt8])] = []
-        for entry in entries where entry.version > base && arena.isDirty(entry.index) {
+        for entry in passedEntries + entries where entry.version > base && arena.isDirty(entry.index) {
             changed.append((entry.version, encoder.encode(entry.index, of: arena)))
         }
         return changed

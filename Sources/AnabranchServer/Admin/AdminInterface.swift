@@ -1,6 +1,6 @@
 import AnabranchCore
-import AnabranchHistory
-import NIOCore
+public import AnabranchHistory
+public import NIOCore
 
 /// How the admin interface listens, and its limits (`Spec/Admin.md`, section 1).
 public struct AdminSettings: Sendable {

@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import Logging
+public import Logging
 
 /// The secret that gives access to the admin interface.
 public struct AdminToken: Sendable {

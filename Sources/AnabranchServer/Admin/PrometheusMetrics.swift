@@ -1,4 +1,4 @@
-import Metrics
+public import Metrics
 import Synchronization
 
 /// Keeps the metrics of a process in memory, for scrapes by Prometheus (text format 0.0.4; `Spec/Admin.md`, section 4).

@@ -1,6 +1,8 @@
 import AnabranchCore
 import AnabranchHistory
 import Crypto
+import Logging
+import NIOHTTP1
 
 /// Registration, login, linking of identities, and requests for e-mails.
 extension AppServices {

@@ -1,7 +1,7 @@
 import AnabranchCore
-import AnabranchHistory
-import Logging
-import Metrics
+public import AnabranchHistory
+public import Logging
+public import Metrics
 import NIOHTTP1
 
 /// The part of App Services that a client needs before it can sync: users, logins and tokens, for several apps

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 
 /// One client's connection without its socket: the protocol's machine, and which synced file each session uses.
 ///

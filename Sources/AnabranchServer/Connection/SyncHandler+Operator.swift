@@ -1,4 +1,6 @@
 import AnabranchCore
+import AnabranchProtocol
+import NIOCore
 
 /// What the rest of the server asks of a connection. Everything here is called on the connection's event loop.
 extension SyncHandler {

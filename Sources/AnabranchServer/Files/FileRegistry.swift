@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 
 /// The synced files of one store thread. Opens a file when a session needs it, closes it when none does, and commits
 /// the uploads of all files together.

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket

@@ -1,6 +1,7 @@
-import AnabranchCore
-import AnabranchHistory
-import Foundation
+public import AnabranchCore
+public import AnabranchHistory
+public import Foundation
+import Synchronization
 
 extension SyncServer {
     /// Writes to the state of a synced file in the name of the server (`Spec/History.md`, section 17). Clients that

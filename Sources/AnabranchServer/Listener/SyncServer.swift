@@ -1,9 +1,10 @@
-import AnabranchHistory
-import Logging
-import Metrics
-import NIOCore
+public import AnabranchHistory
+import AnabranchProtocol
+public import Logging
+public import Metrics
+public import NIOCore
 import NIOPosix
-import ServiceLifecycle
+public import ServiceLifecycle
 import Synchronization
 
 /// A sync server for Realm clients: sockets in front, synced files behind (`Spec/Protocol.md`, `Spec/History.md`).

@@ -1,5 +1,5 @@
 import Foundation
-import Logging
+public import Logging
 
 /// Permissions by a file of rules, which is read again when it changes. The first rule that matches decides; a user
 /// that matches no rule has no permission.

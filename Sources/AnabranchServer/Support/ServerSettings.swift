@@ -1,4 +1,4 @@
-import AnabranchProtocol
+public import AnabranchProtocol
 
 /// How a server listens, and its limits (`Spec/Limits.md`, section 2).
 public struct ServerSettings: Sendable {

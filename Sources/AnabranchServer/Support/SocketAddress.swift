@@ -6,7 +6,8 @@ extension SocketAddress {
     /// machines of a network share. Nil for an address of another kind.
     var client: String? {
         guard case .v6(let address) = self else { return ipAddress }
-        let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
+        // In `sockaddr_in6` the address comes after its family, port and flow information.
+        let bytes = withUnsafeBytes(of: address.address) { Array($0[8..<24]) }
         let isIPv4 = bytes.prefix(10).allSatisfy { $0 == 0 }
         return isIPv4 ? ipAddress : Hex.encode(bytes.prefix(8)) + "/64"
     }

@@ -1,4 +1,5 @@
 import AnabranchCore
+import JWTKit
 
 /// Why a token is not accepted. The text never contains parts of the token.
 struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {

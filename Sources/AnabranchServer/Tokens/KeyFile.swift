@@ -2,7 +2,7 @@ import AnabranchCore
 import Crypto
 import Foundation
 import JWTKit
-import Logging
+public import Logging
 
 /// The keys with which a server signs its tokens: a file that only its owner can read, made at the first start.
 ///

@@ -1,5 +1,5 @@
-import AnabranchCore
-import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 
 /// A client without network or disk: a state, the log of what the server has not confirmed yet, and its place in the
 /// server's log (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).

@@ -1,5 +1,5 @@
-import AnabranchCore
-import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 
 extension SyncedFile {
     /// Integrates one upload, in a commit of its own.

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import Testing

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchTesting
 import Foundation
