@@ -58,6 +58,15 @@ import Testing
         #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
     }
 
+    /// The packages that build our sources in a folder of their own understand them as the package itself does.
+    @Test func everyPackageHasTheSameFeaturesOfTheLanguage() throws {
+        let features = try ["", "Tests/Checked/", "Tests/Mutants/"].map { folder in
+            try TextFile("\(folder)Package.swift").lines.filter { $0.hasPrefix("let upcomingFeatures = ") }
+        }
+        #expect(features[0].count == 1)
+        #expect(features.allSatisfy { $0 == features[0] }, "\(features)")
+    }
+
     @Test func noTestSleeps() throws {
         let sleep = /slee[p]\(/
         let places = try Repository.files(in: "Tests").places { line in
