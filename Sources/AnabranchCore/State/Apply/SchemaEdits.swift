@@ -12,8 +12,10 @@ struct ClassDeclaration {
 
 /// What an AddColumn declares.
 struct ColumnDeclaration {
-    /// The longest name that clients can store.
+    /// The longest name that clients can store, that of a primary key included.
     static let nameBytesMax = 63
+
+    static func takes(_ name: [UInt8]) -> Bool { name.count <= nameBytesMax }
 
     var name: [UInt8]
     var type: PayloadType
@@ -29,6 +31,9 @@ extension GraphEditor {
     mutating func addClass(_ declared: ClassDeclaration) throws(ApplyError) -> Effect {
         guard let present = schema.number(of: declared.name).map({ schema[$0] }) else {
             guard declared.name.count <= ClassDeclaration.nameBytesMax else { throw .invalid("the name is too long") }
+            guard declared.key.map({ ColumnDeclaration.takes($0.name) }) ?? true else {
+                throw .rejected("the name of the primary key is too long")
+            }
             guard schema.classes.count < Schema.classCountMax else {
                 throw .invalid("there have been too many classes")
             }
@@ -98,7 +103,7 @@ extension GraphEditor {
         guard declared.collection != .dictionary || declared.keyType == .string else {
             throw .invalid("a dictionary with keys of type \(declared.keyType)")
         }
-        guard declared.name.count <= ColumnDeclaration.nameBytesMax else { throw .rejected("the name is too long") }
+        guard ColumnDeclaration.takes(declared.name) else { throw .rejected("the name is too long") }
         var place = Place(
             owner: owner, slot: schema[owner].columns.count, type: declared.type,
             isNullable: declared.isNullable || declared.type == .null, collection: declared.collection)

@@ -102,7 +102,8 @@ import Testing
     func itIsBad(_ step: Step) throws { try expect(.invalid, step) }
 
     @Test(arguments: [
-        Step.eraseTable("E"), .addColumn("A", String(repeating: "n", count: 64)),
+        Step.eraseTable("E"), .addTable("N", key: String(repeating: "n", count: 64)),
+        .addColumn("A", String(repeating: "n", count: 64)),
         .addColumn("A", "f", .link, target: ""),
         .addColumn("A", "f", .link, .set, target: "E"), .addColumn("A", "f", .link, target: "X"),
         .createObject(ObjectName(className: "E", key: .globalKey(GlobalKey(high: 1, low: 1)))),
