@@ -16,6 +16,11 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case badChangeset
         /// A changeset says that it comes from another client file than the one that uploads it.
         case badOriginFileIdent
+        /// The upload takes classes or columns away, and may not, or not in this way: the client keeps its changes.
+        case destructiveSchemaChange
+        /// The log holds what the client's release cannot read: the client keeps everything, and its app has to be
+        /// updated.
+        case clientTooOld
         /// The client file has expired.
         case clientFileExpired
         /// The client file belongs to another user.
@@ -50,7 +55,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         switch code {
         case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
-            .badChangeset, .badOriginFileIdent, .clientFileExpired, .userMismatch:
+            .badChangeset, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld, .clientFileExpired,
+            .userMismatch:
             false
         }
     }

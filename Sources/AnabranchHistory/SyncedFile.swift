@@ -35,6 +35,7 @@ public final class SyncedFile {
     /// - Parameters:
     ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if
     ///     they cannot be. If not, the file is a mere relay, until it is opened with a state again.
+    ///   - destructiveSchema: whether uploads may take classes and columns away.
     ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not
     ///     keep all of them there anyway.
     ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
@@ -43,7 +44,7 @@ public final class SyncedFile {
     /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
     public init(
         path: VirtualPath, store: any HistoryStore, keepsState: Bool = true,
-        cachedObjectsMax: Int = 16_384,
+        destructiveSchema: DestructiveSchema = .refuse, cachedObjectsMax: Int = 16_384,
         cachedBytesMax: Int = 16 << 20,
         backlogBytesMax: Int = 256 << 20,
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -54,6 +55,7 @@ public final class SyncedFile {
         self.cachedObjectsMax = cachedObjectsMax
         self.cachedBytesMax = cachedBytesMax
         self.backlogBytesMax = backlogBytesMax
+        mergeOptions.destructiveSchema = destructiveSchema
         self.randomness = randomness
         id = opened.id
         lease = opened.lease

@@ -47,14 +47,19 @@ public struct Negotiation: Equatable, Sendable {
     /// status (section 2.4).
     public let usesOldCloseStyle: Bool
 
+    /// What is known of the client's release.
+    public let release: ClientRelease
+
     private static let partitionSync = "com.mongodb.realm-sync"
     private static let flexibleSync = "com.mongodb.realm-query-sync"
 
     /// The highest version of partition-based sync that both sides know; else the one best suited to a refusal.
     ///
-    /// - Parameter offer: the value of the header; several headers are joined by commas.
+    /// - Parameters:
+    ///   - offer: the value of the header; several headers are joined by commas.
+    ///   - userAgent: the value of the header that tells the client's release.
     /// - Throws: `NegotiationError` if no element belongs to the protocol, to be answered with status 400.
-    public init(offer: String) throws(NegotiationError) {
+    public init(offer: String, userAgent: String? = nil) throws(NegotiationError) {
         let offers = offer.split(separator: ",").compactMap(Offer.init)
         guard let highest = offers.max(by: { $0.version < $1.version }) else { throw NegotiationError() }
         let common = offers.filter(\.version.isSupported)
@@ -72,6 +77,7 @@ public struct Negotiation: Equatable, Sendable {
             refusal = nil
         }
         usesOldCloseStyle = highest.version.number < 8
+        release = ClientRelease(offering: highest.version, userAgent: userAgent)
     }
 
     private struct Offer {

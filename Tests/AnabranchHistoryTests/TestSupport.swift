@@ -61,11 +61,11 @@ extension SyncedFile {
     /// objects.
     static func open(
         _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1, keepsState: Bool = false,
-        cachedObjectsMax: Int = 16_384
+        destructiveSchema: DestructiveSchema = .allow, cachedObjectsMax: Int = 16_384
     ) throws(HistoryError) -> SyncedFile {
         try SyncedFile(
-            path: VirtualPath(path), store: store, keepsState: keepsState, cachedObjectsMax: cachedObjectsMax,
-            randomness: SeededRandom(seed: seed))
+            path: VirtualPath(path), store: store, keepsState: keepsState, destructiveSchema: destructiveSchema,
+            cachedObjectsMax: cachedObjectsMax, randomness: SeededRandom(seed: seed))
     }
 
     /// A new client file of nobody.

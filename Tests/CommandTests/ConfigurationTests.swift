@@ -1,9 +1,10 @@
+import AnabranchHistory
 import AnabranchProtocol
-import AnabranchServer
 import Foundation
 import Logging
 import Testing
 
+@testable import AnabranchServer
 @testable import anabranch
 
 /// Where settings come from, and what is wrong with them.
@@ -48,7 +49,8 @@ import Testing
 
     /// A value for each setting, other than the default.
     private static let values = [
-        "data": "elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true", "log-level": "error",
+        "data": "elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true",
+        "allow-destructive-schema": "true", "log-level": "error",
         "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
         "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
@@ -73,7 +75,8 @@ import Testing
     @Test func whatAppliesIsPrintedAlsoWhereNothingWasSaid() throws {
         let lines = try Self.configuration().yaml.split(separator: "\n").map(String.init)
         for line in [
-            "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "admin-listen: 127.0.0.1:0", "connections: 10000",
+            "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "allow-destructive-schema: false",
+            "admin-listen: 127.0.0.1:0", "connections: 10000",
             "connections-per-address: 1000", "connections-per-user: 500", "sessions-per-connection: 1000",
             "logins-per-minute: 300", "access-token-seconds: 1800", "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
@@ -93,9 +96,11 @@ import Testing
                 issuer: {jwks: keys.json, iss: 'https://id.example.com/', aud: 'it''s mine'}
               other:
                 providers: [api-key]
+                destructive-schema: allow
             """
         let configuration = try Self.configuration(yaml)
-        #expect(configuration.apps["other"] == AppSettings(providers: [.apiKey]))
+        #expect(configuration.apps["other"] == AppSettings(providers: [.apiKey], destructiveSchema: .allow))
+        #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
         #expect(
             configuration.apps["my-app"]?.issuer
                 == CustomTokenIssuer(jwksPath: "keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
@@ -135,6 +140,7 @@ import Testing
         ("admin-listen: on", "admin-listen: cannot be 'on'"),
         ("rules: ''", "rules: cannot be ''"), ("- a", "no keys"), ("a: b: c", "yaml"),
         ("apps: x", "apps: no app ids"), ("apps: {a/b: {}}", "'a/b' cannot be an app id"),
+        ("apps: {a: {destructive-schema: maybe, providers: []}}", "apps: a: destructive-schema: refuse or allow"),
         ("apps: {a: {color: red}}", "apps: a: there is no setting 'color'"),
         ("apps: {a: {providers: [magic]}}", "apps: a: providers: unknown provider"),
         ("apps: {a: {providers: [custom-token]}}", "custom-token and issuer need each other"),
@@ -153,6 +159,7 @@ import Testing
                 == "environment variable ANABRANCH_DEV: cannot be '1'")
         #expect(Self.complaint(flags: ["listen": "here"]) == "--listen: cannot be 'here'")
         #expect(Self.complaint(environment: ["ANABRANCH_SEED": "1"]) == "", "others may use the prefix")
+        #expect(Self.complaint("allow-destructive-schema: true").hasPrefix("allow-destructive-schema: only with dev"))
     }
 
     // MARK: What must not be by accident
@@ -203,7 +210,8 @@ import Testing
     }
 
     @Test func limitsReachTheServer() throws {
-        let settings = try Self.configuration(flags: Self.values.filter { $0.key != "dev" }).server(cores: 1)
+        let flags = Self.values.filter { !["dev", "allow-destructive-schema"].contains($0.key) }
+        let settings = try Self.configuration(flags: flags).server(cores: 1)
         #expect(settings.host == "::1" && settings.port == 7000)
         #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
         #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
@@ -212,5 +220,19 @@ import Testing
         #expect(usual.connectionsPerUserMax == limits.connectionsPerUserMax)
         let development = try Self.configuration(flags: ["dev": "true", "connections-per-user": "3"]).server(cores: 1)
         #expect(development.connectionsPerAddressMax == .max && development.connectionsPerUserMax == 3)
+    }
+
+    /// Bare development mode refuses, too.
+    @Test func destructiveSchemaChangesHaveToBeAllowed() throws {
+        func rule(_ app: String, _ yaml: String) throws -> DestructiveSchema {
+            try Self.configuration(yaml).server(cores: 1).destructiveSchema(of: VirtualPath(app + "/p/q"))
+        }
+        let apps = "apps: {a: {providers: [anon-user], destructive-schema: allow}, b: {providers: [anon-user]}}"
+        #expect(try rule("a", apps) == .allow)
+        #expect(try rule("b", apps) == .refuse)
+        #expect(try rule("", apps) == .refuse)
+        #expect(try rule("any", "dev: true") == .refuse)
+        #expect(try rule("any", "{dev: true, allow-destructive-schema: true}") == .allow)
+        #expect(try rule("b", "{dev: true, allow-destructive-schema: true, \(apps)}") == .refuse)
     }
 }

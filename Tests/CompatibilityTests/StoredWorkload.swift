@@ -26,7 +26,8 @@ struct StoredWorkload {
     /// Salts come from the seed; few objects stay in memory, so that rows are read back.
     private func open(_ path: VirtualPath, seed: UInt64, keepsState: Bool = true) throws -> SyncedFile {
         try SyncedFile(
-            path: path, store: store, keepsState: keepsState, cachedObjectsMax: 4, randomness: SeededRandom(seed: seed))
+            path: path, store: store, keepsState: keepsState, destructiveSchema: .allow, cachedObjectsMax: 4,
+            randomness: SeededRandom(seed: seed))
     }
 
     /// Clients with new client files; those with odd numbers belong to nobody.

@@ -28,6 +28,8 @@ public struct ChangesetArena: Sendable {
     var holdsNaN = false
     /// Some instruction erases a class or a column: such ones meet others than those on the same object.
     var holdsErasure = false
+    /// Some SetErase takes null out of a set.
+    package internal(set) var holdsNullErasure = false
 
     /// An arena without changesets.
     public init() {}
@@ -126,6 +128,21 @@ public struct ChangesetArena: Sendable {
         var instruction = self[index]
         instruction.discard()
         store(instruction, at: index)
+    }
+
+    /// Inserts an instruction into the changeset of another one, directly before it and behind those that were inserted
+    /// there earlier. The changeset is dirty then. The names that it uses have to be among the changeset's strings.
+    @discardableResult
+    mutating func insert(_ instruction: Instruction, before index: InstructionIndex) -> InstructionIndex {
+        let owner = self[index].owner
+        let inserted = InstructionIndex(instructions.count)
+        var added = additions.removeValue(forKey: owner) ?? Additions(to: strings[self[owner].strings])
+        added.prepended[index, default: []].append(inserted)
+        additions[owner] = added
+        self[owner].liveCount += 1
+        self[owner].isDirty = true
+        instructions.append(instruction)
+        return inserted
     }
 
     /// The path of a path instruction, below its field.

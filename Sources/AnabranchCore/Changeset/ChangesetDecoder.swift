@@ -158,7 +158,10 @@ private struct ItemDecoder {
             result.word0 = UInt64(bitPattern: try reader.i64())
         case .arrayInsert, .arrayMove, .arrayErase: try arrayOperands(of: &result, in: &arena)
         case .clear: result.detail = try collection()
-        case .setInsert, .setErase: try value(of: &result, in: &arena)
+        case .setInsert: try value(of: &result, in: &arena)
+        case .setErase:
+            try value(of: &result, in: &arena)
+            if result.type == .null { arena.holdsNullErasure = true }
         }
         arena.instructions.append(result)
     }

@@ -107,6 +107,15 @@ public struct LogMerge: ~Copyable, Sendable {
         return true
     }
 
+    /// Makes the run shorter: what is left of it is merged as a run of its own.
+    ///
+    /// - Parameter count: How many changesets stay, at least one.
+    package mutating func shortenRun(to count: Int) {
+        rest = run.dropFirst(count) + rest
+        run = run.prefix(count)
+        incoming.removeLast(incoming.count - run.count)
+    }
+
     /// Goes over to an arena that holds entries of the log already. Nothing happens if the merge has entries of its
     /// own.
     ///

@@ -1,7 +1,9 @@
 import AnabranchCore
 
-/// An uploaded changeset in the form in which it enters the log.
+/// A changeset in the form in which it enters the log.
 struct MergedChangeset {
+    /// 0, and client version 0, for one that puts nulls back (`Spec/History.md`, section 16.3).
+    var origin: ClientFileID
     var clientVersion: ClientVersion
     var timestamp: ChangesetTime
     var changeset: [UInt8]
@@ -20,9 +22,11 @@ struct ClientMerge: ~Copyable {
     private var reader: EntryReader
     private(set) var merged: [MergedChangeset] = []
     private(set) var skippedInstructions = SkippedInstructions()
+    private let destructiveSchema: DestructiveSchema
 
     init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
+        destructiveSchema = options.destructiveSchema
         merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
         reader = EntryReader(bytesMax: options.localBytesMax)
         merged.reserveCapacity(changesets.count)
@@ -31,20 +35,53 @@ struct ClientMerge: ~Copyable {
     /// How many log entries were decoded, or found decoded.
     var entriesVisited: Int { reader.count }
 
+    /// How many of `merged` put nulls back.
+    var restoringCount: Int { reader.restored.count }
+
     /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
     /// on one base.
     mutating func run(
         past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?
     ) throws(HistoryError) {
         while try beginRun() {
+            for index in merge.incoming { try merge.arena.checkErasures(in: index, by: destructiveSchema) }
+            if state != nil { endRunBehindNullErasure() }
             let keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
             let base = ServerVersion(rawValue: merge.base)
-            if base < log.version { try mergeRun(keys, after: base, past: log, &shared) }
-            if let skipped = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log) {
-                skippedInstructions.append(skipped)
-            }
+            if base < log.version || restoringCount > 0 { try mergeRun(keys, after: base, past: log, &shared) }
+            let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
+            if applied != nil { for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) } }
             finishRun(keys)
+            guard let applied else { continue }
+            skippedInstructions.append(applied.skipped)
+            if let insertions = applied.nullInsertions { try restoreNulls(insertions, past: log) }
         }
+    }
+
+    /// What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged with the
+    /// entry that puts them back.
+    private mutating func endRunBehindNullErasure() {
+        let arena = merge.arena
+        guard arena.holdsNullErasure, let last = merge.incoming.firstIndex(where: { arena.erasesNull(in: $0) }) else {
+            return
+        }
+        merge.shortenRun(to: last + 1)
+    }
+
+    /// Makes the entry that puts nulls back. It has the time of the changeset that it follows.
+    private mutating func restoreNulls(_ insertions: [UInt8], past log: PendingLog) throws(HistoryError) {
+        let version = log.version + UInt64(merged.count + 1)
+        let timestamp = merged.last?.timestamp ?? 0
+        var arena = ChangesetArena()
+        let entry = LogEntry(
+            version: version, salt: 0, origin: 0, clientVersion: 0, timestamp: timestamp, cumulativeSize: 0,
+            changeset: insertions)
+        let index = try entry.decode(into: &arena)
+        reader.restored[version] = entry
+        merged.append(
+            MergedChangeset(
+                origin: 0, clientVersion: 0, timestamp: timestamp, changeset: arena.encoded(index),
+                writes: arena.conflictKeys(of: index).writes))
     }
 
     /// The log entries that the merge changed, as the client has to see them from now on.
@@ -91,6 +128,7 @@ struct ClientMerge: ~Copyable {
         let reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
         // What is empty meets nothing.
         versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys
+        versions += reader.restored.keys
         return versions.sortedUnique()
     }
 
@@ -109,7 +147,7 @@ struct ClientMerge: ~Copyable {
         for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
             merged.append(
                 MergedChangeset(
-                    clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
+                    origin: ident, clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
                     changeset: merge.encoded(index),
                     writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
         }
@@ -127,6 +165,8 @@ private struct EntryReader {
     var sharedCount = 0
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
     private var reciprocals: [ServerVersion: [UInt8]]?
+    /// The entries of this upload that put nulls back: they are not in the log yet.
+    var restored: [ServerVersion: LogEntry] = [:]
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
@@ -150,7 +190,8 @@ private struct EntryReader {
         let reciprocal = reciprocals?[version]
         if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
         let before = arena.memoryBytes
-        let index = try log.entry(version).decode(as: reciprocal, into: &arena)
+        let entry = if let restored = restored[version] { restored } else { try log.entry(version) }
+        let index = try entry.decode(as: reciprocal, into: &arena)
         bytes += arena.memoryBytes - before
         try require(bytes <= bytesMax, .badChangeset, "it meets too much of the log to be merged with it")
         return index

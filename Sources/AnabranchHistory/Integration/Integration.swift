@@ -4,6 +4,8 @@ package import AnabranchCore
 package struct MergeOptions: Sendable {
     /// Merging every pair is the definition, for comparison.
     package var strategy = MergeStrategy.indexed
+    /// Whether uploads may take classes and columns away.
+    package var destructiveSchema = DestructiveSchema.refuse
     /// What the log entries that an upload is merged with may occupy in memory, in bytes.
     package var localBytesMax = 1 << 30
 }
@@ -80,9 +82,10 @@ struct Integration {
         for reciprocal in merge.reciprocals(after: file.uploadCursor.serverVersion) {
             reciprocals.append(ReciprocalChange(ident: ident, reciprocal: reciprocal))
         }
-        log.append(merge.merged, from: ident, versionSalt: versionSalt)
+        log.append(merge.merged, versionSalt: versionSalt)
         return ClientOutcome(
-            ident: ident, newVersions: merge.merged.count, refusal: nil, skippedInstructions: merge.skippedInstructions)
+            ident: ident, newVersions: merge.merged.count - merge.restoringCount, refusal: nil,
+            skippedInstructions: merge.skippedInstructions, entriesRestoringNulls: merge.restoringCount)
     }
 
     /// What the checks of a session guarantee, for callers that have no session; and the origin, which is checked here.

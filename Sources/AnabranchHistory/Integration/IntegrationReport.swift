@@ -16,10 +16,14 @@ public struct ClientOutcome: Equatable, Sendable {
     public var ident: ClientFileID
     /// How many log entries its changesets became.
     public var newVersions: Int
-    /// `badChangeset`, `badOriginFileIdent` or `clientFileExpired`: then nothing of what was queued has left a trace.
+    /// `badChangeset`, `destructiveSchemaChange`, `badOriginFileIdent` or `clientFileExpired`: then nothing of what was
+    /// queued has left a trace.
     public var refusal: HistoryError?
     /// What did not enter the log because somebody else has erased its class or column meanwhile.
     public var skippedInstructions = SkippedInstructions()
+    /// How many log entries of the server's own follow its changesets, to put nulls back into sets from which it has
+    /// taken them in a way that no client can download (`Spec/History.md`, section 16.3).
+    public var entriesRestoringNulls = 0
 }
 
 /// Instructions that did not enter the log (`Spec/History.md`, section 16.1).

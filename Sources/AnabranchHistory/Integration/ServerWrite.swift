@@ -66,19 +66,21 @@ extension SyncedFile {
     ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {
         let version = head.version + 1
         var arena = ChangesetArena()
+        let index: ChangesetIndex
         do {
             let tag = OriginTag(timestamp: timestamp, ident: .server)
-            let index = try arena.decode(recorded, version: version.rawValue, tag: tag)
-            guard !arena.isEmpty(index) else { return nil }
-            let changeset = arena.encoded(index)
-            let entry = LogEntry(
-                version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
-                cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
-            let keys = arena.conflictKeys(of: index).writes
-            return (entry, keys.map { ConflictKeyEntry(key: $0, version: version, origin: 0) })
+            index = try arena.decode(recorded, version: version.rawValue, tag: tag)
         } catch {
             throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
         }
+        guard !arena.isEmpty(index) else { return nil }
+        try arena.checkReplacedClasses(in: index)
+        let changeset = arena.encoded(index)
+        let entry = LogEntry(
+            version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
+            cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
+        let keys = arena.conflictKeys(of: index).writes
+        return (entry, keys.map { ConflictKeyEntry(key: $0, version: version, origin: 0) })
     }
 }
 

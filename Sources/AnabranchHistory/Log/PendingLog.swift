@@ -61,7 +61,7 @@ struct PendingLog {
     }
 
     /// Appends the entries that one client's changesets became, giving them their versions.
-    mutating func append(_ changesets: [MergedChangeset], from origin: ClientFileID, versionSalt: Salt) {
+    mutating func append(_ changesets: [MergedChangeset], versionSalt: Salt) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
         var version = version
         for merged in changesets {
@@ -69,10 +69,10 @@ struct PendingLog {
             cumulativeSize += UInt64(merged.changeset.count)
             entries.append(
                 LogEntry(
-                    version: version, salt: versionSalt, origin: origin, clientVersion: merged.clientVersion,
+                    version: version, salt: versionSalt, origin: merged.origin, clientVersion: merged.clientVersion,
                     timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
             for key in merged.writes {
-                conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: origin))
+                conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: merged.origin))
             }
         }
     }

@@ -5,21 +5,29 @@ public import AnabranchCore
 public struct DownloadScan {
     let file: SyncedFile
     let ident: ClientFileID
+    let capabilities: ClientCapabilities
 }
 
 extension DownloadScan: DownloadSource {
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
         let head = file.head
-        let ident = ident
+        let (ident, capabilities) = (ident, capabilities)
+        let state = capabilities == .all ? nil : try file.currentState()
         return try file.read { view throws(HistoryError) in
             guard let reader = try view.clientFile(ident) else {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
             let range = VersionRange(after: cursor.serverVersion, through: head.version)
-            let found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
-            let bytes = found.reduce(0) { $0 + $1.changeset.count }
-            let end = bytes > byteBudget ? found.last?.version ?? head.version : head.version
+            var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
+            var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
+            // A relay knows no types, and passes on what it has.
+            if let state {
+                let count = found.count
+                found = try AdaptedEntries(found, for: ident, capabilities, state, view, head).entries
+                isAtEnd = isAtEnd && found.count == count
+            }
+            let end = isAtEnd ? head.version : found.last?.version ?? head.version
             let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
             let sizeAtEnd = end == head.version ? head.cumulativeSize : found.last?.cumulativeSize ?? 0
             let progress = DownloadProgress(
@@ -54,7 +62,11 @@ extension DownloadScan: DownloadSource {
 
 extension SyncedFile {
     /// What a session of client file `ident` downloads.
-    public func downloads(for ident: ClientFileID) -> DownloadScan { DownloadScan(file: self, ident: ident) }
+    /// - Parameter capabilities: what the client's release can do with it. Its downloads throw `clientTooOld` where the
+    ///   log goes on with something that it cannot read.
+    public func downloads(for ident: ClientFileID, _ capabilities: ClientCapabilities = .all) -> DownloadScan {
+        DownloadScan(file: self, ident: ident, capabilities: capabilities)
+    }
 
     /// The log between two places, for tools and tests.
     public func log(after version: ServerVersion = 0) throws(HistoryError) -> [LogEntry] {

@@ -16,7 +16,16 @@ struct PendingState {
         StateUpdate(version: version, before: stored, after: graph, changes: changes)
     }
 
-    /// Applies the changesets of a run, all of them or none, and takes out of them the instructions that are skipped.
+    /// What became of a run.
+    struct Outcome {
+        var skipped = SkippedInstructions()
+        /// What is to follow the run, because its last changeset has taken nulls out of sets
+        /// (`Spec/History.md`, section 16.3).
+        var nullInsertions: [UInt8]?
+    }
+
+    /// Applies the changesets of a run, and takes out of them the instructions that are skipped. If it throws, the
+    /// state is of no use any more.
     ///
     /// - Parameters:
     ///   - ident: the client file that they come from.
@@ -25,21 +34,44 @@ struct PendingState {
     mutating func apply(
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
         past log: PendingLog
-    ) throws(HistoryError) -> SkippedInstructions {
+    ) throws(HistoryError) -> Outcome {
         var erasures = ErasureSearch(in: log, after: base, notBy: ident)
-        var skipped = SkippedInstructions()
         do {
-            let applied = try graph.applyTransactions(run, of: &arena) { error throws(ApplyError) in
-                guard try erasures.explain(error) else { return false }
-                skipped.append(error)
-                return true
-            }
-            changes.append(applied)
+            return try apply(run, of: &arena, &erasures)
         } catch {
             guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
             let version = error.changeset.map { arena.version(of: $0) } ?? 0
             throw HistoryError(.badChangeset, "changeset \(version) cannot be applied: \(error)")
         }
+    }
+
+    private mutating func apply(
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ erasures: inout ErasureSearch
+    ) throws(ApplyError) -> Outcome {
+        do {
+            return Outcome(skipped: try applyAll(run, of: &arena, &erasures))
+        } catch {
+            guard error.code == .nullErasure, let last = run.last, error.changeset == last else { throw error }
+            var outcome = Outcome(skipped: try applyAll(run.dropLast(), of: &arena, &erasures))
+            let restored = try graph.applyTransactionRestoringNulls(last, of: &arena) { error throws(ApplyError) in
+                try erasures.explain(error, countingIn: &outcome.skipped)
+            }
+            changes.append(restored.changes)
+            outcome.nullInsertions = restored.insertions
+            return outcome
+        }
+    }
+
+    /// Applies changesets, all of them or none.
+    private mutating func applyAll(
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ erasures: inout ErasureSearch
+    ) throws(ApplyError) -> SkippedInstructions {
+        var skipped = SkippedInstructions()
+        let applied = try graph.applyTransactions(run, of: &arena, refusing: .nullErasures) {
+            error throws(ApplyError) in
+            try erasures.explain(error, countingIn: &skipped)
+        }
+        changes.append(applied)
         return skipped
     }
 }
@@ -58,9 +90,18 @@ private struct ErasureSearch {
         self.ident = ident
     }
 
+    /// Whether an instruction is skipped, which is then counted.
+    mutating func explain(
+        _ error: ApplyError, countingIn skipped: inout SkippedInstructions
+    ) throws(ApplyError) -> Bool {
+        guard error.code != .nullErasure, try explain(error) else { return false }
+        skipped.append(error)
+        return true
+    }
+
     /// Whether the class of the instruction, or a column on its path, was erased since its author looked. A class or
     /// column of that name may exist again.
-    mutating func explain(_ error: ApplyError) throws(ApplyError) -> Bool {
+    private mutating func explain(_ error: ApplyError) throws(ApplyError) -> Bool {
         guard error.object != nil, let className = error.className else { return false }
         let keys = [ConflictKeys.erasure(ofClass: className)] + error.columns.map { ConflictKeys.erasure(of: $0) }
         if let answer = answers[keys] { return answer }

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 
 /// Listings: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section 3).
 extension AdminEndpoints {
@@ -43,17 +44,30 @@ extension AdminEndpoints {
         let clients = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
         }
+        let releases = await releases(at: path)
         return page("clients", clients, query) { client in
-            [
+            let release = releases[client.ident]
+            return [
                 "client": JSONValue(client.ident), "user": client.user.map { .string($0) } ?? .null,
                 "client_version": JSONValue(client.uploadCursor.clientVersion),
                 "server_version": JSONValue(client.uploadCursor.serverVersion),
                 "last_seen": client.isExpired ? .null : JSONValue(client.lastSeen),
-                "expired": .bool(client.isExpired),
+                "expired": .bool(client.isExpired), "release": release.map { .string("\($0)") } ?? .null,
+                "known_defects": .array(release?.knownDefects.map { .string($0.rawValue) } ?? []),
             ]
         } next: {
             "\($0.ident)"
         }
+    }
+
+    /// The releases of the clients that are connected, by the client files that their sessions use.
+    private func releases(at path: VirtualPath) async -> [ClientFileID: ClientRelease] {
+        let answers = await server.connections.ask { handler in
+            let report = handler.report()
+            return report.sessions.filter { $0.path == path }.map { (ident: $0.clientIdent, release: report.release) }
+        }
+        let found = answers.flatMap(\.answer).map { ($0.ident, $0.release) }
+        return Dictionary(found, uniquingKeysWith: { $1 })
     }
 
     private func history(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
@@ -105,6 +119,7 @@ extension AdminEndpoints {
                 "path": .string(session.path.description), "client": JSONValue(session.clientIdent),
                 "app": .string(report.principal.app), "user": report.principal.user.map { .string($0) } ?? .null,
                 "remote": report.remote.map { .string($0) } ?? .null, "protocol": .string(report.protocolVersion),
+                "release": .string("\(report.release)"),
             ]
         } next: { connection, _, session in
             "\(connection.number).\(session.ident)"

@@ -1,4 +1,4 @@
-import AnabranchHistory
+public import AnabranchHistory
 
 /// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
 public enum Provider: String, CaseIterable, Sendable {
@@ -18,11 +18,16 @@ public struct AppSettings: Equatable, Sendable {
     public var providers: Set<Provider>
     /// The issuer whose tokens are accepted as logins; nil for none.
     public var issuer: CustomTokenIssuer?
+    /// Whether its clients may take classes and columns away.
+    public var destructiveSchema: DestructiveSchema
 
     /// An app with these ways to log in.
-    public init(providers: Set<Provider>, issuer: CustomTokenIssuer? = nil) {
+    public init(
+        providers: Set<Provider>, issuer: CustomTokenIssuer? = nil, destructiveSchema: DestructiveSchema = .refuse
+    ) {
         self.providers = providers
         self.issuer = issuer
+        self.destructiveSchema = destructiveSchema
     }
 }
 

@@ -14,7 +14,9 @@ struct AcceptedHandshake: Sendable {
 
     /// Identifies the client in the log, without its token.
     func metadata(from address: SocketAddress?) -> Logger.Metadata {
-        var metadata: Logger.Metadata = ["protocol": "\(negotiation.element)"]
+        var metadata: Logger.Metadata = [
+            "protocol": "\(negotiation.element)", "release": "\(negotiation.release)",
+        ]
         if let remote = address?.hostAndPort { metadata["remote"] = "\(remote)" }
         if !app.isEmpty { metadata["app"] = "\(app.prefix(200))" }
         if let user = principal.user { metadata["user"] = "\(user)" }

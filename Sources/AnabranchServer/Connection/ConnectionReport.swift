@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 
 /// What a connection is doing.
 struct ConnectionReport: Sendable {
@@ -7,6 +8,7 @@ struct ConnectionReport: Sendable {
     let remote: String?
     let principal: Principal
     let protocolVersion: String
+    let release: ClientRelease
     let sessions: [SessionReport]
 }
 

@@ -26,6 +26,7 @@ struct SyncConnection: ~Copyable {
 
     let id: ConnectionID
     private let principal: Principal
+    private let release: ClientRelease
     private let authorizer: any Authorizer
     private let metrics: SyncMetrics
     private let logger: Logger
@@ -47,6 +48,7 @@ struct SyncConnection: ~Copyable {
     ) {
         self.id = id
         self.principal = principal
+        release = negotiation.release
         self.authorizer = authorizer
         self.metrics = metrics
         self.logger = logger
@@ -213,7 +215,7 @@ struct SyncConnection: ~Copyable {
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), user: principal.user,
-                request: request))
+                capabilities: release.capabilities, request: request))
     }
 
     /// The session lets go of its file.

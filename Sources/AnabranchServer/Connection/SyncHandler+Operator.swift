@@ -10,7 +10,8 @@ extension SyncHandler {
     func report() -> ConnectionReport {
         ConnectionReport(
             remote: context?.remoteAddress?.hostAndPort, principal: handshake.principal,
-            protocolVersion: handshake.negotiation.element, sessions: connection.report())
+            protocolVersion: handshake.negotiation.element, release: handshake.negotiation.release,
+            sessions: connection.report())
     }
 
     /// The login that the connection depends on; nil if there is none, or the connection is about to close.

@@ -13,6 +13,7 @@ final class FileRegistry {
     private let keepsState: Bool
     private let limits: Limits
     private let backlogBytesMax: Int
+    private let destructiveSchema: (VirtualPath) -> DestructiveSchema
     private let unixSeconds: @Sendable () -> UInt64
     private let metrics: SyncMetrics
     private let logger: Logger
@@ -33,18 +34,21 @@ final class FileRegistry {
 
     /// - Parameters:
     ///   - keepsState: whether uploads are applied to the states of their files; if not, the server is a relay.
+    ///   - destructiveSchema: whether clients may take classes and columns of a file away.
     ///   - newFiles: counts the new files of each user.
     ///   - newFilesPerMinuteMax: a user who has made so many within a minute can only open files that are open already.
     ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
-        sharedBodiesBytesMax: Int, newFiles: RateCounter = RateCounter(), newFilesPerMinuteMax: Int = .max,
+        sharedBodiesBytesMax: Int, destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
+        newFiles: RateCounter = RateCounter(), newFilesPerMinuteMax: Int = .max,
         metrics: SyncMetrics, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
         self.keepsState = keepsState
         self.limits = limits
         self.backlogBytesMax = backlogBytesMax
+        self.destructiveSchema = destructiveSchema
         self.newFiles = newFiles
         self.newFilesPerMinuteMax = newFilesPerMinuteMax
         self.unixSeconds = unixSeconds
@@ -172,7 +176,9 @@ final class FileRegistry {
     private func sessions(at path: VirtualPath) throws(HistoryError) -> FileSessions {
         if let sessions = openFiles[path] { return sessions }
         let sessions = FileSessions(
-            try SyncedFile(path: path, store: store, keepsState: keepsState, backlogBytesMax: backlogBytesMax))
+            try SyncedFile(
+                path: path, store: store, keepsState: keepsState, destructiveSchema: destructiveSchema(path),
+                backlogBytesMax: backlogBytesMax))
         openFiles[path] = sessions
         return sessions
     }
@@ -212,6 +218,14 @@ final class FileRegistry {
 
     /// Logs instructions that did not enter the log. A refused upload is logged by its session.
     private func log(_ outcome: ClientOutcome, path: VirtualPath) {
+        if outcome.entriesRestoringNulls > 0 {
+            logger.notice(
+                "null was put back into sets, for no client could download that it was taken out",
+                metadata: [
+                    "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
+                    "count": "\(outcome.entriesRestoringNulls)",
+                ])
+        }
         guard let reason = outcome.skippedInstructions.firstReason else { return }
         logger.notice(
             "instructions were left out, for their class or column has been erased",

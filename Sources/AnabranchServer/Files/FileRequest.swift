@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 
@@ -22,6 +23,8 @@ struct FileRequest: Sendable {
     let session: SessionKey
     /// The user of the connection; nil if the server does not know.
     let user: String?
+    /// What the client's release can do with what it downloads.
+    let capabilities: ClientCapabilities
     let request: SessionRequest
 
     /// What the request occupies while it waits, in bytes.

@@ -47,7 +47,8 @@ final class FileSessions {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
             case .identify(let claim): try identify(key, claim, user: request.user)
             case .integrate(let upload): try queue(upload, of: key)
-            case .scan(let cursor): try scan(key, from: cursor, bodies: &bodies, limits: limits)
+            case .scan(let cursor):
+                try scan(key, from: cursor, request.capabilities, bodies: &bodies, limits: limits)
             case .close: remove(key)
             }
         } catch {
@@ -88,13 +89,15 @@ final class FileSessions {
     }
 
     private func scan(
-        _ key: SessionKey, from cursor: DownloadCursor, bodies: inout SharedBodies, limits: Limits
+        _ key: SessionKey, from cursor: DownloadCursor, _ capabilities: ClientCapabilities,
+        bodies: inout SharedBodies, limits: Limits
     ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile else { return }
-        let download = try file.downloads(for: clientFile).download(
+        let download = try file.downloads(for: clientFile, capabilities).download(
             after: cursor, byteBudget: limits.downloadBytesSoftMax)
         running[key]?.progress.download = download.progress.cursor
-        let body = bodies.body(of: download, after: cursor, path: file.path, limits: limits)
+        let body = bodies.body(
+            of: download, after: cursor, path: file.path, capabilities, limits: limits)
         reply(key, .download(download.progress, body))
     }
 

@@ -12,6 +12,8 @@ struct SharedBodies {
         let path: VirtualPath
         let from: DownloadCursor
         let serverVersion: ServerVersion
+        /// Some releases need another form of some changesets.
+        let capabilities: ClientCapabilities
 
         /// What it takes to keep a body under this key: paths can be longer than bodies.
         func cost(of body: EncodedBody) -> Int { body.count + path.bytes.count + 256 }
@@ -28,16 +30,17 @@ struct SharedBodies {
         self.bytesMax = bytesMax
     }
 
-    /// The body of `download`, which follows `cursor` in the file at `path`.
+    /// The body of `download`, which follows `cursor` in the file at `path` and is for clients with `capabilities`.
     mutating func body(
-        of download: Download, after cursor: DownloadCursor, path: VirtualPath, limits: Limits
+        of download: Download, after cursor: DownloadCursor, path: VirtualPath, _ capabilities: ClientCapabilities,
+        limits: Limits
     ) -> EncodedBody {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
         guard end.clientVersion == cursor.clientVersion else {
             return EncodedBody(download.changesets, limits: limits)
         }
-        let key = Key(path: path, from: cursor, serverVersion: end.serverVersion)
+        let key = Key(path: path, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
         if let body = bodies[key] { return body }
         let body = EncodedBody(download.changesets, limits: limits)
         keep(body, as: key)

@@ -15,6 +15,7 @@ extension ErrorCode {
         case .divergingHistories: self = .divergingHistories
         case .badChangeset: self = .badChangeset
         case .badOriginFileIdent: self = .badOriginFileIdent
+        case .destructiveSchemaChange, .clientTooOld: self = .invalidSchemaChange
         case .clientFileExpired: self = .clientFileExpired
         case .userMismatch: self = .userMismatch
         case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: self = .otherSessionError
@@ -26,6 +27,8 @@ extension ErrorMessage {
     /// The message for a client. The reason of a transient error is for the server's log only.
     init(_ error: HistoryError) {
         self.init(ErrorCode(error.code), error.isTransient ? "" : error.reason)
+        // The user of the app may see it, and can do something about it.
+        if error.code == .clientTooOld { message = error.reason }
     }
 }
 

@@ -22,7 +22,9 @@ struct SyncHandshake: Sendable {
         let keys = head.headers["sec-websocket-key"]
         guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
         do {
-            negotiation = try Negotiation(offer: head.headers["sec-websocket-protocol"].joined(separator: ","))
+            negotiation = try Negotiation(
+                offer: head.headers["sec-websocket-protocol"].joined(separator: ","),
+                userAgent: head.headers["user-agent"].first)
         } catch {
             throw .malformed("no known subprotocol")
         }

@@ -166,9 +166,11 @@ public final class SyncServer: Service {
     }
 
     private func makeRegistry() -> sending FileRegistry {
-        FileRegistry(
+        let settings = settings
+        return FileRegistry(
             store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
-            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, newFiles: newFiles,
+            sharedBodiesBytesMax: settings.sharedBodiesBytesMax,
+            destructiveSchema: { settings.destructiveSchema(of: $0) }, newFiles: newFiles,
             newFilesPerMinuteMax: settings.newFilesPerMinuteMax, metrics: metrics, logger: logger,
             unixSeconds: unixSeconds)
     }

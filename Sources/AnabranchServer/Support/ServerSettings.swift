@@ -1,3 +1,4 @@
+public import AnabranchHistory
 public import AnabranchProtocol
 
 /// How a server listens, and its limits (`Spec/Limits.md`, section 2).
@@ -43,6 +44,10 @@ public struct ServerSettings: Sendable {
     /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
     /// beyond the limit can open only files that are in use, for the rest of the minute.
     public var newFilesPerMinuteMax = 1_000
+    /// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of their apps.
+    public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
+    /// The same for all other apps.
+    public var destructiveSchema = DestructiveSchema.refuse
     /// What each store thread caches of bodies of DOWNLOADs, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 64 << 20
 
@@ -56,5 +61,11 @@ public struct ServerSettings: Sendable {
     public init(cores: Int) {
         eventLoopThreads = max(1, cores)
         storeThreads = max(1, cores)
+    }
+
+    /// What holds for a synced file, whose path begins with the id of its app.
+    func destructiveSchema(of path: VirtualPath) -> DestructiveSchema {
+        let app = String(decoding: path.bytes.prefix { $0 != UInt8(ascii: "/") }, as: UTF8.self)
+        return destructiveSchemaByApp[app] ?? destructiveSchema
     }
 }

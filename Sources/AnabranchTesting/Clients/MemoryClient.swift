@@ -27,6 +27,8 @@ package struct MemoryClient {
     private let pairsPerStep: Int
     private let keepsState: Bool
     private let skipsFailures: Bool
+    /// Of its release; it fails where that would.
+    private let capabilities: ClientCapabilities
     package private(set) var state = ObjectGraph()
     private var log: [Version] = []
     private var version: ClientVersion = 1
@@ -41,15 +43,17 @@ package struct MemoryClient {
     ///   - pairsPerStep: How many pairs of instructions a step of a merge visits.
     ///   - keepsState: Without a state it takes changesets for what they are, and applies none.
     ///   - skipsFailures: An instruction on an object that cannot be applied is skipped, and is no error.
+    ///   - capabilities: What its release can do.
     package init(
         _ file: SaltedFileID, strategy: MergeStrategy = .indexed, pairsPerStep: Int = .max, keepsState: Bool = true,
-        skipsFailures: Bool = false
+        skipsFailures: Bool = false, capabilities: ClientCapabilities = .all
     ) {
         self.file = file
         self.strategy = strategy
         self.pairsPerStep = pairsPerStep
         self.keepsState = keepsState
         self.skipsFailures = skipsFailures
+        self.capabilities = capabilities
     }
 
     package var ident: ClientFileID { file.ident }
@@ -87,10 +91,19 @@ package struct MemoryClient {
             Version(number: version, base: base, timestamp: timestamp, changeset: changeset, reciprocal: changeset))
     }
 
-    private mutating func apply(_ changesets: [ChangesetIndex], of arena: inout ChangesetArena) throws {
+    private mutating func apply(
+        _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals = []
+    ) throws {
         guard keepsState else { return }
         let skipsFailures = skipsFailures
-        _ = try state.applyTransactions(changesets, of: &arena) { skipsFailures && $0.object != nil }
+        _ = try state.applyTransactions(changesets, of: &arena, refusing: refusals) {
+            skipsFailures && $0.object != nil
+        }
+    }
+
+    /// What its release cannot apply of a download.
+    private var refusals: ApplyRefusals {
+        capabilities.erasesAbsentEntries ? .nullErasures : [.nullErasures, .absentErasures]
     }
 
     // MARK: Session
@@ -144,7 +157,7 @@ package struct MemoryClient {
     /// Integrates everything that the server has.
     package mutating func download(from file: SyncedFile) throws {
         guard file.version > download.serverVersion else { return }
-        try integrate(try file.downloads(for: ident).download(after: download, byteBudget: .max))
+        try integrate(try file.downloads(for: ident, capabilities).download(after: download, byteBudget: .max))
     }
 
     /// Merges each entry with the local changes that it does not know, and applies it.
@@ -162,7 +175,7 @@ package struct MemoryClient {
                 try log[positions[version, default: log.endIndex]].decode(of: ident, into: &arena)
             }
             while try !merge.advance(pairs: pairsPerStep) {}
-            try apply(merge.incoming, of: &merge.arena)
+            try apply(merge.incoming, of: &merge.arena, refusing: refusals)
             for (entry, index) in zip(merge.run, merge.incoming) {
                 onMerged?(ServerVersion(rawValue: entry.version), merge.encoded(index))
             }

@@ -99,7 +99,7 @@ struct AuthoredInstructions {
     }
 
     /// The next changesets of an author have come into the server's log, each as one version.
-    mutating func noteUpload(by author: Int, versions: Range<UInt64>) {
+    mutating func noteUpload(by author: Int, versions: [UInt64]) {
         let uploaded = waiting[author, default: []].prefix(versions.count)
         waiting[author]?.removeFirst(uploaded.count)
         let versions = Dictionary(uniqueKeysWithValues: zip(uploaded, versions))

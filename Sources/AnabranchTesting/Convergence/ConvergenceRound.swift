@@ -15,9 +15,12 @@ package final class ConvergenceRound {
     package init(_ plan: RoundPlan, printsTrace: Bool = false) throws {
         self.plan = plan
         self.printsTrace = printsTrace
-        file = try SyncedFile(path: VirtualPath("round"), store: InMemoryStore())
+        file = try SyncedFile(path: VirtualPath("round"), store: InMemoryStore(), destructiveSchema: .allow)
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: plan.replicas), at: 1)
-        clients = idents.map { MemoryClient($0) }
+        // Every other one is of an old release, for which changesets have another form.
+        clients = idents.enumerated().map { number, ident in
+            MemoryClient(ident, capabilities: ClientCapabilities(erasesAbsentEntries: number.isMultiple(of: 2)))
+        }
     }
 
     /// Runs the round.
@@ -63,15 +66,18 @@ package final class ConvergenceRound {
         }
     }
 
-    /// A transaction that falls under a known divergence has not happened.
+    /// A transaction that falls under a known divergence, or that would be refused, has not happened.
     private func write(_ replica: Int, _ timestamp: ChangesetTime, _ modifications: [UInt64]) throws {
         let base = clients[replica].download.serverVersion
         let tag = OriginTag(timestamp: timestamp, ident: clients[replica].ident)
         var refused = 0
         var divergence: KnownDivergence?
+        var replacesClass = false
         try clients[replica].write(
             at: timestamp,
             if: { changeset in
+                replacesClass = try Self.replacesClass(changeset)
+                guard !replacesClass else { return false }
                 divergence = try made.add(changeset, by: replica, tag: tag, base: base.rawValue)
                 if divergence == nil { try note(changeset, by: replica, tag) }
                 return divergence == nil
@@ -82,7 +88,9 @@ package final class ConvergenceRound {
                     do { try editor.edit() } catch is ApplyError { refused += 1 }
                 }
             })
-        if let divergence {
+        if replacesClass {
+            tally.refused += modifications.count
+        } else if let divergence {
             tally.avoided[divergence, default: 0] += 1
         } else {
             tally.refused += refused
@@ -90,13 +98,20 @@ package final class ConvergenceRound {
         }
     }
 
+    /// The server would refuse it (`Spec/History.md`, section 16.2).
+    private static func replacesClass(_ changeset: [UInt8]) throws -> Bool {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
+        return arena.firstUseOfReplacedClass(in: index) != nil
+    }
+
     private func upload(_ replica: Int, _ countMax: Int = .max) throws {
         let before = file.version.rawValue
         note("replica \(replica) uploads")
         try clients[replica].upload(countMax, to: file)
-        let after = file.version.rawValue
-        tally.changesets += Int(after - before)
-        made.noteUpload(by: replica, versions: before + 1..<after + 1)
+        let entries = try file.log(after: ServerVersion(before)).filter { $0.origin == clients[replica].ident }
+        tally.changesets += entries.count
+        made.noteUpload(by: replica, versions: entries.map(\.version.rawValue))
     }
 
     private func download(_ replica: Int) throws {

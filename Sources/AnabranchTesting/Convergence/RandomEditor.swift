@@ -209,7 +209,7 @@ struct RandomEditor {
         var values: [Payload] = []
         for _ in 0..<count {
             let value = try value(of: element)
-            if element.type == .null || value != .null { values.append(value) }
+            if element.type == .null || element.isNullable || value != .null { values.append(value) }
         }
         return values
     }

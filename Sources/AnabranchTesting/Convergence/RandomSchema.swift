@@ -47,7 +47,7 @@ enum RandomSchema {
             FieldShape(name: "names", type: .string, isNullable: true, collection: .list),
             FieldShape(name: "values", type: .null, collection: .list),
             FieldShape(name: "notes", type: .link, collection: .list, target: "Note"),
-            FieldShape(name: "numbers", type: .int, collection: .set),
+            FieldShape(name: "numbers", type: .int, isNullable: true, collection: .set),
             FieldShape(name: "tags", type: .string, collection: .set),
             FieldShape(name: "marks", type: .null, collection: .set),
             FieldShape(name: "friends", type: .link, collection: .set, target: "Task"),

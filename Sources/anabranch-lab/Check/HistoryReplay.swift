@@ -5,7 +5,8 @@ import AnabranchTesting
 /// Integrates recorded uploads into an empty history in memory.
 enum HistoryReplay {
     static func file(with uploads: [Scenario.Upload], together: Bool, keepsState: Bool) throws -> SyncedFile {
-        let file = try SyncedFile(path: VirtualPath("replay"), store: InMemoryStore(), keepsState: keepsState)
+        let file = try SyncedFile(
+            path: VirtualPath("replay"), store: InMemoryStore(), keepsState: keepsState, destructiveSchema: .allow)
         let lastIdent = uploads.map(\.client).max() ?? 0
         if lastIdent > .server {
             let count = Int(lastIdent.rawValue - ClientFileID.server.rawValue)

@@ -65,23 +65,33 @@ struct AdminFiles: AsyncParsableCommand {
 struct AdminClients: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "clients", abstract: "The client files of a synced file.",
-        discussion: "EXAMPLES\n  anabranch admin clients 'my-app/\"notes\"'")
+        discussion: """
+            Of clients that are connected also the release of realm-core, and its known defects: Spec/Protocol.md, \
+            section 6.1, says what they are and from which release on they are gone.
+
+            EXAMPLES
+              anabranch admin clients 'my-app/"notes"'
+            """)
 
     struct Listing: AdminListing {
         struct Client: Decodable {
             var client: UInt64, user: String?, client_version: UInt64, server_version: UInt64, last_seen: Double?
+            var release: String?, known_defects: [String]?
         }
 
         static let path = "/v1/clients"
-        static let columns = ["CLIENT", "USER", "CLIENT VERSION", "SERVER VERSION", "LAST SEEN"]
+        static let columns = [
+            "CLIENT", "USER", "CLIENT VERSION", "SERVER VERSION", "LAST SEEN", "RELEASE", "KNOWN DEFECTS",
+        ]
         var clients: [Client]
         var next: String?
         var rows: [[String]] {
             clients.map { client in
+                let defects = client.known_defects.map { $0.isEmpty ? "-" : $0.joined(separator: " ") } ?? "-"
                 let seen = client.last_seen.map { Date(timeIntervalSince1970: $0).formatted(.iso8601) } ?? "expired"
                 return [
                     "\(client.client)", client.user ?? "-", "\(client.client_version)", "\(client.server_version)",
-                    seen,
+                    seen, client.release ?? "-", defects,
                 ]
             }
         }

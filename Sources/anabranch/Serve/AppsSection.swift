@@ -1,3 +1,4 @@
+import AnabranchHistory
 import AnabranchServer
 import Yams
 
@@ -6,6 +7,7 @@ import Yams
 ///     apps:
 ///       my-app:
 ///         providers: [anon-user, local-userpass, api-key, custom-token]
+///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
 enum AppsSection {
     static func read(_ node: Node, path: String) throws -> [String: AppSettings] {
@@ -32,6 +34,11 @@ enum AppsSection {
                     }
                     settings.providers.insert(provider)
                 }
+            case "destructive-schema":
+                guard let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) else {
+                    throw ConfigurationError(description: "\(place): destructive-schema: refuse or allow")
+                }
+                settings.destructiveSchema = rule
             case "issuer":
                 settings.issuer = try issuer(value, place: "\(place): issuer")
             case let name:
@@ -68,7 +75,10 @@ enum AppsSection {
         var lines = ["apps:"]
         for (app, settings) in apps.sorted(by: { $0.key < $1.key }) {
             let providers = Provider.allCases.filter(settings.providers.contains).map(\.rawValue)
-            lines += ["  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]"]
+            lines += [
+                "  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]",
+                "    destructive-schema: \(settings.destructiveSchema.rawValue)",
+            ]
             guard let issuer = settings.issuer else { continue }
             let members = [("jwks", issuer.jwksPath), ("iss", issuer.issuer), ("aud", issuer.audience)]
             let words = members.compactMap { name, value in value.map { "\(name): \(quoted($0))" } }

@@ -49,6 +49,9 @@ struct ConfigurationOptions: ParsableArguments {
     @Flag(help: "Let everybody in, on a loopback address: for development.")
     var dev = false
 
+    @Flag(help: "With --dev: let clients take classes and columns away. (default: such uploads are refused)")
+    var allowDestructiveSchema = false
+
     @Flag(help: "Listen without TLS on an address that is not a loopback address.")
     var insecure = false
 
@@ -79,6 +82,7 @@ struct ConfigurationOptions: ParsableArguments {
         flags["admin-listen"] = adminListen
         flags["admin-token-file"] = adminTokenFile
         flags["dev"] = dev ? "true" : nil
+        flags["allow-destructive-schema"] = allowDestructiveSchema ? "true" : nil
         flags["insecure"] = insecure ? "true" : nil
         flags["public-url"] = publicURL
         flags["tls-certificate"] = tlsCertificate

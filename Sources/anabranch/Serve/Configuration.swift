@@ -1,3 +1,4 @@
+import AnabranchHistory
 import AnabranchProtocol
 import AnabranchServer
 import Foundation
@@ -16,6 +17,8 @@ struct Configuration {
     var listen = ListenAddress(host: "127.0.0.1", port: 9090)
     var isInsecure = false
     var isDevelopment = false
+    /// In development: apps have no settings of their own there.
+    var allowsDestructiveSchema = false
     var logLevel = Logger.Level.info
     var publicURL: String?
     var tlsCertificate: String?
@@ -65,6 +68,7 @@ struct Configuration {
             Setting("listen", \.listen, ListenAddress.init(argument:), { $0.description }),
             Setting("insecure", \.isInsecure, Bool.init, { "\($0)" }),
             Setting("dev", \.isDevelopment, Bool.init, { "\($0)" }),
+            Setting("allow-destructive-schema", \.allowsDestructiveSchema, Bool.init, { "\($0)" }),
             Setting("log-level", \.logLevel, Logger.Level.init(rawValue:), { $0.rawValue }),
             Setting("public-url", \.publicURL, Self.url, { $0 }),
             Setting("tls-certificate", \.tlsCertificate, Self.word, { $0 }),
@@ -157,6 +161,10 @@ struct Configuration {
             throw ConfigurationError(
                 description: "dev: \(listen.host) is not a loopback address, and everybody is let in")
         }
+        if allowsDestructiveSchema, !isDevelopment {
+            throw ConfigurationError(
+                description: "allow-destructive-schema: only with dev; an app has destructive-schema: allow of its own")
+        }
         guard (tlsCertificate == nil) == (tlsKey == nil) else {
             throw ConfigurationError(description: "tls-certificate and tls-key need each other")
         }
@@ -233,7 +241,9 @@ struct Configuration {
             settings.connectionsPerAddressMax = .max
             settings.connectionsPerUserMax = .max
             settings.newFilesPerMinuteMax = .max
+            settings.destructiveSchema = allowsDestructiveSchema ? .allow : .refuse
         }
+        settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
         if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }

@@ -21,7 +21,7 @@ import Testing
         var bodies = SharedBodies(bytesMax: 100_000)
         for version in 0..<100 as Range<UInt64> {
             let cursor = DownloadCursor(serverVersion: ServerVersion(version))
-            let body = bodies.body(of: Self.download(after: cursor), after: cursor, path: path, limits: Limits())
+            let body = bodies.body(of: Self.download(after: cursor), after: cursor, path: path, .all, limits: Limits())
             #expect(body.count > 0)
         }
         #expect(Set(bodies.bodies.keys.map(\.serverVersion.rawValue)) == Set(92...100))

@@ -15,7 +15,7 @@ final class RandomConversation {
 
     private var random: SeededRandom
     /// The changesets come in any order, and the other server applies nothing either.
-    private let rig = WireRig(keepsState: false)
+    private let rig = WireRig(keepsState: false, destructiveSchema: .allow)
     private let changesets: [[UInt8]]
     private var connections: [Int: RigConnection] = [:]
     private var connectionCount = 0

@@ -12,7 +12,7 @@ import NIOHTTP1
 /// a DOWNLOAD is made when the recorded one was sent. Salts are random and are translated.
 final class TranscriptReplay {
     private let transcript: Transcript
-    private let rig = WireRig()
+    private let rig = WireRig(destructiveSchema: .allow)
     /// The server was restarted with an empty directory before this connection.
     private let restartsBefore: Int?
     private var connections: [Int: Replayed] = [:]
@@ -233,7 +233,7 @@ final class TranscriptReplay {
         files[path] = file
         rig.submit([
             FileRequest(
-                path: path, session: held.session, user: nil,
+                path: path, session: held.session, user: nil, capabilities: .all,
                 request: held.upload.map { .integrate($0) } ?? .close)
         ])
         if held.upload != nil, isEnd, let next { release(path, next) }

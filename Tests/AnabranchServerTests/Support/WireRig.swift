@@ -11,24 +11,30 @@ final class WireRig {
     private var connections: [ConnectionID: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
     private let keepsState: Bool
+    private let destructiveSchema: DestructiveSchema
     private let metrics: SyncMetrics
 
-    /// - Parameter keepsState: whether changesets have to make sense.
+    /// - Parameters:
+    ///   - keepsState: whether changesets have to make sense.
+    ///   - destructiveSchema: whether clients may take classes and columns away.
     init(
-        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, limits: Limits = Limits(),
+        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true,
+        destructiveSchema: DestructiveSchema = .refuse, limits: Limits = Limits(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
+        self.destructiveSchema = destructiveSchema
         self.keepsState = keepsState
         self.metrics = SyncMetrics(factory: metrics)
-        files = WireRig.files(over: store, keepsState, limits, self.metrics)
+        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics)
     }
 
     private static func files(
-        over store: any HistoryStore, _ keepsState: Bool, _ limits: Limits, _ metrics: SyncMetrics
+        over store: any HistoryStore, _ keepsState: Bool, _ destructiveSchema: DestructiveSchema, _ limits: Limits,
+        _ metrics: SyncMetrics
     ) -> FileRegistry {
         FileRegistry(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
-            sharedBodiesBytesMax: 1 << 20,
+            sharedBodiesBytesMax: 1 << 20, destructiveSchema: { _ in destructiveSchema },
             metrics: metrics, logger: .quiet,
             unixSeconds: { 1 })
     }
@@ -36,7 +42,7 @@ final class WireRig {
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        files = WireRig.files(over: store, keepsState, Limits(), metrics)
+        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {

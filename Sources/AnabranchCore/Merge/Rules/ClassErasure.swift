@@ -18,17 +18,12 @@ extension ChangesetArena {
         let owner = self[index].owner
         var erase = Instruction(kind: .eraseColumn, owner: owner, className: column.className)
         erase.field = column.field
-        let prepended = InstructionIndex(instructions.count)
         var added = additions.removeValue(forKey: owner) ?? Additions(to: strings[self[owner].strings])
         for name in [column.className, column.field] where added.known.insert(name).inserted {
             added.strings.append(name)
         }
-        added.prepended[index, default: []].append(prepended)
         additions[owner] = added
-        self[owner].liveCount += 1
-        self[owner].isDirty = true
-        instructions.append(erase)
-        return prepended
+        return insert(erase, before: index)
     }
 
     /// Whether the rule can apply at all: one side links to a class that the other erases.

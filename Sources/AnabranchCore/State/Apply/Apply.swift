@@ -30,7 +30,15 @@ extension ObjectGraph {
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
-        var applier = ChangesetApplier(of: arena, to: self)
+        try applyTransactions(changesets, of: &arena, refusing: [], skipping: isSkipped)
+    }
+
+    /// The same, where some instructions that a state can apply fail as they do in released clients.
+    package mutating func applyTransactions(
+        _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals,
+        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+    ) throws(ApplyError) -> StateChanges {
+        var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
         for changeset in changesets {
             try applier.apply(changeset, skipping: isSkipped)
             try applier.editor.eraseNewAsymmetricObjects()
@@ -73,9 +81,10 @@ struct ChangesetApplier {
         var place = Place.none
     }
 
-    init(of arena: ChangesetArena, to graph: ObjectGraph) {
+    init(of arena: ChangesetArena, to graph: ObjectGraph, refusing refusals: ApplyRefusals = []) {
         self.arena = arena
         editor = GraphEditor(graph)
+        editor.refusals = refusals
     }
 
     /// Applies a changeset without those of its instructions that fail and may be skipped.

@@ -8,6 +8,9 @@ public struct ApplyError: Error, Equatable, Sendable {
         case rejected = "ERR"
         /// The reference would stop or behave unpredictably.
         case undefined = "ABORT"
+        /// A SetErase of null in a set of a nullable type other than Mixed: only states can do it, no client can
+        /// download it (B9).
+        case nullErasure = "NULL"
         /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
         case unavailable = "UNAVAILABLE"
     }
@@ -38,9 +41,25 @@ public struct ApplyError: Error, Equatable, Sendable {
     /// The source of the objects failed.
     public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
 
+    static let nullErasure = ApplyError(
+        .nullErasure, "null cannot be taken out of a set of a nullable type but by clearing the set")
+
     static func invalid(_ reason: String) -> ApplyError { ApplyError(.invalid, reason) }
     static func rejected(_ reason: String) -> ApplyError { ApplyError(.rejected, reason) }
     static func undefined(_ reason: String) -> ApplyError { ApplyError(.undefined, reason) }
+}
+
+/// What a state can apply, but released clients cannot.
+package struct ApplyRefusals: OptionSet, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// SetErase of null in a set of a nullable type, which fails with `nullErasure` (`Spec/State.md`, B9).
+    package static let nullErasures = ApplyRefusals(rawValue: 1)
+    /// The erasure of a dictionary entry that is not there, which some releases do not survive
+    /// (`Spec/Protocol.md`, section 6.1).
+    package static let absentErasures = ApplyRefusals(rawValue: 2)
 }
 
 /// A column, named as instructions name it.

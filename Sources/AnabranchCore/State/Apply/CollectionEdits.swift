@@ -21,6 +21,9 @@ extension GraphEditor {
                 return .applied
             }
         case .setErase(let payload):
+            if refusals.contains(.nullErasures), place.holdsTypedNulls, case .null? = try value(payload) {
+                throw .nullErasure
+            }
             return try change(&content, at: place, payload) { _, elements, value throws(ApplyError) in
                 let found = elements.find(value)
                 guard found.element != nil else { return .ignored }
@@ -163,7 +166,10 @@ extension GraphEditor {
         }
         let found = entries.find(key)
         if payload == .erased {
-            guard found.element != nil else { return .ignored }
+            guard found.element != nil else {
+                guard !refusals.contains(.absentErasures) else { throw .undefined("no such dictionary key") }
+                return .ignored
+            }
             entries.remove(at: found.index)
             return .applied
         }

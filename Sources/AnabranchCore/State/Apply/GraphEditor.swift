@@ -11,6 +11,7 @@ struct GraphEditor {
 
     var graph: ObjectGraph
     var changes = StateChanges()
+    var refusals: ApplyRefusals = []
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.

@@ -198,6 +198,9 @@ struct Place: Sendable {
 
     @inline(__always) var isMixed: Bool { type == .null }
 
+    /// A set of a nullable type other than Mixed: released clients cannot apply that null is taken out (B9).
+    var holdsTypedNulls: Bool { collection == .set && isNullable && !isMixed }
+
     /// Whether a list can stand here.
     var holdsList: Bool { collection == .list || collection == .single && isMixed }
 

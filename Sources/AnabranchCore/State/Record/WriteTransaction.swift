@@ -18,6 +18,8 @@ public final class WriteTransaction {
         self.ident = ident
         self.isReadOnly = isReadOnly
         editor = GraphEditor(graph)
+        // What the server writes is what clients download.
+        if ident == .server { editor.refusals = .nullErasures }
     }
 
     // MARK: Schema (C2)

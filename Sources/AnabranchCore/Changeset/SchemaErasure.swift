@@ -1,0 +1,29 @@
+// Whether a changeset takes classes and columns away, and whether it does so in a way that no client survives
+// (`Spec/History.md`, section 16.2).
+
+extension ChangesetArena {
+    /// The first live instruction of a changeset that erases a class or a column, in words; nil if there is none.
+    package func firstErasure(in changeset: ChangesetIndex) -> String? {
+        guard holdsErasure else { return nil }
+        return instructions(of: changeset).first { $0.kind == .eraseTable || $0.kind == .eraseColumn }
+            .map { text(of: $0) }
+    }
+
+    /// The first live instruction of a changeset that uses a class which the same changeset has erased and added
+    /// again, in words; nil if there is none.
+    ///
+    /// Clients remember the class that they looked up last for as long as they apply a changeset, so here they use the
+    /// erased one and end their process.
+    package func firstUseOfReplacedClass(in changeset: ChangesetIndex) -> String? {
+        guard holdsErasure else { return nil }
+        var erased: Set<NameID> = []
+        for instruction in instructions(of: changeset) {
+            switch instruction.kind {
+            case .eraseTable: erased.insert(instruction.className)
+            case .addTable: break
+            default: if erased.contains(instruction.className) { return text(of: instruction) }
+            }
+        }
+        return nil
+    }
+}
