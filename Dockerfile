@@ -3,7 +3,7 @@
 #     docker run -v anabranch:/var/lib/anabranch -v "$PWD/anabranch.yaml:/etc/anabranch/anabranch.yaml:ro" -p 9090:9090 anabranch
 
 FROM swift:6.2-bookworm AS build
-# Whatever Debian has fixed since is wanted, so no versions.
+# Without versions, so that the image has what Debian has fixed since.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libsqlite3-dev zlib1g-dev \

@@ -4,6 +4,9 @@ import PackageDescription
 /// The project's own scripts set it: warnings are errors there, and never for those who depend on the package.
 let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 
+/// What the next version of the language does without being asked.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
 let package = Package(
     name: "anabranch",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -61,7 +64,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -69,6 +72,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
             ]),
         .executableTarget(
@@ -87,7 +91,10 @@ let package = Package(
             name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchHistoryTests",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
@@ -95,6 +102,7 @@ let package = Package(
                 "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
@@ -105,8 +113,13 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
+                "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ]),
         .testTarget(
             name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch", "anabranch-lab"]),
@@ -118,11 +131,18 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
-        .testTarget(name: "RepositoryTests"),
+        .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
+        .testTarget(
+            name: "TutorialTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets where isStrict && target.type != .system {
-    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+for target in package.targets where target.type != .system {
+    target.swiftSettings =
+        (target.swiftSettings ?? []) + upcomingFeatures.map { .enableUpcomingFeature($0) }
+        + (isStrict ? [.treatAllWarnings(as: .error)] : [])
 }

@@ -1,17 +1,24 @@
 /// Why the history refused something (`Spec/History.md`, sections 4 to 6). Two errors are equal if their codes are.
 public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What went wrong. Refusals of a client's message carry the number that goes on the wire; trouble of the server's
-    /// own never does, because a wrong number there would make clients throw their data away.
+    /// What went wrong: a refusal of what a client sent, or trouble of the server's own.
     public enum Code: Equatable, Sendable {
-        /// The backlog of a synced file is full: wire code 100, the client tries again.
+        /// The backlog of a synced file is full: the client tries again later.
         case backlogFull
+        /// There is no such client file.
         case badClientFileIdent
+        /// A server version is one that the client cannot refer to.
         case badServerVersion
+        /// A client version is one that the client cannot refer to.
         case badClientVersion
+        /// The client means another history than this one: a salt, or what it claims to have uploaded, is another.
         case divergingHistories
+        /// A changeset cannot be decoded, merged or applied.
         case badChangeset
+        /// A changeset says that it comes from another client file than the one that uploads it.
         case badOriginFileIdent
+        /// The client file has expired.
         case clientFileExpired
+        /// The client file belongs to another user.
         case userMismatch
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
@@ -23,36 +30,34 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case storeUnusable
     }
 
+    /// What went wrong.
     public var code: Code
     /// What was found, in words for a log; no secrets, no user data.
     public var reason: String
 
+    /// Puts the parts together.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
+    /// Whether the codes are the same; the reasons may differ.
     public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
 
-    /// The number of the error on the wire (`Spec/Protocol.md`, section 7.1): below 200 it ends the connection, from
-    /// 200 on the session. All trouble of the server's own is 201, transient.
-    public var wireCode: Int {
+    /// Whether it is trouble of the server's own. A client must never be told anything else than to try again because
+    /// of it: it would throw its data away.
+    public var isStoreTrouble: Bool {
         switch code {
-        case .backlogFull: 100
-        case .badClientFileIdent: 208
-        case .badServerVersion: 209
-        case .badClientVersion: 210
-        case .divergingHistories: 211
-        case .badChangeset: 212
-        case .badOriginFileIdent: 216
-        case .clientFileExpired: 222
-        case .userMismatch: 223
-        case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: 201
+        case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: true
+        case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
+            .badChangeset, .badOriginFileIdent, .clientFileExpired, .userMismatch:
+            false
         }
     }
 
     /// Whether the same request can succeed later without the client changing anything.
-    public var isTransient: Bool { wireCode == 100 || wireCode == 201 }
+    public var isTransient: Bool { isStoreTrouble || code == .backlogFull }
 
-    public var description: String { "\(wireCode) \(code): \(reason)" }
+    /// The code and the reason, for a log.
+    public var description: String { "\(code): \(reason)" }
 }

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// The server's side of one synced file: who takes part, the log and the state that it makes, and the uploads that wait
 /// to enter it.
@@ -6,11 +6,12 @@ import AnabranchCore
 /// Not Sendable: it belongs to one thread, which may block. Nothing that a method returns speaks of anything that is
 /// not durable yet.
 public final class SyncedFile {
+    /// The name of the file.
     public let path: VirtualPath
     let store: any HistoryStore
     let id: SyncedFileID
     let lease: Lease
-    /// The end of the log as of the last commit: the exposed version.
+    /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).
     public internal(set) var head: FileHead
     /// The state at `head`; nil for a relay.
     private var state: ObjectGraph?
@@ -24,26 +25,25 @@ public final class SyncedFile {
     let versionSalt: Salt
     var randomness: any RandomNumberGenerator
     var queue = UploadQueue()
-    /// How uploads are merged; every pair is for comparison.
-    package var mergeStrategy = MergeStrategy.indexed
-    /// What the log entries that an upload is merged with may occupy in memory, in bytes.
-    package var oursBytesMax = 1 << 30
+    package var mergeOptions = MergeOptions()
     /// For the next integration.
-    var decoded = DecodedEntries()
+    var decodedEntries = DecodedEntryCache()
     /// How much may wait for integration, in bytes (contents and overhead).
     let backlogBytesMax: Int
 
-    /// Opens the file and takes over its lease. A state that is behind its log catches up first.
+    /// Opens the file and takes over its lease. If the state is behind the log, it is brought up to it first.
     /// - Parameters:
     ///   - keepsState: whether changesets are applied to the file's state before they enter the log, and refused if
-    ///     they cannot be. Without, the file is a mere relay, until it is opened with a state again.
+    ///     they cannot be. If not, the file is a mere relay, until it is opened with a state again.
     ///   - cachedObjectsMax: how many objects of the state stay in memory between two commits, if the store does not
     ///     keep all of them there anyway.
     ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
-    ///   - backlogBytesMax: the limit of section 5, row 12.
+    ///   - backlogBytesMax: what may wait for integration, in bytes (`Spec/History.md`, section 5, row 12).
+    /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
     public init(
-        path: VirtualPath, store: any HistoryStore, keepsState: Bool = true, cachedObjectsMax: Int = 16_384,
+        path: VirtualPath, store: any HistoryStore, keepsState: Bool = true,
+        cachedObjectsMax: Int = 16_384,
         cachedBytesMax: Int = 16 << 20,
         backlogBytesMax: Int = 256 << 20,
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -61,7 +61,7 @@ public final class SyncedFile {
         versionSalt = Salt.random(using: &self.randomness)
         guard keepsState else { return }
         state = try store.state(of: id)
-        try catchUp()
+        try replayLog()
     }
 
     /// The exposed version E (`Spec/History.md`, section 3.3).
@@ -69,8 +69,8 @@ public final class SyncedFile {
 
     /// Frees what is kept in memory only to make the next integration cheaper: decoded log entries and objects of the
     /// state.
-    public func letGo() {
-        decoded = DecodedEntries()
+    public func releaseCaches() {
+        decodedEntries = DecodedEntryCache()
         state?.unload()
     }
 
@@ -94,7 +94,7 @@ public final class SyncedFile {
         try SyncedFile.commit([(self, commit)])
     }
 
-    /// Commits for different files of one store, in one transaction; what the commits say holds from then on.
+    /// Commits for different files of one store, in one transaction, and takes over what the commits say.
     static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) throws(HistoryError) {
         let changes = commits.map(\.commit).filter { !$0.isEmpty }
         if let store = commits.first?.file.store, !changes.isEmpty {
@@ -107,13 +107,13 @@ public final class SyncedFile {
         }
         for (file, commit) in commits {
             file.head = commit.newHead
-            if let update = commit.state { file.keep(update.after) }
+            if let update = commit.state { file.retain(update.after) }
         }
     }
 
-    private func keep(_ state: ObjectGraph) {
+    private func retain(_ state: ObjectGraph) {
         self.state = state
-        // All objects at once: their rows are a look away.
+        // All objects are dropped, not just some: reading the row of one that is needed again costs little.
         if state.loadedCount > cachedObjectsMax || state.loadedBytes > cachedBytesMax { self.state?.unload() }
     }
 }

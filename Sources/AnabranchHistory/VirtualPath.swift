@@ -1,12 +1,15 @@
 import AnabranchCore
 
-/// The name of a synced file: whatever bytes the client sent (a partition value, for instance). Stores use it as a key
+/// The name of a synced file: the bytes that the client sent, a partition value for instance. Stores use it as a key
 /// and never as the name of a file on disk.
 public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
+    /// Any bytes, perhaps none.
     public let bytes: [UInt8]
 
+    /// Takes any bytes.
     public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
+    /// Takes the UTF-8 of a text.
     public init(_ text: String) { self.init(text.utf8) }
 
     /// The path as one printable word: visible ASCII as it is, every other byte and `%` as `%xx`.

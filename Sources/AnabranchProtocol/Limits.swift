@@ -45,9 +45,10 @@ public struct Limits: Equatable, Sendable {
     /// Bytes of the text in a client's JSON_ERROR that are kept for the log.
     public var clientErrorTextBytesMax = 1024
 
+    /// The defaults.
     public init() {}
 
-    /// Deflate cannot shrink further than this, so a larger announcement is a lie.
+    /// Deflate cannot shrink further than this, so a larger announcement is false.
     static let inflationRatioMax = 1032
 
     /// Characters of the longest number in a message. As the number of fields is fixed, this also bounds the head.
@@ -57,10 +58,14 @@ public struct Limits: Equatable, Sendable {
 /// When a client shall come back after an error: first after `firstSeconds`, later each time `multiplier` times as
 /// late, at most after `maxSeconds`. The client subtracts a random part of up to a quarter.
 public struct BackOff: Equatable, Sendable {
+    /// The delay after the first error, in seconds.
     public var firstSeconds: Int
+    /// The longest delay, in seconds.
     public var maxSeconds: Int
+    /// By what the delay grows with each error that follows.
     public var multiplier: Int
 
+    /// A delay, which the client applies in whole seconds.
     public init(firstSeconds: Int, maxSeconds: Int, multiplier: Int) {
         self.firstSeconds = firstSeconds
         self.maxSeconds = maxSeconds

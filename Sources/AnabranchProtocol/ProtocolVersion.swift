@@ -3,10 +3,13 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// The versions this library speaks.
     public static let supported = 2...14
 
+    /// The number that follows the name of the subprotocol.
     public let number: Int
 
+    /// A version by its number, which need not be a supported one.
     public init(_ number: Int) { self.number = number }
 
+    /// Whether this library speaks the version.
     public var isSupported: Bool { Self.supported.contains(number) }
 
     /// JSON_ERROR is known.
@@ -21,6 +24,7 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// LOG_MESSAGE is known. Older clients close the connection when they receive it.
     public var hasLogMessages: Bool { number >= 10 }
 
+    /// Whether one version is older than another.
     public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
 }
 

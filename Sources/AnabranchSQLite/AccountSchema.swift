@@ -3,21 +3,18 @@ import GRDB
 
 /// The tables of the accounts and their versions.
 enum AccountSchema {
-    /// "Anac": marks our databases among all SQLite files.
-    static let applicationID = 0x416e_6163
-    static let formatVersion = 1
+    /// "Anac" and the version of the tables.
+    private static let format = DatabaseFormat(applicationID: 0x416e_6163, version: 1)
 
     /// Refuses a database that is somebody else's or made by a newer program.
     static func check(_ db: Database) throws {
-        let application = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
-        let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
-        guard isNew || application == applicationID else {
-            throw AccountError(.storeFailed, "the database does not hold accounts of Anabranch")
-        }
-        let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        guard version <= formatVersion else {
+        switch try format.examine(db) {
+        case .current, .older: break
+        case .newer(let found):
             throw AccountError(
-                .storeFailed, "the accounts have format \(version); this program reads up to \(formatVersion)")
+                .storeFailed, "the accounts have format \(found); this program reads up to \(format.version)")
+        case .foreign:
+            throw AccountError(.storeFailed, "the database does not hold accounts of Anabranch")
         }
     }
 
@@ -25,8 +22,7 @@ enum AccountSchema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1: users, identities, sessions, keys") { db in
             try db.execute(sql: firstFormat)
-            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
-            try db.execute(sql: "PRAGMA user_version = 1")
+            try format.mark(db, version: 1)
         }
         return migrator
     }

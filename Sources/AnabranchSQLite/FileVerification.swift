@@ -2,8 +2,8 @@ import AnabranchCore
 import AnabranchHistory
 import GRDB
 
-/// The check of one synced file. It keeps going after damage, so that a single bad record is reported once and the rest
-/// is still looked at.
+/// The check of one synced file. It goes on after damage, so that a single bad record is reported once and the rest is
+/// checked all the same.
 final class FileVerification {
     private let file: SQLiteFile
     private let rows: SQLiteRows
@@ -14,7 +14,7 @@ final class FileVerification {
     private var clientFiles: [ClientFileID: ClientFile] = [:]
     /// The newest client version in the log so far, by origin.
     private var received: [ClientFileID: ClientVersion] = [:]
-    private var postingCount = 0
+    private var conflictKeyCount = 0
 
     /// - Parameter rows: of the file's state.
     init(_ file: SQLiteFile, _ rows: SQLiteRows) throws {
@@ -130,9 +130,11 @@ final class FileVerification {
         expect(head.versionSalt == previous.salt, .value, "log", "the salt of the newest version is another one")
         expect(head.cumulativeSize == previous.cumulativeSize, .size, "log", "it has \(head.cumulativeSize) bytes")
         expect(link == chain, .checksum, "log", "the last checksum is another one")
-        let postings = try Int.fetchOne(
+        let stored = try Int.fetchOne(
             file.db, sql: "SELECT COUNT(*) FROM touch WHERE file = ?", arguments: [file.id.number])
-        expect(postings == postingCount, .touchIndex, "touch index", "\(postings ?? 0) postings, not \(postingCount)")
+        expect(
+            stored == conflictKeyCount, .conflictKeys, "conflict keys",
+            "there are \(stored ?? 0), not \(conflictKeyCount)")
     }
 
     private func check(_ entry: LogEntry, _ place: String) throws {
@@ -150,25 +152,25 @@ final class FileVerification {
                 "client version \(entry.clientVersion) is out of order")
             received[entry.origin] = entry.clientVersion
         }
-        var pool = ChangesetArena()
+        var arena = ChangesetArena()
         do {
-            let index = try pool.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
+            let index = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
             expect(
-                pool.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
-            try checkPostings(pool.conflictKeys(of: index).writes, of: entry, place)
+                arena.isEmpty(index) == entry.changeset.isEmpty, .changeset, place, "it has bytes but no instruction")
+            try check(keys: arena.conflictKeys(of: index).writes, of: entry, place)
         } catch let error as ChangesetError {
             expect(false, .changeset, place, error.description)
         }
     }
 
-    private func checkPostings(_ hashes: [UInt64], of entry: LogEntry, _ place: String) throws {
-        postingCount += hashes.count
-        for hash in hashes {
+    private func check(keys: [UInt64], of entry: LogEntry, _ place: String) throws {
+        conflictKeyCount += keys.count
+        for key in keys {
             let origins = try file.rows(
                 "SELECT origin FROM touch WHERE file = ? AND hash = ? AND version = ?",
-                [file.id.number, Int64(bitPattern: hash), Int64(clamping: entry.version.rawValue)]
+                [file.id.number, Int64(bitPattern: key), Int64(clamping: entry.version.rawValue)]
             ) { ClientFileID(rawValue: try $0.number(0)) }
-            expect(origins == [entry.origin], .touchIndex, place, "it is not posted under \(hash)")
+            expect(origins == [entry.origin], .conflictKeys, place, "it is not found under conflict key \(key)")
         }
     }
 
@@ -215,8 +217,8 @@ final class FileVerification {
             return expect(false, .state, "state", "it is of version \(version), which is not in the log")
         }
         do {
-            let (replayed, leftOut) = try file.replay(VersionRange(after: head.baseVersion, through: version))
-            result.leftOutCount = leftOut
+            let (replayed, skippedCount) = try file.replay(VersionRange(after: head.baseVersion, through: version))
+            result.skippedCount = skippedCount
             let isSame = try StateDigest(of: rows.graph()) == StateDigest(of: replayed)
             expect(isSame, .state, "state", "it is not what the log makes of it")
         } catch let error as ApplyError {

@@ -1,19 +1,20 @@
-import AnabranchHistory
+public import AnabranchHistory
 import Foundation
 import GRDB
 
 /// Accounts in a SQLite database of their own, flushed to the disk with each change (`Spec/Durability.md`).
 ///
-/// They stand beside the synced files and not among them, so that whoever copies a store does not copy passwords.
-public final class SQLiteAccountStore: AccountStore {
+/// They stand beside the synced files and not among them, so that a copy of the store contains no passwords.
+public final class SQLiteAccountStore: Sendable {
     private let queue: DatabaseQueue
 
     /// Opens the accounts in the directory of a `SQLiteStore`, which keeps other processes out. Only the owner of the
     /// process may read the database.
+    /// - Parameter path: of the directory.
     /// - Throws: `storeFailed`, also if a newer program has written the database.
     public init(directory path: String) throws(AccountError) {
         let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent("accounts.sqlite")
-        queue = try inTermsOfAccounts {
+        queue = try translatingAccountErrors {
             if !FileManager.default.fileExists(atPath: url.path) {
                 // SQLite gives its other files the mode of this one.
                 let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
@@ -35,8 +36,12 @@ public final class SQLiteAccountStore: AccountStore {
     }
 
     /// Ends all access.
-    public func close() throws(AccountError) { try inTermsOfAccounts { try queue.close() } }
+    /// - Throws: `storeFailed`.
+    public func close() throws(AccountError) { try translatingAccountErrors { try queue.close() } }
 
+}
+
+extension SQLiteAccountStore: AccountStore {
     // MARK: Users
 
     public func add(_ user: User) throws(AccountError) {
@@ -85,9 +90,9 @@ public final class SQLiteAccountStore: AccountStore {
             guard let moved = giver.identities.first(where: { $0.ident == identity }) else {
                 throw AccountError(.noSuchUser, "no such identity")
             }
-            let hasVisited = try Bool.fetchOne(
+            let hasLoggedIn = try Bool.fetchOne(
                 db, sql: "SELECT has_visited FROM user WHERE ident = ?", arguments: [owner])
-            guard owner != user, giver.identities.count == 1, hasVisited == false else {
+            guard owner != user, giver.identities.count == 1, hasLoggedIn == false else {
                 throw AccountError(.nameTaken, "the identity is in use")
             }
             try db.execute(sql: "DELETE FROM user WHERE ident = ?", arguments: [owner])
@@ -242,11 +247,11 @@ public final class SQLiteAccountStore: AccountStore {
     // MARK: Transactions
 
     private func read<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
-        try inTermsOfAccounts { try queue.read(body) }
+        try translatingAccountErrors { try queue.read(body) }
     }
 
     private func write<Result>(_ body: (Database) throws -> Result) throws(AccountError) -> Result {
-        try inTermsOfAccounts { try queue.write(body) }
+        try translatingAccountErrors { try queue.write(body) }
     }
 
     /// An update of one row, which has to be there.
@@ -262,8 +267,8 @@ public final class SQLiteAccountStore: AccountStore {
     }
 }
 
-/// Gives whatever goes wrong the form that the contract asks for. Only names can be taken: idents are random.
-private func inTermsOfAccounts<Result>(_ body: () throws -> Result) throws(AccountError) -> Result {
+/// Runs `body` and gives its errors the form that the contract asks for. Only names can be taken: idents are random.
+private func translatingAccountErrors<Result>(_ body: () throws -> Result) throws(AccountError) -> Result {
     do {
         return try body()
     } catch let error as AccountError {

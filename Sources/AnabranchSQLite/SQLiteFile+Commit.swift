@@ -39,9 +39,9 @@ extension SQLiteFile {
         }
         for change in commit.reciprocals { try store(change, start: start) }
         let newChain = try append(commit.entries, chain: chain)
-        for posting in commit.postings { try store(posting) }
+        for entry in commit.conflictKeys { try store(entry) }
         if let state { try store(state) }
-        if let key = commit.writeKey { try store(key) }
+        if let key = commit.idempotencyKey { try store(key) }
         try store(commit.newHead, chain: newChain)
     }
 
@@ -103,10 +103,10 @@ extension SQLiteFile {
             ])
     }
 
-    private func store(_ posting: Posting) throws {
+    private func store(_ entry: ConflictKeyEntry) throws {
         try execute(
             "INSERT INTO touch (file, hash, version, origin) VALUES (?, ?, ?, ?)",
-            [id.number, stored(posting.hash), stored(posting.version), stored(posting.origin)])
+            [id.number, stored(entry.key), stored(entry.version), stored(entry.origin)])
     }
 
     private func store(_ state: RowWrites) throws {
@@ -129,7 +129,7 @@ extension SQLiteFile {
     }
 
     /// Keeps the newest keys of the file.
-    private func store(_ write: WriteKey) throws {
+    private func store(_ write: IdempotencyKey) throws {
         try execute(
             "INSERT OR REPLACE INTO write_key (file, key, version) VALUES (?, ?, ?)",
             [id.number, Data(write.key), stored(write.version)])
@@ -137,7 +137,7 @@ extension SQLiteFile {
             """
             DELETE FROM write_key WHERE file = ?1 AND number <=
             (SELECT number FROM write_key WHERE file = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
-            """, [id.number, WriteKey.countMax])
+            """, [id.number, IdempotencyKey.countMax])
     }
 
     private func store(_ head: FileHead, chain: Checksum) throws {

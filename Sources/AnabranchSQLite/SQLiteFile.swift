@@ -43,14 +43,14 @@ struct SQLiteFile: FileView {
     func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND ident = ?"
-            return try rows(sql, [id.number, looked(ident)], SQLiteFile.clientFile).first
+            return try rows(sql, [id.number, sought(ident)], SQLiteFile.clientFile).first
         }
     }
 
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? AND version = ?"
-            return try rows(sql, [id.number, looked(version)], SQLiteFile.entry).first
+            return try rows(sql, [id.number, sought(version)], SQLiteFile.entry).first
         }
     }
 
@@ -66,7 +66,7 @@ struct SQLiteFile: FileView {
             var entries: [LogEntry] = []
             var bytes = 0
             let cursor = try Row.fetchCursor(
-                db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(looked)])
+                db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(sought)])
             while bytes <= byteBudget, let row = try cursor.next() {
                 let entry = try SQLiteFile.entry(row)
                 bytes += entry.changeset.count
@@ -84,7 +84,7 @@ struct SQLiteFile: FileView {
                 WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
                 ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [looked(origin)]) { try $0.number(0) }
+            return try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) }
         }
     }
 
@@ -94,7 +94,7 @@ struct SQLiteFile: FileView {
                 SELECT version, client_version FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin = ? ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [looked(ident)], SQLiteFile.receipt)
+            return try rows(sql, arguments(range) + [sought(ident)], SQLiteFile.receipt)
         }
     }
 
@@ -104,21 +104,21 @@ struct SQLiteFile: FileView {
                 SELECT version, client_version FROM log_entry
                 WHERE file = ? AND origin = ? AND version <= ? ORDER BY version DESC LIMIT 1
                 """
-            let arguments: StatementArguments = [id.number, looked(ident), looked(version)]
+            let arguments: StatementArguments = [id.number, sought(ident), sought(version)]
             return try rows(sql, arguments, SQLiteFile.receipt).first
         }
     }
 
     func versions(
-        postedUnder hashes: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+        writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
         try translatingErrors {
             let sql = """
                 SELECT version FROM touch WHERE file = ? AND version > ? AND version <= ? AND hash = ? AND origin <> ?
                 """
             var versions: Set<ServerVersion> = []
-            for hash in hashes {
-                let arguments = arguments(range) + [Int64(bitPattern: hash), looked(origin)]
+            for key in keys {
+                let arguments = arguments(range) + [Int64(bitPattern: key), sought(origin)]
                 versions.formUnion(try rows(sql, arguments) { try $0.number(0) })
             }
             return versions.sorted()
@@ -131,7 +131,7 @@ struct SQLiteFile: FileView {
                 SELECT version, changeset FROM reciprocal
                 WHERE file = ? AND version > ? AND version <= ? AND ident = ? ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [looked(ident)]) { row in
+            return try rows(sql, arguments(range) + [sought(ident)]) { row in
                 ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
             }
         }
@@ -144,11 +144,11 @@ struct SQLiteFile: FileView {
         }
     }
 
-    /// A number that somebody asks for: nothing is stored under those beyond 2^63−1.
-    private func looked(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
+    /// A number to be looked for: nothing is stored under those beyond 2^63−1.
+    private func sought(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
 
     private func arguments(_ range: VersionRange) -> StatementArguments {
-        [id.number, looked(range.base), looked(range.last)]
+        [id.number, sought(range.base), sought(range.last)]
     }
 
     // MARK: Rows

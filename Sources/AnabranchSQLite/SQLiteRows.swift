@@ -3,7 +3,11 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// The stored state of one synced file, as of the newest commit. Within a read of the database it reads from there.
+/// The stored state of one synced file, as of the newest commit.
+///
+/// Rows are read when an object is needed, also in the middle of `SQLiteStore.read`. The database then has to be read
+/// from within a read, which GRDB allows to `unsafeReentrantRead` alone. Both see the same commit, since only the
+/// thread of the file commits to it.
 struct SQLiteRows: ObjectRows {
     let file: SyncedFileID
     let pool: DatabasePool

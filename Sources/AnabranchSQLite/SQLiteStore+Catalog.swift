@@ -1,5 +1,5 @@
-import AnabranchCore
-import AnabranchHistory
+public import AnabranchCore
+public import AnabranchHistory
 import Foundation
 import GRDB
 

@@ -1,18 +1,19 @@
-import AnabranchCore
-import AnabranchHistory
+public import AnabranchCore
+public import AnabranchHistory
 import Foundation
 import GRDB
 import Synchronization
 
 /// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the
 /// disk with each commit (`Spec/Durability.md`). Readers do not wait for writers.
-public final class SQLiteStore: HistoryStore {
+public final class SQLiteStore: Sendable {
     private let directory: DataDirectory
     let pool: DatabasePool
     private let leases = Mutex<[SyncedFileID: Lease]>([:])
+    /// What waits for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
 
-    /// Opens the store in a directory, which is created if need be, and brings it to the current format.
+    /// Opens the store in a directory, which is made if it is missing, and brings it to the current format.
     /// - Throws: `storeUnusable` if another process uses the directory or a newer program has written it.
     public init(directory path: String) throws(HistoryError) {
         directory = try DataDirectory(path)
@@ -23,23 +24,25 @@ public final class SQLiteStore: HistoryStore {
             configuration.maximumReaderCount = 16
             let pool = try DatabasePool(path: databasePath, configuration: configuration)
             try pool.writeWithoutTransaction { db in
-                try Schema.check(db)
+                try StoreSchema.check(db)
                 try db.execute(
                     sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
             }
-            try Schema.migrator.migrate(pool)
+            try StoreSchema.migrator.migrate(pool)
             return pool
         }
     }
 
-    /// Ends all access and gives the directory free; files opened before cannot be used any more.
+    /// Ends all access and lets others use the directory; files opened before cannot be used any more.
+    /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
         try translatingErrors { try pool.close() }
         directory.release()
     }
 
-    // MARK: HistoryStore
+}
 
+extension SQLiteStore: HistoryStore {
     public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
         let (id, head) = try translatingErrors {
             if let found = try pool.read({ db in try SQLiteFile.find(path, in: db) }) { return found }
@@ -63,7 +66,8 @@ public final class SQLiteStore: HistoryStore {
         try SQLiteRows(file: file, pool: pool).graph()
     }
 
-    /// Whoever gets hold of the database commits for all who wait: one flush to the disk serves them together.
+    /// The caller that gets the writing connection commits for all that wait: one flush to the disk serves them
+    /// together. If their common transaction fails, each has one of its own, so that only those fail that have to.
     public func commit(_ commits: [Commit]) throws(HistoryError) {
         let request = CommitRequest(try prepare(commits))
         waiting.withLock { $0.append(request) }
@@ -80,10 +84,8 @@ public final class SQLiteStore: HistoryStore {
         try request.outcome.withLock { $0 }.get()
     }
 
-    // MARK: Committing
-
-    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read, for
-    /// it may look at many of them.
+    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read,
+    /// because it may look at many of them.
     private func prepare(_ commits: [Commit]) throws(HistoryError) -> [CommitRequest.Prepared] {
         try translatingErrors {
             try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
@@ -92,22 +94,18 @@ public final class SQLiteStore: HistoryStore {
 
     /// Applies requests in one transaction; on failure nothing of it stays.
     private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
-        let outcome: Result<Void, HistoryError>
-        do throws(HistoryError) {
-            try translatingErrors {
-                try db.inTransaction(.immediate) {
-                    for request in requests {
-                        for (commit, state) in request.commits { try apply(commit, state, in: db) }
-                    }
-                    return .commit
-                }
-            }
-            outcome = .success(())
-        } catch {
-            outcome = .failure(error)
+        let outcome = Result { () throws(HistoryError) in
+            try translatingErrors { try applyTogether(requests, in: db) }
         }
         for request in requests { request.outcome.withLock { $0 = outcome } }
         return (try? outcome.get()) != nil
+    }
+
+    private func applyTogether(_ requests: [CommitRequest], in db: Database) throws {
+        try db.inTransaction(.immediate) {
+            for (commit, state) in requests.flatMap(\.commits) { try apply(commit, state, in: db) }
+            return .commit
+        }
     }
 
     private func apply(_ commit: Commit, _ state: RowWrites?, in db: Database) throws {
@@ -131,7 +129,7 @@ private final class CommitRequest: Sendable {
     init(_ commits: [Prepared]) { self.commits = commits }
 }
 
-/// Gives whatever goes wrong in the database the form that the contract asks for.
+/// Runs `body` and gives its errors the form that the contract asks for.
 func translatingErrors<Result>(_ body: () throws -> Result) throws(HistoryError) -> Result {
     do {
         return try body()

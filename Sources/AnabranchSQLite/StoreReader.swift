@@ -1,5 +1,5 @@
-import AnabranchCore
-import AnabranchHistory
+public import AnabranchCore
+public import AnabranchHistory
 import Foundation
 import GRDB
 
@@ -8,6 +8,7 @@ public final class StoreReader {
     private let directory: DataDirectory
     let pool: DatabasePool
 
+    /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
     public init(directory path: String) throws(HistoryError) {
         guard FileManager.default.fileExists(atPath: path) else {
@@ -22,12 +23,13 @@ public final class StoreReader {
             var configuration = Configuration()
             configuration.readonly = true
             let pool = try DatabasePool(path: databasePath, configuration: configuration)
-            try pool.read(Schema.checkIsCurrent)
+            try pool.read(StoreSchema.checkIsCurrent)
             return pool
         }
     }
 
     /// The synced files in the order of their paths.
+    /// - Throws: `storeFailed` or `storeDamaged`.
     public func files() throws(HistoryError) -> [StoredFile] {
         try translatingErrors {
             try pool.read { db in
@@ -44,7 +46,9 @@ public final class StoreReader {
 
 /// A synced file of a store that is only read.
 public struct StoredFile {
+    /// The name of the file.
     public let path: VirtualPath
+    /// The end and the beginning of its log.
     public let head: FileHead
     let id: SyncedFileID
     /// Holds the directory.
@@ -56,9 +60,9 @@ public struct StoredFile {
     }
 
     /// Calls `body` with the newest entries of the log, the newest first.
-    public func forEachEntry(
-        newest limit: Int = .max, _ body: (LogEntry) throws -> Void
-    ) throws {
+    /// - Parameter limit: how many; all unless it is given.
+    /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
+    public func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
         var version = head.version
         for _ in 0..<limit {
             guard version > head.baseVersion, let entry = try entry(version) else { return }
@@ -67,7 +71,7 @@ public struct StoredFile {
         }
     }
 
-    /// The state at a version: read from its rows where they are of this version, and made from the log otherwise. The
+    /// The state at a version: read from its rows if they are of this version, and made from the log otherwise. The
     /// latter is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
     public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
@@ -87,15 +91,10 @@ public struct StoredFile {
 }
 
 extension SQLiteFile {
-    /// What entries make of an empty state, and how many instructions had no part in it.
-    func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, leftOut: Int) {
-        var rest = range, state = ObjectGraph(), leftOut = 0
-        while rest.base < rest.last {
-            let entries = try entries(in: rest, excludingOrigin: nil, byteBudget: 1 << 20)
-            guard let last = entries.last else { break }
-            leftOut += try state.follow(entries).leftOut
-            rest.base = last.version
-        }
-        return (state, leftOut)
+    /// What a piece of the log makes of an empty state, and how many of its instructions were skipped.
+    func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, skippedCount: Int) {
+        var replay = LogReplay(range), state = ObjectGraph(), skippedCount = 0
+        while !replay.isDone { skippedCount += try state.replay(try replay.next(from: self)).skippedCount }
+        return (state, skippedCount)
     }
 }

@@ -1,8 +1,9 @@
-import AnabranchHistory
+public import AnabranchHistory
 import GRDB
 
 /// Something in a store that contradicts what the store promises.
 public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
+    /// What is damaged.
     public enum Kind: String, Sendable {
         /// The structure of the database itself.
         case database
@@ -20,32 +21,39 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case reciprocal
         /// A changeset cannot be decoded.
         case changeset
-        /// The touch index and the log disagree.
-        case touchIndex
+        /// The stored conflict keys are not those of the log.
+        case conflictKeys = "touchIndex"
         /// The stored state is not what the log makes.
         case state
     }
 
+    /// What is damaged.
     public var kind: Kind
     /// Where: a record of the file.
     public var place: String
+    /// What was found there.
     public var finding: String
 
+    /// All of it in one line.
     public var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
 }
 
 /// What was checked of one synced file.
 public struct VerifiedFile: Equatable, Sendable {
+    /// The name of the file.
     public var path: VirtualPath
+    /// How many entries its log has.
     public var entryCount = 0
     /// Changesets of the log, in bytes.
     public var logBytes: UInt64 = 0
-    /// Without the reserved rows.
+    /// Client files, without the reserved rows.
     public var clientFileCount = 0
+    /// Reciprocal changesets of all its client files.
     public var reciprocalCount = 0
     /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
-    /// without a state has some.
-    public var leftOutCount = 0
+    /// by a relay has some.
+    public var skippedCount = 0
+    /// What is wrong with the file; empty if nothing is.
     public var damages: [StoreDamage] = []
 
     init(path: VirtualPath) { self.path = path }
@@ -57,12 +65,14 @@ public struct StoreVerification {
     private let reader: StoreReader
     private var pool: DatabasePool { reader.pool }
 
+    /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
     public init(directory path: String) throws(HistoryError) {
         reader = try StoreReader(directory: path)
     }
 
     /// What SQLite itself finds wrong with the database, and records of files that are gone.
+    /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         try translatingErrors {
             try pool.read { db in
@@ -78,6 +88,7 @@ public struct StoreVerification {
     }
 
     /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
+    /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
             let ids = try pool.read { db in try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path") }

@@ -53,10 +53,10 @@ struct VerifyCommand: ParsableCommand {
 
     private static func line(for file: VerifiedFile) -> String {
         let verdict = file.damages.isEmpty ? "ok" : "DAMAGED"
-        let leftOut = file.leftOutCount > 0 ? ", \(file.leftOutCount) instructions cannot be applied" : ""
+        let skipped = file.skippedCount > 0 ? ", \(file.skippedCount) instructions cannot be applied" : ""
         return """
             \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes, \
-            \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(leftOut)
+            \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(skipped)
             """
     }
 }

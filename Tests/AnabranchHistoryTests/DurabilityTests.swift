@@ -1,3 +1,4 @@
+import GRDB
 import AnabranchCore
 import AnabranchSQLite
 import AnabranchTesting
@@ -214,9 +215,9 @@ import Testing
             ("UPDATE log_entry SET version = -1 WHERE version = 5", .continuity, "log entry \(UInt64.max)"),
             ("DELETE FROM log_entry WHERE version = 5", .continuity, "log entry 6"),
             ("DELETE FROM log_entry WHERE version = (SELECT MAX(version) FROM log_entry)", .continuity, "log"),
-            ("DELETE FROM touch WHERE version = 5", .touchIndex, "log entry 5"),
-            ("UPDATE touch SET origin = 7 WHERE version = 5", .touchIndex, "log entry 5"),
-            ("INSERT INTO touch VALUES (1, 1, 1, 1)", .touchIndex, "touch index"),
+            ("DELETE FROM touch WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("UPDATE touch SET origin = 7 WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("INSERT INTO touch VALUES (1, 1, 1, 1)", .conflictKeys, "conflict keys"),
             ("DELETE FROM synced_file", .continuity, "file 1"),
             ("UPDATE synced_file SET version = 'x'", .value, "record of the file"),
             ("UPDATE synced_file SET version = version - 1", .continuity, "log"),

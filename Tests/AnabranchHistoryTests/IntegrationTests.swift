@@ -162,11 +162,11 @@ import Testing
         let ours = (1...10).map { ChangesetWriter.setting($0, to: 1) }
         try file.integrate(Upload(ours), from: 2)
         let erasure = Upload([Self.changeset { $0.eraseTable("U") }])
-        file.oursBytesMax = 500
+        file.mergeOptions.localBytesMax = 500
         #expect(try file.integrate(erasure, from: 3)?.code == .badChangeset)
         #expect(file.version == 10)
         #expect(try file.integrate(Upload([ChangesetWriter.setting(1, to: 2)]), from: 3) == nil)
-        file.oursBytesMax = 1 << 20
+        file.mergeOptions.localBytesMax = 1 << 20
         #expect(try file.integrate(Upload(erasure.changesets.map(\.changeset), from: 2), from: 3) == nil)
     }
 

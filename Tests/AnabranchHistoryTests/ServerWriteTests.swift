@@ -1,3 +1,4 @@
+import Synchronization
 import AnabranchCore
 import AnabranchTesting
 import Testing
@@ -88,7 +89,7 @@ import Testing
         try fixture.check()
     }
 
-    /// Whoever writes has seen the entry before.
+    /// The writer has seen the entry before.
     @Test func theTimestampIsNeverBeforeThatOfTheEntryBefore() throws {
         let fixture = try Fixture(), file = fixture.file
         for (wall, expected) in [(100, 500), (700, 700), (600, 700)] as [(UInt64, ChangesetTime)] {
@@ -97,7 +98,7 @@ import Testing
         }
     }
 
-    /// Of two changes to one field the newer one stays, whoever made it.
+    /// Of two changes to one field the newer one stays, from the server or from a client.
     @Test func uploadsMergeWithWrites() throws {
         let fixture = try Fixture(), file = fixture.file
         try file.write(at: 1000, Self.setNumber(1))
@@ -110,14 +111,14 @@ import Testing
         try fixture.check()
     }
 
-    /// An erasure by the server makes instructions of others moot, too.
+    /// Changes to what the server has erased are left out too.
     @Test func whatTheServerErasesIsGone() throws {
         let fixture = try Fixture(), file = fixture.file
         let theirs = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(2) }
         try file.write(at: 1) { try $0.eraseColumn("l", of: "T") }
         try file.enqueue(Upload([theirs], from: 9, base: 1), from: 3)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         try fixture.check()
     }
 
@@ -148,7 +149,7 @@ import Testing
         #expect(file.version == 2)
         try file.write(at: 1) { try #require(try $0.object("T", key: 1))["n"] = 5 }
         var replayed = ObjectGraph()
-        #expect(try replayed.follow(file.log()).leftOut == 0)
+        #expect(try replayed.replay(file.log()).skippedCount == 0)
         #expect(try file.withState { try StateDigest(of: $0) } == StateDigest(of: replayed))
     }
 }

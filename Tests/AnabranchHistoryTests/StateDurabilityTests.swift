@@ -1,3 +1,4 @@
+import GRDB
 import AnabranchCore
 import AnabranchTesting
 import Foundation
@@ -135,7 +136,7 @@ import Testing
         #expect(file.path == VirtualPath("/a") && file.head.version == 3)
         var replayed = ObjectGraph()
         for version in [0, 1, 2, 3] as [ServerVersion] {
-            if let entry = try file.entry(version) { try replayed.follow([entry]) }
+            if let entry = try file.entry(version) { try replayed.replay([entry]) }
             #expect(try file.state(at: version).canonicalJSON() == replayed.canonicalJSON(), "version \(version)")
         }
         #expect(throws: HistoryError(.badServerVersion, "")) { try file.state(at: 4) }

@@ -59,7 +59,7 @@ import Testing
         /// The log is what the state says.
         func check() throws {
             var replayed = ObjectGraph()
-            #expect(try replayed.follow(file.log()).leftOut == 0)
+            #expect(try replayed.replay(file.log()).skippedCount == 0)
             let digest = try file.withState { try StateDigest(of: $0) }
             #expect(try digest == StateDigest(of: replayed))
             #expect(file.head.stateVersion == file.version)
@@ -184,9 +184,9 @@ import Testing
         try fixture.check()
     }
 
-    // MARK: Moot instructions
+    // MARK: Instructions on what is erased
 
-    private func moot(_ file: SyncedFile, _ upload: Upload, from ident: ClientFileID) throws -> ClientOutcome {
+    private func integrated(_ file: SyncedFile, _ upload: Upload, from ident: ClientFileID) throws -> ClientOutcome {
         try file.enqueue(upload, from: ident)
         return try #require(try file.integrate(at: 1000).outcomes.first)
     }
@@ -206,10 +206,10 @@ import Testing
             try object.list("l").remove(at: 0)
             try object.object("e")?.list("xs").append(1)
         }
-        let outcome = try moot(file, Upload([edits], from: 9, base: 1), from: 3)
+        let outcome = try integrated(file, Upload([edits], from: 9, base: 1), from: 3)
         #expect(outcome.refusal == nil && outcome.newVersions == 1)
-        #expect(outcome.mootInstructions.count == 3)
-        #expect(outcome.mootInstructions.firstReason?.description == "T[1].l: no such field")
+        #expect(outcome.skippedInstructions.count == 3)
+        #expect(outcome.skippedInstructions.firstReason?.description == "T[1].l: no such field")
         let rest = try fixture.changeset { try $0.object("T", key: 1)?.set("n", to: 5) }
         var arena = ChangesetArena()
         for bytes in [try file.log()[2].changeset, rest] {
@@ -219,9 +219,9 @@ import Testing
             arena.instructions(of: 0).map { arena.text(of: $0) } == arena.instructions(of: 1).map { arena.text(of: $0) }
         )
         try fixture.check()
-        // Whoever knew of the erasure has no excuse.
+        // A client that knew of the erasure is refused.
         #expect(try file.integrate(Upload([edits], from: 9, base: 2), from: 4)?.code == .badChangeset)
-        // Nor has the one who made it.
+        // So is the one that erased it.
         let own = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
         #expect(try file.integrate(Upload([own], from: 10, base: 1), from: 2)?.code == .badChangeset)
     }
@@ -237,8 +237,8 @@ import Testing
         }
         #expect(try file.integrate(Upload(anew, from: 9, base: 1), from: 2) == nil)
         let edit = try fixture.changeset { try $0.object("T", key: 1)?.list("l").append(8) }
-        let outcome = try moot(file, Upload([edit], from: 9, base: 1), from: 3)
-        #expect(outcome.refusal == nil && outcome.mootInstructions.count == 1)
+        let outcome = try integrated(file, Upload([edit], from: 9, base: 1), from: 3)
+        #expect(outcome.refusal == nil && outcome.skippedInstructions.count == 1)
         #expect(try file.log().last?.changeset == [])
         try fixture.check()
     }
@@ -253,7 +253,7 @@ import Testing
             from: 3)
         let outcomes = try file.integrate(at: 1000).outcomes
         #expect(outcomes.map(\.refusal) == [nil, nil])
-        #expect(outcomes.map(\.mootInstructions.count) == [0, 1])
+        #expect(outcomes.map(\.skippedInstructions.count) == [0, 1])
         try fixture.check()
     }
 

@@ -45,9 +45,9 @@ import Testing
                 entry(1, origin: 2, [1], total: 1), entry(2, origin: 3, [], total: 1),
                 entry(3, origin: 3, [2, 2], total: 3), entry(4, origin: 0, [3, 3, 3], total: 6),
             ]
-            commit.postings = [
-                Posting(hash: .max, version: 1, origin: 2), Posting(hash: 9, version: 3, origin: 3),
-                Posting(hash: .max, version: 4, origin: 0), Posting(hash: 9, version: 4, origin: 0),
+            commit.conflictKeys = [
+                ConflictKeyEntry(key: .max, version: 1, origin: 2), ConflictKeyEntry(key: 9, version: 3, origin: 3),
+                ConflictKeyEntry(key: .max, version: 4, origin: 0), ConflictKeyEntry(key: 9, version: 4, origin: 0),
             ]
             commit.reciprocals = [4, 1].map { version in
                 ReciprocalChange(ident: 3, reciprocal: ReciprocalChangeset(version: version, changeset: [8]))
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    @Test(arguments: StoreKind.allCases) func theTouchIndexFindsPostedVersionsOfOthers(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.allCases) func conflictKeysFindTheVersionsOfOthers(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
         try Self.fill(&fixture)
@@ -137,7 +137,7 @@ import Testing
                 (hashes: [UInt64], base: ServerVersion, last: ServerVersion, ident: ClientFileID) throws(HistoryError)
                 in
                 try view.versions(
-                    postedUnder: hashes, in: VersionRange(after: base, through: last), excludingOrigin: ident)
+                    writing: hashes, in: VersionRange(after: base, through: last), excludingOrigin: ident)
             }
             #expect(try versions([9, .max], 0, 4, 9) == [1, 3, 4])
             #expect(try versions([9, .max], 0, 3, 2) == [3])
@@ -274,12 +274,12 @@ import Testing
         #expect(try text == after.canonicalJSON())
     }
 
-    @Test(arguments: StoreKind.allCases) func theNewestWriteKeysAreFound(kind: StoreKind) throws {
+    @Test(arguments: StoreKind.allCases) func theNewestIdempotencyKeysAreFound(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)
-        let count = WriteKey.countMax + 3
+        let count = IdempotencyKey.countMax + 3
         for number in 0..<count {
-            try fixture.commit { $0.writeKey = WriteKey(key: Array("\(number)".utf8), version: 0) }
+            try fixture.commit { $0.idempotencyKey = IdempotencyKey(key: Array("\(number)".utf8), version: 0) }
         }
         try test.restart()
         let reopened = try Fixture(test)
@@ -288,7 +288,7 @@ import Testing
             for number in 0..<count { found.append(try view.version(ofWrite: Array("\(number)".utf8)) == 0) }
             return found
         }
-        #expect(found.suffix(WriteKey.countMax).allSatisfy { $0 })
+        #expect(found.suffix(IdempotencyKey.countMax).allSatisfy { $0 })
         #expect(found.prefix(3) == [false, false, false])
         let other = try Fixture(test, path: "/b")
         let missing = try other.store.read(other.file.id) { view throws(HistoryError) in

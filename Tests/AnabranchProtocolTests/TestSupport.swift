@@ -32,7 +32,7 @@ func violation(_ message: [UInt8], limits: Limits = Limits()) -> ErrorCode? {
     }
 }
 
-typealias Request = ServerConnection.Request
+typealias Action = ServerConnection.Action
 typealias Output = ServerConnection.Output
 
 /// A connection, with the answers of a server that has all it is asked for.
@@ -49,13 +49,13 @@ final class Conversation {
     var sessionCount: Int { connection.sessionCount }
 
     @discardableResult
-    func receive(_ message: String) -> Request? { receive(bytes(message)) }
+    func receive(_ message: String) -> Action? { receive(bytes(message)) }
 
     @discardableResult
-    func receive(_ message: [UInt8]) -> Request? {
-        let request = connection.receive(message)
-        if case .open(let handle, _) = request { handles[handle.ident] = handle }
-        return request
+    func receive(_ message: [UInt8]) -> Action? {
+        let action = connection.receive(message)
+        if case .ask(let handle, .open) = action { handles[handle.ident] = handle }
+        return action
     }
 
     /// Everything that is to be sent or scanned now.
@@ -75,7 +75,9 @@ final class Conversation {
         case .message(let message): text(message.bytes)
         case .lastMessage(let message): "last: " + text(message.bytes)
         case .close(let code): "close \(code)"
-        case .scan(let handle, let cursor): "scan \(handle.ident) \(cursor.serverVersion) \(cursor.clientVersion)"
+        case .ask(let handle, .scan(let cursor)):
+            "scan \(handle.ident) \(cursor.serverVersion) \(cursor.clientVersion)"
+        case .ask(let handle, let request): "ask \(handle.ident) \(request)"
         }
     }
 
@@ -84,16 +86,16 @@ final class Conversation {
     func allocate(_ session: SessionID = 1, _ ident: ClientFileID = 2) throws { allocate(try handle(session), ident) }
 
     func allocate(_ handle: SessionHandle, _ ident: ClientFileID) {
-        connection.fileIdentAllocated(handle, SaltedFileID(ident: ident, salt: 77))
+        connection.receive(.fileIdentAllocated(SaltedFileID(ident: ident, salt: 77)), for: handle)
     }
 
     func accept(_ session: SessionID = 1, at version: ServerVersion = 0, exposed: ServerVersion = 0) throws {
-        connection.identAccepted(
-            try handle(session), cursor: DownloadCursor(serverVersion: version), exposedVersion: exposed)
+        connection.receive(
+            .identAccepted(DownloadCursor(serverVersion: version), exposedVersion: exposed), for: try handle(session))
     }
 
     func expose(_ version: ServerVersion, to session: SessionID = 1) throws {
-        connection.versionExposed(try handle(session), version)
+        connection.receive(.versionExposed(version), for: try handle(session))
     }
 
     /// An empty DOWNLOAD up to a version, which is the latest unless another is given.
@@ -103,12 +105,14 @@ final class Conversation {
             cursor: DownloadCursor(serverVersion: version),
             latest: SaltedVersion(version: latest, salt: latest == 0 ? 0 : 5),
             upload: UploadCursor(), downloadableBytes: 0)
-        connection.downloadReady(try handle(session), header, .empty)
+        connection.receive(.download(header, .empty), for: try handle(session))
     }
 
     func fail(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
 
     func warn(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }
+
+    func supersede(_ session: SessionID = 1) throws { connection.receive(.superseded, for: try handle(session)) }
 
     func failConnection(_ error: ErrorMessage) { connection.failConnection(error) }
 
@@ -125,7 +129,7 @@ final class Conversation {
     }
 }
 
-extension Request {
+extension Action {
     /// The code with which the connection failed.
     var violation: ErrorCode? {
         if case .connectionFailed(let violation) = self { violation.code } else { nil }

@@ -1,6 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// As in the Package.swift of the whole.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
 /// What scripts/checked builds in a folder of its own: the merge and the state, with their tests, in builds that check
 /// more than a release does. Sources and tests are copied beside it; nothing has to be fetched.
 let package = Package(
@@ -18,3 +21,7 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+for target in package.targets where target.type != .system {
+    target.swiftSettings = upcomingFeatures.map { .enableUpcomingFeature($0) }
+}

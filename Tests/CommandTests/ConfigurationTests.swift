@@ -1,5 +1,7 @@
+import AnabranchProtocol
 import AnabranchServer
 import Foundation
+import Logging
 import Testing
 
 @testable import anabranch

@@ -1,6 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+/// As in the Package.swift of the whole.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
 /// What scripts/mutation builds in a folder of its own: the merge with all mutants woven into it, and the programs that
 /// put one of them to the test. The libraries are copied to `Sources`; nothing has to be fetched.
 let package = Package(
@@ -22,3 +25,7 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+for target in package.targets where target.type != .system {
+    target.swiftSettings = upcomingFeatures.map { .enableUpcomingFeature($0) }
+}

@@ -16,8 +16,9 @@ import Testing
         ],
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd", "Foundation"],
         "anabranch": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer", "ArgumentParser", "Foundation",
-            "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Yams",
+            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
+            "ArgumentParser", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
+            "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser", "Crypto",

@@ -43,7 +43,21 @@ import Testing
         #expect(unnamed.isEmpty, "not in Spec/README.md: \(unnamed.listed)")
     }
 
-    /// Whoever watches a server finds there what each number means.
+    /// The page names types and their members, as in `SyncedFile.enqueue`.
+    @Test func thePageOfTheServerNamesWhatThereIs() throws {
+        let sources = try Repository.files(in: "Sources").map { SwiftSource(path: $0.path, text: $0.text) }
+        let names = Set(sources.flatMap { $0.declarations() }.map(\.name))
+        let missing = try TextFile("Spec/Server.md").places { line in
+            line.matches(of: /[`\s]([A-Z]\w*[a-z]\w*)(?:\.(\w+))?(?=[`\s]|$)/)
+                .filter { line.contains("`\($0.output.1)") || $0.output.2 != nil }
+                .flatMap { [$0.output.1, $0.output.2].compactMap { $0.map(String.init) } }
+                .first { !names.contains($0) && !Repository.exists("Sources/AnabranchServer/\($0)/") }
+                .map { "there is no \($0)" }
+        }
+        #expect(missing.isEmpty, "\(missing.listed)")
+    }
+
+    /// The chapter says what each number means that an operator sees.
     @Test func everyMetricIsExplained() throws {
         let chapter = try TextFile("Spec/Admin.md").text
         var names: Set<String> = []

@@ -41,8 +41,8 @@ private struct SwiftLexer {
             case UInt8(ascii: "/") where peek(1) == UInt8(ascii: "*"): skipBlockComment()
             case UInt8(ascii: "\""): readString(pounds: 0)
             case UInt8(ascii: "#") where poundsBeforeQuote > 0: readString(pounds: poundsBeforeQuote)
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): skip(while: Self.isWordByte)
-            case _ where Self.isWordByte(byte): readWord()
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): skip(while: \.isWordByte)
+            case _ where byte.isWordByte: readWord()
             default:
                 advance()
                 if byte == UInt8(ascii: "(") { depth += 1 }
@@ -55,7 +55,7 @@ private struct SwiftLexer {
 
     private mutating func readWord() {
         let start = index
-        skip(while: Self.isWordByte)
+        skip(while: \.isWordByte)
         append(String(decoding: bytes[start..<index], as: UTF8.self))
     }
 
@@ -103,15 +103,6 @@ private struct SwiftLexer {
 
     private static func pounds(_ count: Int) -> [UInt8] { [UInt8](repeating: UInt8(ascii: "#"), count: count) }
 
-    private static func isWordByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), 0x80...:
-            true
-        default: false
-        }
-    }
-
     private func peek(_ offset: Int = 0) -> UInt8? {
         index + offset < bytes.count ? bytes[index + offset] : nil
     }
@@ -128,4 +119,16 @@ private struct SwiftLexer {
     }
 
     private mutating func append(_ text: String) { found.append(SwiftSource.Token(text: text, line: line)) }
+}
+
+extension UInt8 {
+    /// Whether a word of the source can have this byte: letters, digits, underscores, and all that is not ASCII.
+    var isWordByte: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), 0x80...:
+            true
+        default: false
+        }
+    }
 }

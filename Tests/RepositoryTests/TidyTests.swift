@@ -4,6 +4,10 @@ import Testing
 @Suite struct TidyTests {
     private static let linesMax = 400
     private static let columnsMax = 120
+    /// Expected output, and changesets in hexadecimal, stand on one line.
+    private static let withLongLiterals = ["DescriptionTests", "WorkedExamplesTests"].map {
+        "Tests/AnabranchCoreTests/Changeset/\($0).swift"
+    }
 
     @Test func noFileIsLong() throws {
         let long = try Repository.files(in: "Sources", "Tests")
@@ -14,7 +18,7 @@ import Testing
     /// The formatter leaves comments and literals as they are.
     @Test func noLineIsLong() throws {
         let files = try Repository.files(in: "Sources", "Tests", "Benchmarks/Benchmarks")
-            .filter { !$0.path.hasPrefix("Tests/AnabranchCoreTests/") }
+            .filter { !TidyTests.withLongLiterals.contains($0.path) }
         let places = files.places { line in
             line.count > TidyTests.columnsMax ? "\(line.count) characters" : nil
         }
@@ -42,6 +46,25 @@ import Testing
             return line.withoutLiteralsAndComment.firstMatch(of: trap).map { "may trap: \($0.output)" }
         }
         #expect(places.isEmpty, "\(places.listed)")
+    }
+
+    /// A precondition is a contract with the program that uses the library, or with the library itself.
+    @Test func onlyContractsWithTheCallerStopTheProcess() throws {
+        let contracts: Set = ["Invariant.swift", "CountedTree.swift", "ServerConnection.swift", "ErrorMessage.swift"]
+        let check = /\b(?:precondition|preconditionFailure|assert|assertionFailure)\(/
+        let files = try Repository.files(
+            in: "Sources/AnabranchCore", "Sources/AnabranchProtocol", "Sources/AnabranchHistory")
+        let stopping = files.filter { $0.lines.contains { $0.withoutLiteralsAndComment.contains(check) } }
+        #expect(Set(stopping.map(\.name)) == contracts, "has a precondition, or is said to: see each of them")
+    }
+
+    /// The packages that build our sources in a folder of their own understand them as the package itself does.
+    @Test func everyPackageHasTheSameFeaturesOfTheLanguage() throws {
+        let features = try ["", "Tests/Checked/", "Tests/Mutants/"].map { folder in
+            try TextFile("\(folder)Package.swift").lines.filter { $0.hasPrefix("let upcomingFeatures = ") }
+        }
+        #expect(features[0].count == 1)
+        #expect(features.allSatisfy { $0 == features[0] }, "\(features)")
     }
 
     @Test func noTestSleeps() throws {

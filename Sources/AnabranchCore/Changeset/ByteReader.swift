@@ -50,7 +50,7 @@ struct ByteReader {
         var shift: UInt64 = 0
         for position in 0..<longest {
             guard offset < bytes.count else {
-                throw ChangesetError(.r1, at: start, "the input ends inside an integer")
+                throw ChangesetError(.malformedInteger, at: start, "the input ends inside an integer")
             }
             let byte = bytes[offset]
             offset += 1
@@ -61,11 +61,11 @@ struct ByteReader {
                 continue
             }
             let part = UInt64(byte & 0x3F)
-            guard part <= top >> shift else { throw ChangesetError(.r1, at: start, "integer too large") }
+            guard part <= top >> shift else { throw ChangesetError(.malformedInteger, at: start, "integer too large") }
             if position > 0, part == 0, previous <= 0x3F { isCanonical = false }
             return (value | part << shift, byte & 0x40 != 0)
         }
-        throw ChangesetError(.r1, at: start, "integer too long")
+        throw ChangesetError(.malformedInteger, at: start, "integer too long")
     }
 
     @inline(never)
@@ -77,7 +77,8 @@ struct ByteReader {
     }
 
     private func negativeUnsigned(_ magnitude: UInt64, at start: Int) -> ChangesetError {
-        ChangesetError(magnitude == 0 ? .r1 : .s7, at: start, "negative number where none is allowed")
+        ChangesetError(
+            magnitude == 0 ? .malformedInteger : .unexpectedSign, at: start, "negative number where none is allowed")
     }
 
     @inline(never)
@@ -137,7 +138,7 @@ struct ByteReader {
         var high: UInt64 = 0
         for position in 0..<17 {
             guard offset < bytes.count else {
-                throw ChangesetError(.r2, at: start, "the input ends inside a decimal coefficient")
+                throw ChangesetError(.malformedDecimal, at: start, "the input ends inside a decimal coefficient")
             }
             let byte = bytes[offset]
             offset += 1
@@ -147,14 +148,14 @@ struct ByteReader {
             if shift > 57 { high |= shift < 64 ? part >> UInt64(64 - shift) : part << UInt64(shift - 64) }
             if byte & 0x80 == 0 {
                 guard high >> 49 == 0 else {
-                    throw ChangesetError(.s6, at: start, "decimal coefficient above 113 bits")
+                    throw ChangesetError(.decimalOutOfRange, at: start, "decimal coefficient above 113 bits")
                 }
                 if byte > 0x3F { isCanonical = false }
                 if position > 0, byte == 0, bytes[offset - 2] & 0x7F <= 0x3F { isCanonical = false }
                 return (low, high)
             }
         }
-        throw ChangesetError(.r2, at: start, "decimal coefficient too long")
+        throw ChangesetError(.malformedDecimal, at: start, "decimal coefficient too long")
     }
 
     // MARK: Raw bytes
@@ -164,7 +165,7 @@ struct ByteReader {
     mutating func counted(atMost limit: UInt64) throws(ChangesetError) -> Range<Int> {
         let start = offset
         let count = try u64()
-        guard count <= limit else { throw ChangesetError(.r9, at: start, "string of \(count) bytes") }
+        guard count <= limit else { throw ChangesetError(.stringTooLong, at: start, "string of \(count) bytes") }
         guard count <= UInt64(remaining) else { throw truncated(at: start) }
         offset += Int(count)
         return offset - Int(count)..<offset
@@ -180,6 +181,6 @@ struct ByteReader {
     }
 
     private func truncated(at offset: Int) -> ChangesetError {
-        ChangesetError(.r3, at: offset, "the input ends inside a value")
+        ChangesetError(.truncated, at: offset, "the input ends inside a value")
     }
 }

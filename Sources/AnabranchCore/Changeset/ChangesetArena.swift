@@ -107,8 +107,8 @@ public struct ChangesetArena: Sendable {
 
     /// The bytes of a name.
     public func bytes(of name: NameID) -> ArraySlice<UInt8> {
-        let place = names.places[Int(name.rawValue)]
-        return bytes[Int(place.offset)..<Int(place.offset) + Int(place.count)]
+        let span = names.spans[Int(name.rawValue)]
+        return bytes[Int(span.offset)..<Int(span.offset) + Int(span.count)]
     }
 
     // MARK: Changing

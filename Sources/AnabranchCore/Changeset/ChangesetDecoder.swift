@@ -108,10 +108,10 @@ private struct ItemDecoder {
         let (opcode, hasSign) = try reader.opcode()
         if opcode == Self.internOpcode, !hasSign { return try intern(into: &arena, at: offset) }
         guard let kind = InstructionKind(rawValue: UInt8(truncatingIfNeeded: opcode)) else {
-            throw ChangesetError(.r13, at: offset, "unknown instruction \(opcode)")
+            throw ChangesetError(.unknownInstruction, at: offset, "unknown instruction \(opcode)")
         }
-        guard !hasSign else { throw ChangesetError(.s7, at: offset, "opcode with a sign") }
-        guard opcode <= 255 else { throw ChangesetError(.s5, at: offset, "opcode \(opcode) exceeds a byte") }
+        guard !hasSign else { throw ChangesetError(.unexpectedSign, at: offset, "opcode with a sign") }
+        guard opcode <= 255 else { throw ChangesetError(.codeTooLarge, at: offset, "opcode \(opcode) exceeds a byte") }
         hasInstruction = true
         if kind == .eraseTable || kind == .eraseColumn { arena.holdsErasure = true }
         try instruction(kind, into: &arena)
@@ -121,14 +121,14 @@ private struct ItemDecoder {
         let index = try reader.u32()
         let expected = arena.strings.count - start.strings
         guard index == expected else {
-            throw ChangesetError(.r4, at: offset, "string number \(index) where \(expected) was due")
+            throw ChangesetError(.stringOutOfOrder, at: offset, "string number \(index) where \(expected) was due")
         }
         let range = try reader.counted(atMost: Self.stringBytesMax)
         bufferOffset += UInt64(range.count)
         let place = start.bytes + range.lowerBound..<start.bytes + range.upperBound
         let guess = expected < likelyNames.count ? arena.strings[likelyNames.lowerBound + expected] : nil
         let (name, isNew) = arena.names.define(place, in: arena.bytes, guess: guess)
-        guard isNew else { throw ChangesetError(.r5, at: offset, "a string is defined twice") }
+        guard isNew else { throw ChangesetError(.duplicateString, at: offset, "a string is defined twice") }
         arena.strings.append(name)
         if hasInstruction { isStringsFirst = false }
     }
@@ -167,7 +167,7 @@ private struct ItemDecoder {
         let offset = reader.offset
         let code = try reader.u8()
         guard let tableType = TableType(rawValue: code) else {
-            throw ChangesetError(.r14, at: offset, "AddTable: unknown table type \(code)")
+            throw ChangesetError(.unknownTableType, at: offset, "AddTable: unknown table type \(code)")
         }
         result.detail = code
         guard tableType != .embedded else { return }
@@ -175,7 +175,8 @@ private struct ItemDecoder {
         let typeOffset = reader.offset
         result.type = try type()
         guard result.type.isKeyType, result.type != .null else {
-            throw ChangesetError(.r15, at: typeOffset, "AddTable: \(result.type) cannot be a primary key")
+            throw ChangesetError(
+                .invalidPrimaryKeyType, at: typeOffset, "AddTable: \(result.type) cannot be a primary key")
         }
         if try reader.bool() { result.flags.insert(.nullable) }
     }
@@ -192,10 +193,11 @@ private struct ItemDecoder {
             result.word1 = UInt64(bitPattern: Int64(try type().rawValue))
         }
         guard result.type.isColumnType else {
-            throw ChangesetError(.s3, at: offset, "AddColumn: \(result.type) cannot be the type of a column")
+            throw ChangesetError(
+                .invalidColumnType, at: offset, "AddColumn: \(result.type) cannot be the type of a column")
         }
         guard result.type != .null || result.isNullable else {
-            throw ChangesetError(.s8, at: offset, "AddColumn: a Mixed column that is not nullable")
+            throw ChangesetError(.mixedNotNullable, at: offset, "AddColumn: a Mixed column that is not nullable")
         }
     }
 
@@ -203,7 +205,7 @@ private struct ItemDecoder {
         of result: inout Instruction, in arena: inout ChangesetArena
     ) throws(ChangesetError) {
         guard result.isIndexed else {
-            throw ChangesetError(.r16, at: reader.offset, "\(result.kind) without an index")
+            throw ChangesetError(.missingIndex, at: reader.offset, "\(result.kind) without an index")
         }
         if result.kind == .arrayInsert { try value(of: &result, in: &arena) }
         if result.kind == .arrayMove { result.destination = try reader.u32() }
@@ -217,7 +219,7 @@ private struct ItemDecoder {
         let offset = reader.offset
         let index = Int(try reader.u32())
         guard index < arena.strings.count - start.strings else {
-            throw ChangesetError(.r6, at: offset, "string number \(index) is not defined")
+            throw ChangesetError(.undefinedString, at: offset, "string number \(index) is not defined")
         }
         latestName = UInt64(index)
         return arena.strings[start.strings + index]
@@ -230,10 +232,10 @@ private struct ItemDecoder {
         let offset = reader.offset
         let code = try reader.i64()
         guard let type = PayloadType(rawValue: Int8(truncatingIfNeeded: code)) else {
-            throw ChangesetError(.r7, at: offset, "unknown data type \(code)")
+            throw ChangesetError(.unknownDataType, at: offset, "unknown data type \(code)")
         }
         guard Int64(type.rawValue) == code else {
-            throw ChangesetError(.s5, at: offset, "data type \(code) exceeds a byte")
+            throw ChangesetError(.codeTooLarge, at: offset, "data type \(code) exceeds a byte")
         }
         return type
     }
@@ -242,7 +244,7 @@ private struct ItemDecoder {
         let offset = reader.offset
         let code = try reader.u8()
         guard code <= CollectionType.set.rawValue else {
-            throw ChangesetError(.r8, at: offset, "unknown collection type \(code)")
+            throw ChangesetError(.unknownCollectionType, at: offset, "unknown collection type \(code)")
         }
         return code
     }
@@ -268,7 +270,7 @@ private struct ItemDecoder {
         case .uuid:
             key.word0 = try reader.littleEndian(8)
             key.word1 = try reader.littleEndian(8)
-        default: throw ChangesetError(.r10, at: offset, "\(key.type) cannot be an object key")
+        default: throw ChangesetError(.invalidObjectKeyType, at: offset, "\(key.type) cannot be an object key")
         }
         return arena.objects.number(of: key)
     }
@@ -282,7 +284,7 @@ private struct ItemDecoder {
         result.type = try type()
         switch result.type {
         case .null, .erased, .list, .dictionary, .set, .objectValue: break
-        case .globalKey: throw ChangesetError(.r11, at: offset, "a GlobalKey cannot be a value")
+        case .globalKey: throw ChangesetError(.globalKeyAsValue, at: offset, "a GlobalKey cannot be a value")
         case .int: result.word0 = UInt64(bitPattern: try reader.i64())
         case .bool: result.word0 = try reader.bool() ? 1 : 0
         case .string: try content(of: &result, atMost: Self.stringBytesMax)
@@ -320,11 +322,15 @@ private struct ItemDecoder {
         let offset = reader.offset
         let seconds = try reader.i64()
         let nanoseconds = try reader.i64()
-        guard nanoseconds <= 0x7FFF_FFFF else { throw ChangesetError(.r12, at: offset, "timestamp out of range") }
-        guard nanoseconds >= -0x8000_0000 else { throw ChangesetError(.s2, at: offset, "timestamp out of range") }
+        guard nanoseconds <= 0x7FFF_FFFF else {
+            throw ChangesetError(.timestampOutOfRange, at: offset, "timestamp out of range")
+        }
+        guard nanoseconds >= -0x8000_0000 else {
+            throw ChangesetError(.nanosecondsTooSmall, at: offset, "timestamp out of range")
+        }
         let sameSign = seconds == 0 || nanoseconds == 0 || (seconds < 0) == (nanoseconds < 0)
         guard sameSign, nanoseconds.magnitude <= 999_999_999 else {
-            throw ChangesetError(.s1, at: offset, "timestamp of \(seconds) s and \(nanoseconds) ns")
+            throw ChangesetError(.inconsistentTimestamp, at: offset, "timestamp of \(seconds) s and \(nanoseconds) ns")
         }
         result.word0 = UInt64(bitPattern: seconds)
         result.word1 = UInt64(bitPattern: nanoseconds)
@@ -338,7 +344,7 @@ private struct ItemDecoder {
         if sign != 0 && sign != 1 { reader.isCanonical = false }
         let biased = Int64(exponent) + Int64(Decimal128.exponentBias)
         guard 0..<(1 << 14) ~= biased else {
-            throw ChangesetError(.s6, at: offset, "decimal exponent \(exponent) out of range")
+            throw ChangesetError(.decimalOutOfRange, at: offset, "decimal exponent \(exponent) out of range")
         }
         result.word0 = low
         result.word1 = high | UInt64(biased) << 49 | (sign != 0 ? 1 << 63 : 0)
@@ -370,7 +376,9 @@ private struct ItemDecoder {
             if code != -1 { reader.isCanonical = false }
             return PathElement(name: try name(in: &arena))
         }
-        guard code <= UInt32.max else { throw ChangesetError(.s4, at: offset, "list index \(code) out of range") }
+        guard code <= UInt32.max else {
+            throw ChangesetError(.indexTooLarge, at: offset, "list index \(code) out of range")
+        }
         return PathElement(index: UInt32(code))
     }
 }

@@ -26,11 +26,12 @@ extension ChangesetArena {
 }
 
 /// Encodes changesets one after another with storage that it uses again.
-public struct ChangesetEncoder {
+public struct ChangesetEncoder: Sendable {
     private var writer = ByteWriter()
-    /// The index of a name in the string table of the changeset at hand; what other names have means nothing.
+    /// The index of a name in the string table of the current changeset; what other names have means nothing.
     private var localIndices: [UInt32] = []
 
+    /// An encoder without storage yet.
     public init() {}
 
     /// The bytes of one changeset of an arena.

@@ -1,16 +1,43 @@
 /// Why bytes are not a changeset (`Spec/Changeset.md`, section 11). On the wire: error 212, bad changeset.
 public struct ChangesetError: Error, Equatable, Sendable {
-    /// The violated rule of the chapter: R1–R17 are the reference's, S1–S8 the strict ones.
+    /// What is wrong. The raw value is the code of the chapter: R1 to R17 are the reference's rules, S1 to S8 the
+    /// strict ones.
     public enum Rule: String, Sendable, CaseIterable {
-        case r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17
-        case s1, s2, s3, s4, s5, s6, s7, s8
+        /// The rules of the chapter.
+        case malformedInteger = "R1"
+        case malformedDecimal = "R2"
+        case truncated = "R3"
+        case stringOutOfOrder = "R4"
+        case duplicateString = "R5"
+        case undefinedString = "R6"
+        case unknownDataType = "R7"
+        case unknownCollectionType = "R8"
+        case stringTooLong = "R9"
+        case invalidObjectKeyType = "R10"
+        case globalKeyAsValue = "R11"
+        case timestampOutOfRange = "R12"
+        case unknownInstruction = "R13"
+        case unknownTableType = "R14"
+        case invalidPrimaryKeyType = "R15"
+        case missingIndex = "R16"
+        case binaryTooLong = "R17"
+        case inconsistentTimestamp = "S1"
+        case nanosecondsTooSmall = "S2"
+        case invalidColumnType = "S3"
+        case indexTooLarge = "S4"
+        case codeTooLarge = "S5"
+        case decimalOutOfRange = "S6"
+        case unexpectedSign = "S7"
+        case mixedNotNullable = "S8"
         /// The arena cannot address more than 2^32 − 1 bytes, strings, path elements or instructions.
-        case tooLarge
+        case tooLarge = "TOOLARGE"
     }
 
+    /// The violated rule.
     public let rule: Rule
     /// Where in the changeset, in bytes from its start, the item or operand was found.
     public let offset: Int
+    /// What is wrong, in words.
     public let reason: String
 
     init(_ rule: Rule, at offset: Int, _ reason: String) {
@@ -24,7 +51,8 @@ public struct ChangesetError: Error, Equatable, Sendable {
 }
 
 extension ChangesetError: CustomStringConvertible {
+    /// For example `bad changeset at byte 1: string number 0 is not defined (R6)`.
     public var description: String {
-        "bad changeset at byte \(offset): \(reason) (\(rule.rawValue.uppercased()))"
+        "bad changeset at byte \(offset): \(reason) (\(rule.rawValue))"
     }
 }

@@ -11,13 +11,17 @@ public struct Decimal128: Hashable, Sendable {
     /// The high word: sign, biased exponent and the upper 49 bits of the coefficient.
     public let high: UInt64
 
+    /// A number of the two words; every pair of words is one.
     public init(low: UInt64, high: UInt64) {
         self.low = low
         self.high = high
     }
 
+    /// The sign bit is set, also that of a zero or a NaN.
     public var isNegative: Bool { high >> 63 == 1 }
+    /// Not a number.
     public var isNaN: Bool { high >> 58 & 0x1F == 0x1F }
+    /// An infinity of either sign.
     public var isInfinite: Bool { high >> 59 & 0xF == 0xF && !isNaN }
     /// The 113 bits of the coefficient field; meaningless for an infinity, a payload for a NaN.
     var coefficient: (low: UInt64, high: UInt64) { (low, high & (1 << 49 - 1)) }

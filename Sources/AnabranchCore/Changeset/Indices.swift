@@ -11,8 +11,11 @@ public struct ChangesetIndex: RawRepresentable, Hashable, Comparable, Strideable
     /// Its position in an array that has an element a changeset.
     @inlinable public var position: Int { Int(rawValue) }
 
+    /// The one that was decoded earlier comes first.
     @inlinable public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+    /// How many changesets further on `other` is.
     @inlinable public func distance(to other: Self) -> Int { Int(other.rawValue) - Int(rawValue) }
+    /// The index of the changeset that many further on.
     @inlinable public func advanced(by count: Int) -> Self { Self(rawValue: UInt32(Int(rawValue) + count)) }
 }
 

@@ -1,5 +1,6 @@
 /// The number of a name in the common table of a `ChangesetArena`: equal names have equal numbers.
 public struct NameID: Hashable, Sendable {
+    /// The number, from 0.
     public let rawValue: UInt32
 
     @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
@@ -7,6 +8,7 @@ public struct NameID: Hashable, Sendable {
 
 /// The number of an object, that is of a class and a primary key, in the common table of a `ChangesetArena`.
 public struct ObjectKeyID: Hashable, Sendable {
+    /// The number, from 0.
     public let rawValue: UInt32
 
     @inline(__always) init(_ rawValue: UInt32) { self.rawValue = rawValue }
@@ -23,6 +25,7 @@ public struct PathElement: Hashable, Sendable {
     @inline(__always) init(index: UInt32) { raw = Int64(index) }
     @inline(__always) init(name: NameID) { raw = ~Int64(name.rawValue) }
 
+    /// Whether the element is a list index, not a name.
     @inline(__always) public var isIndex: Bool { raw >= 0 }
 
     /// Different elements have different keys.
@@ -44,6 +47,7 @@ public struct PathElement: Hashable, Sendable {
 /// Names and objects are numbers of the arena's common tables. What merging can change stands here or in the arena's
 /// path elements; the bytes of strings and binaries stay where they arrived and are referenced. One cache line.
 public struct Instruction: Sendable {
+    /// What the instruction does.
     public internal(set) var kind: InstructionKind
     var flags: Flags = []
     /// Of the payload; for AddColumn of the column, for AddTable of the primary key.
@@ -52,9 +56,11 @@ public struct Instruction: Sendable {
     var detail: UInt8 = 0
     /// The changeset of the arena that the instruction belongs to.
     var owner: ChangesetIndex
+    /// The class that the instruction is about, or whose object it is about.
     public internal(set) var className: NameID
     /// For AddTable the name of the primary key field.
     public internal(set) var field = NameID(0)
+    /// The object; of an instruction on the schema, no meaningful number.
     public internal(set) var object: ObjectKeyID = .none
     /// Where the path's elements but the last one stand among the arena's path elements.
     var pathStart: UInt32 = 0
@@ -83,7 +89,9 @@ public struct Instruction: Sendable {
     public var isDefault: Bool { flags.contains(.isDefault) }
     /// Of an AddColumn, or of the primary key of an AddTable.
     public var isNullable: Bool { flags.contains(.nullable) }
+    /// Of an AddColumn or Clear.
     public var collection: CollectionType { CollectionType(rawValue: detail) ?? .single }
+    /// Of an AddTable.
     public var tableType: TableType { TableType(rawValue: detail) ?? .topLevel }
 
     /// The path is not empty and ends in a list index.

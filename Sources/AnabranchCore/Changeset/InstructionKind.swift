@@ -1,5 +1,6 @@
 /// The fourteen instructions, by opcode (`Spec/Changeset.md`, section 10).
 public enum InstructionKind: UInt8, CaseIterable, Sendable {
+    /// The cases are named as in the chapter.
     case addTable = 0
     case eraseTable
     case createObject
@@ -30,6 +31,7 @@ public enum InstructionKind: UInt8, CaseIterable, Sendable {
 
 /// The type of a payload, of a column or of a primary key (`Spec/Changeset.md`, section 6.1).
 public enum PayloadType: Int8, CaseIterable, Sendable {
+    /// The types from −6 to −1 stand in values and keys only, never in a column.
     case set = -6
     case list
     case erased
@@ -38,6 +40,7 @@ public enum PayloadType: Int8, CaseIterable, Sendable {
     case globalKey
     /// As a value: null of any type. As the type of a column: Mixed.
     case null
+    /// Types of values, and of columns that hold them.
     case int
     case bool
     case string
@@ -64,7 +67,9 @@ public enum PayloadType: Int8, CaseIterable, Sendable {
 
 /// What a property holds: one value or a collection (`Spec/Changeset.md`, section 9).
 public enum CollectionType: UInt8, CaseIterable, Sendable {
+    /// One value.
     case single = 0
+    /// Collections of values.
     case list
     case dictionary
     case set
@@ -72,7 +77,10 @@ public enum CollectionType: UInt8, CaseIterable, Sendable {
 
 /// The kind of a class (`Spec/Changeset.md`, section 9).
 public enum TableType: UInt8, CaseIterable, Sendable {
+    /// Objects that stand for themselves.
     case topLevel = 0
+    /// Objects that belong to a field of another object.
     case embedded
+    /// Objects that clients only send: the server keeps them, clients do not.
     case topLevelAsymmetric
 }

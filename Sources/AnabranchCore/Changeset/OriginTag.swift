@@ -5,6 +5,7 @@ public struct OriginTag: Equatable, Hashable, Comparable, Sendable {
     /// The client file in which the change was made; 1 is the server's own file.
     public var ident: ClientFileID
 
+    /// A tag of a time and a client file.
     public init(timestamp: ChangesetTime, ident: ClientFileID) {
         self.timestamp = timestamp
         self.ident = ident

@@ -1,5 +1,6 @@
 /// A value as instructions carry it (`Spec/Changeset.md`, section 6). Text is bytes: the format does not demand UTF-8.
 public enum Payload: Hashable, Sendable {
+    /// Values, which fields and collections can hold.
     case null
     case int(Int64)
     case bool(Bool)
@@ -23,6 +24,7 @@ public enum Payload: Hashable, Sendable {
     /// Remove this entry of a dictionary.
     case erased
 
+    /// Its type, as it is written before the value.
     public var type: PayloadType {
         switch self {
         case .null: .null
@@ -48,6 +50,7 @@ public enum Payload: Hashable, Sendable {
 
 /// The primary key of an object (`Spec/Changeset.md`, section 7).
 public enum PrimaryKey: Hashable, Sendable {
+    /// The keys that a class can have, by type.
     case null
     case int(Int64)
     case string([UInt8])
@@ -55,6 +58,7 @@ public enum PrimaryKey: Hashable, Sendable {
     case objectID(ObjectID)
     case uuid(UUIDBytes)
 
+    /// Its type, as it is written before the key.
     public var type: PayloadType {
         switch self {
         case .null: .null
@@ -74,6 +78,7 @@ public struct GlobalKey: Hashable, Sendable {
     /// A counter of the class in that file.
     public var low: UInt64
 
+    /// A key of both parts.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
@@ -82,9 +87,12 @@ public struct GlobalKey: Hashable, Sendable {
 
 /// Seconds and nanoseconds since 1970-01-01 UTC; both have the same sign or one is 0, |nanoseconds| < 10^9.
 public struct Timestamp: Hashable, Sendable {
+    /// Whole seconds, negative before 1970.
     public var seconds: Int64
+    /// Nanoseconds beyond the whole seconds, with the same sign.
     public var nanoseconds: Int32
 
+    /// A time of both parts; their signs and range are not checked.
     public init(seconds: Int64, nanoseconds: Int32) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
@@ -107,6 +115,7 @@ public struct ObjectID: Hashable, Sendable {
         (low, high) = words(bytes)
     }
 
+    /// The 12 bytes in textual order.
     public var bytes: [UInt8] { Array(rawBytes(low, high).prefix(12)) }
 }
 
@@ -126,6 +135,7 @@ public struct UUIDBytes: Hashable, Sendable {
         (low, high) = words(bytes)
     }
 
+    /// The 16 bytes in textual order.
     public var bytes: [UInt8] { rawBytes(low, high) }
 }
 

@@ -1,6 +1,6 @@
-/// How many pairs of instructions a merge may still visit: in the step at hand, and in all steps to come.
+/// How many pairs of instructions a merge may still visit: in the current step, and in all steps to come.
 struct PairBudget: Sendable {
-    /// Of the step at hand. The step is over when nothing is left of it.
+    /// Of the current step. The step is over when nothing is left of it.
     private var step = 0
     /// Of all later steps. Less than nothing where work was paid for that is still to be done.
     private var later: Int

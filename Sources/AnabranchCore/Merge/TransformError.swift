@@ -1,5 +1,6 @@
 /// Why two lists of changesets cannot be merged (`Spec/Transform.md`, section 7.6). On the wire: error 212.
 public struct TransformError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// Why the merge is refused.
     public enum Code: String, Sendable {
         /// Both sides declare a class or a column, in ways that contradict each other.
         case incompatibleSchema
@@ -9,11 +10,13 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
         case indexOutOfRange
         /// A list and a dictionary are addressed at the same place.
         case inconsistentPaths
-        /// More pairs would have to be visited than `ChangesetArena.mergedPairsMax`.
+        /// More pairs would have to be visited than `Merge.pairVisitsMax`.
         case tooManyPairs
     }
 
+    /// Why the merge is refused.
     public let code: Code
+    /// The same in words, with kinds and numbers.
     public let reason: String
 
     init(_ code: Code, _ reason: String) {
@@ -24,5 +27,6 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
     /// Errors are equal when their codes are.
     public static func == (left: TransformError, right: TransformError) -> Bool { left.code == right.code }
 
+    /// For example `changesets cannot be merged: ArrayErase at 3 of 2 elements`.
     public var description: String { "changesets cannot be merged: \(reason)" }
 }

@@ -1,4 +1,4 @@
-/// Somebody who may log in to an app (`Spec/Protocol.md`, section 1).
+/// A person or program that may log in to an app (`Spec/Protocol.md`, section 1).
 public struct User: Equatable, Sendable {
     /// 24 hexadecimal digits; the `sub` of the user's tokens, and the owner of the user's client files.
     public var ident: String
@@ -8,11 +8,12 @@ public struct User: Equatable, Sendable {
     public var identities: [Identity]
     /// A JSON object that the operator attaches to the user.
     public var customData: String
-    /// Shut out by the operator: no session of the user is good for anything.
+    /// Shut out by the operator: the sessions of the user are not valid.
     public var isDisabled: Bool
     /// Seconds since 1970.
     public var createdAt: UInt64
 
+    /// Puts the parts together.
     public init(
         ident: String, app: String, identities: [Identity], customData: String = "{}", isDisabled: Bool = false,
         createdAt: UInt64
@@ -38,6 +39,7 @@ public struct Identity: Equatable, Sendable {
     /// A hashed password, with the way it was hashed; nil if the provider needs none.
     public var secret: String?
 
+    /// Puts the parts together.
     public init(ident: String, provider: String, name: String, secret: String? = nil) {
         self.ident = ident
         self.provider = provider
@@ -59,6 +61,7 @@ public struct LoginSession: Equatable, Sendable {
     /// Seconds since 1970: from then on the session is over.
     public var expiresAt: UInt64
 
+    /// Puts the parts together.
     public init(ident: String, user: String, provider: String, createdAt: UInt64, expiresAt: UInt64) {
         self.ident = ident
         self.user = user
@@ -78,8 +81,10 @@ public struct APIKey: Equatable, Sendable {
     public var name: String
     /// A cryptographic hash of the key, unique in the store.
     public var digest: [UInt8]
+    /// Nobody can log in with the key at present.
     public var isDisabled: Bool
 
+    /// Puts the parts together.
     public init(ident: String, user: String, name: String, digest: [UInt8], isDisabled: Bool = false) {
         self.ident = ident
         self.user = user
@@ -97,12 +102,14 @@ public struct APIKey: Equatable, Sendable {
 /// 2. A user's sessions and keys end with the user; a session of a disabled user is kept but good for nothing.
 /// 3. Text is compared byte by byte.
 public protocol AccountStore: Sendable {
+    /// Adds a user with all identities.
     /// - Throws: `nameTaken` if an identity of the same app, provider and name exists; `storeFailed`.
     func add(_ user: User) throws(AccountError)
 
+    /// The user with this ident; nil if there is none.
     func user(_ ident: String) throws(AccountError) -> User?
 
-    /// Finds the user who logs in to `app` by this provider and name.
+    /// The user who logs in to `app` by this provider and name; nil if there is none.
     func user(of app: String, provider: String, name: String) throws(AccountError) -> User?
 
     /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
@@ -120,6 +127,7 @@ public protocol AccountStore: Sendable {
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
 
+    /// Shuts a user out, or lets the user in again.
     /// - Throws: `noSuchUser`.
     func setDisabled(_ isDisabled: Bool, user: String) throws(AccountError)
 
@@ -131,11 +139,11 @@ public protocol AccountStore: Sendable {
     func removeUser(_ ident: String) throws(AccountError)
 
     /// Begins a session and forgets all sessions that are over at its `createdAt`.
-    /// - Parameter secret: by which the user has just logged in; nil for a login without one.
+    /// - Parameter secret: the one with which the user has just logged in; nil for a login without a secret.
     /// - Throws: `noSuchUser`; `secretReplaced` if no identity of the user has that secret any more.
     func add(_ session: LoginSession, by secret: String?) throws(AccountError)
 
-    /// A session with its user, as of one moment; nil if there is none. Whether it is over is for the caller to see.
+    /// A session with its user, as of one moment; nil if there is none. The caller checks whether it is over.
     func session(_ ident: String) throws(AccountError) -> (session: LoginSession, user: User)?
 
     /// Ends a session. Nothing happens if there is none.
@@ -144,44 +152,55 @@ public protocol AccountStore: Sendable {
     /// Ends all sessions of a user.
     func removeSessions(of user: String) throws(AccountError)
 
+    /// Adds a key of a user.
     /// - Throws: `tooManyKeys` if the user has `countMax` keys or more; `nameTaken` if one has the name; `noSuchUser`.
     func add(_ key: APIKey, countMax: Int) throws(AccountError)
 
     /// The keys of a user, in the order of their idents.
     func apiKeys(of user: String) throws(AccountError) -> [APIKey]
 
+    /// The key with this digest; nil if there is none.
     func apiKey(digest: [UInt8]) throws(AccountError) -> APIKey?
 
+    /// Disables a key, or enables it again.
     /// - Returns: false if the user has no such key.
     func setDisabled(_ isDisabled: Bool, apiKey ident: String, of user: String) throws(AccountError) -> Bool
 
+    /// Forgets a key.
     /// - Returns: false if the user has no such key.
     func removeAPIKey(_ ident: String, of user: String) throws(AccountError) -> Bool
 }
 
 /// Why an account store did not do something. Two errors are equal if their codes are.
 public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What went wrong.
     public enum Code: Equatable, Sendable {
         /// Somebody else has the name.
         case nameTaken
+        /// There is no such user, or no such identity of the user.
         case noSuchUser
         /// The password with which a user has logged in is no longer the user's.
         case secretReplaced
+        /// The user has as many keys as one may have.
         case tooManyKeys
         /// The store could not do its work now; nothing was changed.
         case storeFailed
     }
 
+    /// What went wrong.
     public var code: Code
     /// What was found, in words for a log; no secrets, no names of users.
     public var reason: String
 
+    /// Puts the parts together.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason
     }
 
+    /// Whether the codes are the same; the reasons may differ.
     public static func == (left: AccountError, right: AccountError) -> Bool { left.code == right.code }
 
+    /// The code and the reason in one line.
     public var description: String { "\(code): \(reason)" }
 }

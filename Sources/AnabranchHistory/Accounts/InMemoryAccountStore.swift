@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Accounts that end with the process: for tests, and for servers that let everybody in anew.
-public final class InMemoryAccountStore: AccountStore {
-    /// The name of an identity, compared byte by byte where `String` would compare characters.
+/// Accounts that end with the process: for tests, and for servers whose users may register anew each time.
+public final class InMemoryAccountStore: Sendable {
+    /// The name of an identity, compared byte by byte: `String` would compare characters.
     fileprivate struct Name: Hashable {
         let app: [UInt8], provider: [UInt8], name: [UInt8]
 
@@ -17,15 +17,16 @@ public final class InMemoryAccountStore: AccountStore {
         var users: [String: User] = [:]
         var owners: [Name: String] = [:]
         var sessions: [String: LoginSession] = [:]
-        /// No session is over before this.
+        /// When the first session is over, in seconds since 1970.
         var earliestEnd = UInt64.max
         /// The users who have logged in at least once.
-        var visitors: Set<String> = []
+        var loggedIn: Set<String> = []
         var keys: [String: APIKey] = [:]
     }
 
     private let state = Mutex(State())
 
+    /// A store without users.
     public init() {}
 
     private func change<Result: Sendable>(
@@ -34,6 +35,9 @@ public final class InMemoryAccountStore: AccountStore {
         try state.withLock { (state: inout State) throws(AccountError) -> Result in try body(&state) }
     }
 
+}
+
+extension InMemoryAccountStore: AccountStore {
     // MARK: Users
 
     public func add(_ user: User) throws(AccountError) {
@@ -70,7 +74,7 @@ public final class InMemoryAccountStore: AccountStore {
             guard let giver = state.users[owner], state.users[user] != nil,
                 let moved = giver.identities.first(where: { $0.ident == identity })
             else { throw AccountError(.noSuchUser, "nothing to move") }
-            guard owner != user, giver.identities.count == 1, !state.visitors.contains(owner) else {
+            guard owner != user, giver.identities.count == 1, !state.loggedIn.contains(owner) else {
                 throw AccountError(.nameTaken, "the identity is in use")
             }
             state.removeUser(owner)
@@ -115,7 +119,7 @@ public final class InMemoryAccountStore: AccountStore {
             state.forgetSessions(endedBy: session.createdAt)
             state.sessions[session.ident] = session
             state.earliestEnd = min(state.earliestEnd, session.expiresAt)
-            state.visitors.insert(session.user)
+            state.loggedIn.insert(session.user)
         }
     }
 
@@ -201,6 +205,6 @@ extension InMemoryAccountStore.State {
         owners = owners.filter { $0.value != ident }
         removeSessions(of: ident)
         keys = keys.filter { $0.value.user != ident }
-        visitors.remove(ident)
+        loggedIn.remove(ident)
     }
 }

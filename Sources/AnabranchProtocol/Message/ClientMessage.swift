@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// A message of a client (`Spec/Protocol.md`, section 4). One that was decoded is well formed and its numbers are in
 /// range; whether it is in order is for `ServerConnection` to say.

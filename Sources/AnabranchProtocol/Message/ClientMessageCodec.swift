@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// Puts the messages of a client together and takes them apart (`Spec/Protocol.md`, section 4). The grammar of
 /// partition-based sync is the same in all versions.

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// One WebSocket binary message to be sent: the head, then the body, which may be shared with other messages.
 public struct EncodedMessage: Equatable, Sendable {

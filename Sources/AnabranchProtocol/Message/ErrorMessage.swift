@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// What a server's JSON_ERROR tells a client (`Spec/Protocol.md`, section 5.6).
 public struct ErrorMessage: Error, Equatable, Sendable {

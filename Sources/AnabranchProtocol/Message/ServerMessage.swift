@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// A message of the server (`Spec/Protocol.md`, section 5). One that was decoded is well formed and its numbers are in
 /// range; whether it is in order is for the client's side of the connection to say.

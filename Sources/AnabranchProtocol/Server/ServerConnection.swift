@@ -3,6 +3,7 @@ import AnabranchCore
 /// The server's side of one connection (`Spec/Protocol.md`, section 8): a pure machine.
 ///
 ///     open ─ refusal, violation or failConnection ─▶ failing ─ JSON_ERROR or close sent ─▶ failed
+///     open ─ superseded ─────────────────────────────────────────────────────────────────▶ failed
 ///
 /// While it is open, a message goes to the session it names. Later messages are skipped unread.
 ///
@@ -64,7 +65,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// Takes one WebSocket binary message, whatever is in it.
     ///
     /// - Returns: what the caller has to do about it, if anything. There may also be something new to send.
-    public mutating func receive(_ message: [UInt8]) -> Request? {
+    public mutating func receive(_ message: [UInt8]) -> Action? {
         guard case .open = phase else { return nil }
         do throws(ProtocolError) {
             return try receive(try decode(message))
@@ -78,7 +79,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
     }
 
-    private mutating func receive(_ message: ClientMessage) throws(ProtocolError) -> Request? {
+    private mutating func receive(_ message: ClientMessage) throws(ProtocolError) -> Action? {
         switch message {
         case .ping(let timestamp, _):
             pong = timestamp
@@ -92,7 +93,7 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    private mutating func open(_ ident: SessionID, _ request: BindRequest) throws(ProtocolError) -> Request? {
+    private mutating func open(_ ident: SessionID, _ request: BindRequest) throws(ProtocolError) -> Action? {
         guard sessions.count < limits.sessionsPerConnectionMax * 2 else {
             throw ProtocolError(.connectionClosed, "far too many sessions")
         }
@@ -107,34 +108,32 @@ public struct ServerConnection: ~Copyable, Sendable {
             fail(handle, ErrorMessage(.illegalRealmPath, "empty"))
             return nil
         }
-        return .open(handle, request)
+        return .ask(handle, .open(request))
     }
 
     // MARK: - From the server
 
-    /// The ident for a session that needs one is durable and can be told.
-    public mutating func fileIdentAllocated(_ handle: SessionHandle, _ file: SaltedFileID) {
-        update(handle) { $0.fileIdentAllocated(file) }
-    }
-
-    /// The IDENT passed its check: the session runs, from this cursor on.
+    /// Takes what the synced file behind a session says. About a session that has ended meanwhile it is ignored.
     ///
-    /// - Parameter exposedVersion: the newest durable server version.
-    public mutating func identAccepted(
-        _ handle: SessionHandle, cursor: DownloadCursor, exposedVersion: ServerVersion
-    ) {
-        update(handle) { $0.identAccepted(cursor: cursor, exposedVersion: exposedVersion) }
-    }
-
-    /// New server versions are durable. May be called at any time and in any order.
-    public mutating func versionExposed(_ handle: SessionHandle, _ version: ServerVersion) {
-        update(handle) { $0.versionExposed(version) }
-    }
-
-    /// The DOWNLOAD that `Output.scan` asked for. One that ends before the last one ends the session with 201.
-    public mutating func downloadReady(_ handle: SessionHandle, _ progress: DownloadProgress, _ body: EncodedBody) {
-        let codec = outgoing
-        update(handle) { $0.downloadReady(progress, body, codec) }
+    /// - Precondition: a code that fails a session is not 231.
+    public mutating func receive(_ event: SessionEvent, for handle: SessionHandle) {
+        switch event {
+        case .fileIdentAllocated(let file):
+            update(handle) { $0.fileIdentAllocated(file) }
+        case .identAccepted(let cursor, let exposedVersion):
+            update(handle) { $0.identAccepted(cursor: cursor, exposedVersion: exposedVersion) }
+        case .versionExposed(let version):
+            update(handle) { $0.versionExposed(version) }
+        case .download(let progress, let body):
+            let codec = outgoing
+            update(handle) { $0.downloadReady(progress, body, codec) }
+        case .failed(let error) where error.code.isConnectionLevel:
+            failConnection(error)
+        case .failed(let error):
+            fail(handle, error)
+        case .superseded:
+            end(saying: nil)
+        }
     }
 
     /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
@@ -169,10 +168,14 @@ public struct ServerConnection: ~Copyable, Sendable {
     }
 
     private mutating func end(_ error: ErrorMessage) {
-        guard case .open = phase else { return }
-        phase = .failing(
-            version.hasErrorMessages
+        end(
+            saying: version.hasErrorMessages
                 ? .lastMessage(outgoing.encode(.error(session: 0, error))) : .close(code: Self.closeCode(for: error)))
+    }
+
+    private mutating func end(saying output: Output?) {
+        guard case .open = phase else { return }
+        phase = output.map { .failing($0) } ?? .failed
         sessions = [:]
         speakers = []
         scanners = []

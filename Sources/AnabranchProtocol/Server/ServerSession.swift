@@ -95,7 +95,7 @@ struct ServerSession: Sendable {
     /// The table of section 8.3, row by row; BIND of an ident in use is its column of 107.
     mutating func receive(
         _ message: ClientMessage, _ limits: Limits
-    ) throws(ProtocolError) -> ServerConnection.Request? {
+    ) throws(ProtocolError) -> ServerConnection.Action? {
         switch (state, message) {
         case (_, .bind):
             throw ProtocolError(.reuseOfSessionIdent, "bind: session ident in use")
@@ -114,14 +114,14 @@ struct ServerSession: Sendable {
 
         case (_, .unbind):
             state = .unbinding
-            return .detach(handle)
+            return .ask(handle, .close)
 
         case (.waiting, .ident(_, let request)):
             state = .checking
-            return .check(handle, request)
+            return .ask(handle, .identify(request))
 
         case (.checking, .upload(_, let message)), (.running, .upload(_, let message)):
-            return .integrate(handle, message)
+            return .ask(handle, .integrate(message))
 
         case (.checking, .mark(_, let request)), (.running, .mark(_, let request)):
             feed.mark = request
@@ -207,7 +207,7 @@ struct ServerSession: Sendable {
             case .warning(let error): .message(codec.encode(.error(session: ident, error)))
             case .download(let message): .message(message)
             case .mark(let request): .message(codec.encode(.mark(session: ident, request: request)))
-            case .scan(let cursor): .scan(handle, from: cursor)
+            case .scan(let cursor): .ask(handle, .scan(from: cursor))
             case nil: nil
             }
         case .errorPending(let error):

@@ -1,8 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// What is listed, and how: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section
-/// 3).
+/// Listings: `{"<name>": […], "next": "…"}`, with `next` if more may follow (`Spec/Admin.md`, section 3).
 extension AdminEndpoints {
     func list(_ route: AdminRoute, _ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         switch route {
@@ -90,11 +89,11 @@ extension AdminEndpoints {
         var found: [(connection: ConnectionID, report: ConnectionReport, session: SessionReport)] = []
         while found.count < query.countMax {
             let reports = await server.connections.ask(from: first, countMax: 64) { $0.report() }
-            guard let last = reports.last?.ident else { break }
-            for (ident, report) in reports {
-                let isFirst = ident.number == start.connection
+            guard let last = reports.last?.id else { break }
+            for (id, report) in reports {
+                let isFirst = id.number == start.connection
                 for session in report.sessions where !isFirst || session.ident.rawValue > start.session {
-                    found.append((ident, report, session))
+                    found.append((id, report, session))
                 }
             }
             guard last.number < .max else { break }
@@ -130,7 +129,7 @@ extension AdminEndpoints {
 }
 
 extension JSONValue {
-    /// Idents, versions and times; one beyond 2^63−1, which only a client's timestamp can be, as 2^63−1.
+    /// Idents, versions and times. A number beyond 2^63 − 1, which only a client's timestamp can be, becomes 2^63 − 1.
     fileprivate init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
 
     fileprivate init(_ number: some TypedNumber) { self.init(number.rawValue) }

@@ -2,13 +2,20 @@ import AnabranchCore
 import AnabranchHistory
 import Logging
 import NIOHTTP1
-import NIOPosix
 
-/// Answers the admin interface's requests (`Spec/Admin.md`).
+/// The endpoints of the admin interface (`Spec/Admin.md`).
 struct AdminEndpoints: HTTPEndpoints {
     let admin: AdminInterface
     let server: ServerOperations
     let logger: Logger
+    private let blocking: BlockingWork
+
+    init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
+        self.admin = admin
+        self.server = server
+        self.logger = logger
+        blocking = BlockingWork(logger: logger, failureMessage: "the admin interface cannot answer")
+    }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
@@ -20,7 +27,7 @@ struct AdminEndpoints: HTTPEndpoints {
         }
     }
 
-    /// Nothing is told without the token, not even what there is.
+    /// Without the token every request gets the same response, whether or not there is such an endpoint.
     private func checkToken(_ request: EndpointRequest) throws(HTTPError) {
         let values = request.headers["authorization"]
         guard values.count == 1, values[0].hasPrefix("Bearer "), admin.token.isMatched(by: values[0].dropFirst(7))
@@ -46,7 +53,7 @@ struct AdminEndpoints: HTTPEndpoints {
         }
     }
 
-    // MARK: How the server is
+    // MARK: State of the server
 
     private func ready() async -> EndpointResponse {
         guard server.isServing() else {
@@ -94,17 +101,17 @@ struct AdminEndpoints: HTTPEndpoints {
     private func expire(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
         let ident = ClientFileID(rawValue: try body.number("client"))
-        // Opening a file would make it.
+        // Opening an unknown path would make a file.
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }
         do {
-            try await server.files.run(on: path) { registry throws(HistoryError) in
+            try await server.files.run(on: path) { registry in
                 try registry.expire(ident, of: path)
             }
         } catch let error as HistoryError where error.code == .badClientFileIdent {
             throw Self.noSuch("client file")
         } catch {
-            throw internalError(error)
+            throw blocking.internalError(error)
         }
         logger.notice(
             "client file expired by the operator",
@@ -142,32 +149,17 @@ struct AdminEndpoints: HTTPEndpoints {
 
     // MARK: The stores
 
-    /// Runs what blocks on a thread that may.
     func catalog<Result: Sendable>(
         _ body: @escaping @Sendable (any HistoryCatalog) throws(HistoryError) -> Result
     ) async throws(HTTPError) -> Result {
         let catalog = admin.catalog
-        do {
-            return try await NIOThreadPool.singleton.runIfActive { try body(catalog) }
-        } catch {
-            throw internalError(error)
-        }
+        return try await blocking.run { try body(catalog) }
     }
 
-    /// Runs what blocks on a thread that may.
     func accounts<Result: Sendable>(
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
     ) async throws(HTTPError) -> Result {
         let accounts = admin.accounts
-        do {
-            return try await NIOThreadPool.singleton.runIfActive { try body(accounts) }
-        } catch {
-            throw internalError(error)
-        }
-    }
-
-    private func internalError(_ error: any Error) -> HTTPError {
-        logger.error("the admin interface cannot answer", metadata: ["error": "\(error)"])
-        return .unavailable
+        return try await blocking.run { try body(accounts) }
     }
 }

@@ -1,8 +1,8 @@
 import AnabranchCore
-import AnabranchHistory
-import NIOCore
+public import AnabranchHistory
+public import NIOCore
 
-/// Where the admin interface listens, and what it spends.
+/// How the admin interface listens, and its limits (`Spec/Admin.md`, section 1).
 public struct AdminSettings: Sendable {
     /// The name or address to listen on.
     public var host = "127.0.0.1"
@@ -10,16 +10,17 @@ public struct AdminSettings: Sendable {
     public var port = 0
     /// Whether it speaks TLS, with the server's certificate.
     public var isSecure = false
-    /// Connections at one time; more are closed as soon as they are accepted.
+    /// Connections at one time. Further ones are closed as soon as they are accepted.
     public var connectionsMax = 64
-    /// Elements of one answer to a listing; whoever wants more asks again.
+    /// Elements of one response to a listing. Further ones take further requests.
     public var listingCountMax = 1_000
 
+    /// A port that the system chooses, on the loopback address, without TLS.
     public init() {}
 }
 
-/// What lets an operator look into a running server and intervene: HTTP on a listener of its own, behind a token
-/// (`Spec/Admin.md`).
+/// An HTTP interface by which an operator looks into a running server and intervenes: on a listener of its own, behind
+/// a token (`Spec/Admin.md`).
 public struct AdminInterface: Sendable {
     let settings: AdminSettings
     let token: AdminToken
@@ -28,11 +29,12 @@ public struct AdminInterface: Sendable {
     let metrics: PrometheusMetrics
     let onListening: @Sendable (SocketAddress) -> Void
 
+    /// An interface to a server with these stores.
     /// - Parameters:
-    ///   - catalog: what is in the server's store.
+    ///   - catalog: lists what is in the server's store.
     ///   - accounts: the users of the server's apps.
-    ///   - metrics: what the server counts with.
-    ///   - onListening: told once where the interface listens, before the server serves anybody.
+    ///   - metrics: the server's counters.
+    ///   - onListening: called once with the address of the interface, before the server serves clients.
     public init(
         settings: AdminSettings, token: AdminToken, catalog: any HistoryCatalog, accounts: any AccountStore,
         metrics: PrometheusMetrics, onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }

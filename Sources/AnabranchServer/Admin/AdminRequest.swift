@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import Foundation
 import NIOHTTP1
 
 /// The endpoints of the admin interface (`Spec/Admin.md`, section 2).
@@ -23,7 +24,7 @@ enum AdminRoute: String {
 
 /// The query of a listing: `after`, `limit` and, where a file is meant, `path`.
 struct ListingQuery {
-    /// How many elements are listed if the query does not say.
+    /// How many elements are listed by default.
     private static let usualCount = 100
 
     private var values: [String: String] = [:]
@@ -76,10 +77,9 @@ struct ListingQuery {
         return (connection, session)
     }
 
-    /// nil if a `%` is not followed by two hexadecimal digits, or what comes of them is no UTF-8.
+    /// The text without percent-encoding; nil if that is malformed or gives no UTF-8.
     private static func decoded(_ text: Substring) -> String? {
-        guard let path = VirtualPath(description: text.replacing("+", with: " ")) else { return nil }
-        return String(validating: path.bytes, as: UTF8.self)
+        text.replacing("+", with: " ").removingPercentEncoding
     }
 }
 

@@ -1,15 +1,16 @@
 import Crypto
 import Foundation
-import Logging
+public import Logging
 
-/// The word that opens the admin interface.
+/// The secret that gives access to the admin interface.
 public struct AdminToken: Sendable {
-    /// Shortest token in bytes.
+    /// Shortest token, in bytes.
     static let bytesMin = 16
 
     private let digest: SHA256.Digest
 
-    /// - Returns: nil if the text is too short, or nothing that a header can carry.
+    /// A token with this text.
+    /// - Returns: nil if the text is too short, or a header cannot carry it.
     public init?(_ text: String) {
         guard text.utf8.count >= Self.bytesMin, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
         digest = SHA256.hash(data: Data(text.utf8))
@@ -36,6 +37,6 @@ public struct AdminToken: Sendable {
         return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Takes the same time whatever the text is: two digests are compared, which nobody can steer.
+    /// Compares digests, so that the time tells nothing about the token.
     func isMatched(by text: some StringProtocol) -> Bool { SHA256.hash(data: Data(text.utf8)) == digest }
 }

@@ -1,10 +1,11 @@
-import Metrics
+public import Metrics
 import Synchronization
 
-/// Keeps what a process counts, and tells it as Prometheus reads it (text format 0.0.4).
+/// Keeps the metrics of a process in memory, for scrapes by Prometheus (text format 0.0.4; `Spec/Admin.md`, section 4).
 public final class PrometheusMetrics: MetricsFactory {
     private let families = Mutex<[String: Family]>([:])
 
+    /// A factory without metrics yet.
     public init() {}
 
     /// The series of one name.
@@ -56,23 +57,28 @@ public final class PrometheusMetrics: MetricsFactory {
 
     // MARK: MetricsFactory
 
+    /// A number that only grows.
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         Handler(series: series(.counter, label, dimensions))
     }
 
+    /// A histogram if values are to be aggregated, else a gauge.
     public func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
         Handler(series: series(aggregate ? .histogram : .gauge, label, dimensions), isGauge: !aggregate)
     }
 
-    /// Times are told in seconds, under a name that says so.
+    /// A histogram in seconds; its name ends in `_seconds`.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         Handler(series: series(.histogram, label + "_seconds", dimensions))
     }
 
+    /// Does nothing: a scrape shows all metrics that there ever were.
     public func destroyCounter(_ handler: any CounterHandler) {}
+    /// Does nothing, see `destroyCounter`.
     public func destroyRecorder(_ handler: any RecorderHandler) {}
+    /// Does nothing, see `destroyCounter`.
     public func destroyTimer(_ handler: any TimerHandler) {}
 
     private final class Handler: CounterHandler, RecorderHandler, TimerHandler {
@@ -99,8 +105,8 @@ public final class PrometheusMetrics: MetricsFactory {
 
     // MARK: Text
 
-    /// Everything, names in alphabetical order.
-    /// - Parameter gauges: what is not counted but looked up.
+    /// All metrics, in the order of their names.
+    /// - Parameter gauges: current values that are not counted but looked up.
     func text(gauges: [String: Int] = [:]) -> String {
         var texts = gauges.mapValues { ["gauge", "\($0)"] }.map { name, words in
             (name, "# TYPE \(name) \(words[0])\n\(name) \(words[1])\n")

@@ -56,7 +56,7 @@ extension AppServices {
         return EndpointResponse(status: .noContent)
     }
 
-    /// The secret is told once, when the key is made.
+    /// The secret is part of the response only when the key is made.
     private static func json(_ key: APIKey, secret: String? = nil) -> JSONValue {
         var members: [String: JSONValue] = [
             "_id": .string(key.ident), "disabled": .bool(key.isDisabled), "name": .string(key.name),

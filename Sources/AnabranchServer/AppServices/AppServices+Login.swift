@@ -1,9 +1,10 @@
 import AnabranchCore
 import AnabranchHistory
 import Crypto
-import NIOPosix
+import Logging
+import NIOHTTP1
 
-/// Registering, logging in, linking, and what e-mails do.
+/// Registration, login, linking of identities, and requests for e-mails.
 extension AppServices {
     // MARK: E-mail and password
 
@@ -17,7 +18,7 @@ extension AppServices {
         logger.info("user registered", metadata: ["app": "\(app)", "user": "\(user.ident)"])
     }
 
-    /// What may stand in an answer and in a log line without harm; whether it can receive mail only mail can tell.
+    /// An address without spaces and control characters. Whether it can receive mail is not checked.
     private static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
         let email = try body.text(name)
         guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
@@ -40,9 +41,9 @@ extension AppServices {
     static let passwordCharactersMin = 6
     /// The longest password that a user may choose, in Unicode scalars.
     static let passwordCharactersMax = 128
-    /// A longer password in a login is wrong without being hashed: no user has chosen one.
+    /// A longer password in a login is wrong without being hashed, since no user can have chosen it, in bytes.
     static let passwordBytesMax = 1_024
-    /// The longest token of an e-mail hook in a request.
+    /// The longest token of an e-mail hook in a request, in bytes.
     static let emailTokenBytesMax = 1_024
 
     // MARK: Logging in
@@ -76,7 +77,8 @@ extension AppServices {
         guard allowed(in: app)?.providers.contains(provider) == true else { throw Self.noProvider }
     }
 
-    /// - Parameter secret: the hash of the password that was right; by now another one may be.
+    /// - Parameter secret: the hash of the password that was right. If the user's hash is another one by now, the login
+    ///   fails.
     private func open(
         _ provider: Provider, for user: User, by secret: String?
     ) async throws(HTTPError) -> JSONValue {
@@ -94,7 +96,7 @@ extension AppServices {
         ]
     }
 
-    /// - Returns: also the hash of the password, if that is how the user is known.
+    /// - Returns: also the hash of the password, if the user logs in with one.
     private func user(
         by provider: Provider, _ body: [String: JSONValue], in app: String
     ) async throws(HTTPError) -> (User, secret: String?) {
@@ -113,7 +115,7 @@ extension AppServices {
         }
     }
 
-    /// Takes the same time whether there is no such user or the password is wrong, and says the same.
+    /// Takes the same time, and throws the same error, whether there is no such user or the password is wrong.
     private func checkPassword(
         _ body: [String: JSONValue], in app: String
     ) async throws(HTTPError) -> (User, secret: String?) {
@@ -157,7 +159,7 @@ extension AppServices {
         }
     }
 
-    /// Two first logins at the same time make one user.
+    /// Finds the user of an identity, or adds it. Two first logins at the same time make one user.
     private func findOrAdd(_ user: User) async throws(HTTPError) -> User {
         try await store { accounts throws(AccountError) in
             let identity = user.identities[0]
@@ -184,7 +186,7 @@ extension AppServices {
 
     // MARK: Linking
 
-    /// Gives a user one more way to log in. An e-mail address is registered first, and must not have been used since.
+    /// Gives a user one more way to log in. An e-mail address has to be registered, and its user has to be new.
     private func link(_ provider: Provider, _ body: [String: JSONValue], to user: User) async throws(HTTPError) {
         switch provider {
         case .anonymous, .apiKey:
@@ -255,20 +257,16 @@ extension AppServices {
 
     // MARK: Work
 
-    /// Hashes on a thread that may be busy for a while. Each hash takes memory, so only so many may wait.
+    /// Hashes on a thread that may be busy for a while. Each hash takes memory, so their number is limited.
     private func hashing<Result: Sendable>(
         _ body: @escaping @Sendable (PasswordHash) throws -> Result
     ) async throws(HTTPError) -> Result {
-        guard passwordsUnderWay.enter(countMax: settings.passwordsUnderWayMax) else {
+        guard passwordsUnderWay.acquire() else {
             throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
-        defer { passwordsUnderWay.leave() }
+        defer { passwordsUnderWay.release() }
         let passwords = passwords
-        do {
-            return try await NIOThreadPool.singleton.runIfActive { try body(passwords) }
-        } catch {
-            throw internalError(error)
-        }
+        return try await blocking.run { try body(passwords) }
     }
 
     static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }

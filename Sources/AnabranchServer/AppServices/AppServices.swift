@@ -1,15 +1,14 @@
 import AnabranchCore
-import AnabranchHistory
-import Logging
-import Metrics
+public import AnabranchHistory
+public import Logging
+public import Metrics
 import NIOHTTP1
-import NIOPosix
 
 /// The part of App Services that a client needs before it can sync: users, logins and tokens, for several apps
-/// (`Spec/Protocol.md`, sections 1 and 8.8). Also decides who may open a WebSocket, by the same test by which a session
-/// is refreshed: a token that would be issued again is never refused as worn out.
+/// (`Spec/Protocol.md`, sections 1 and 8.8). Authenticates WebSockets too: an access token is valid exactly if a
+/// refresh would succeed.
 ///
-/// No token, no password and no key gets into the log.
+/// Tokens, passwords and keys are never logged.
 public final class AppServices: HTTPEndpoints, Authenticator {
     let settings: AppServicesSettings
     let accounts: any AccountStore
@@ -17,17 +16,20 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let issuers: [String: CustomTokenVerifier]
     let emails: (any EmailHook)?
     let passwords: PasswordHash
-    let passwordsUnderWay = ConcurrencyLimit()
+    let passwordsUnderWay: ConcurrencyLimit
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
+    let blocking: BlockingWork
     private let metrics: any MetricsFactory
     private let logins = RateCounter()
     private let refusals = RateCounter()
 
+    /// Reads the keys of issuers.
     /// - Parameters:
-    ///   - emails: sends e-mails; without it nothing has to be confirmed, and nothing can be reset.
-    ///   - passwordCost: the logarithm of the work of hashing one password (`PasswordHash.cost`), 1 to 20.
-    ///   - metrics: what attempts to log in are counted with.
+    ///   - keys: signs the server's own tokens.
+    ///   - emails: sends e-mails; nil if nothing has to be confirmed, and no password can be reset.
+    ///   - passwordCost: log2 of scrypt's N, the work of hashing one password, 1 to 20; 15 takes 32 MiB.
+    ///   - metrics: makes the counter of logins.
     ///   - unixSeconds: the clock, in seconds since 1970.
     /// - Throws: `FileError` if the keys of an issuer cannot be read.
     public init(
@@ -39,9 +41,11 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.accounts = accounts
         self.emails = emails
         self.logger = logger
+        blocking = BlockingWork(logger: logger, failureMessage: "accounts not available")
         self.metrics = metrics
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)
+        passwordsUnderWay = ConcurrencyLimit(countMax: settings.passwordsUnderWayMax)
         tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
         var issuers: [String: CustomTokenVerifier] = [:]
         for (app, settings) in settings.apps {
@@ -58,6 +62,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     // MARK: HTTP
 
+    /// Answers a request of an SDK (`Spec/Protocol.md`, sections 1.2 to 1.6).
     public func respond(to request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
             guard let route = Route(request.method, request.path) else { throw .notFound }
@@ -71,7 +76,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    /// Counts what became of an attempt to log in or to register.
+    /// Counts logins and registrations by their outcome.
     private func counting(
         _ route: Route, _ attempt: () async throws(HTTPError) -> EndpointResponse
     ) async throws(HTTPError) -> EndpointResponse {
@@ -129,7 +134,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    /// All four members: old clients want two that new ones do not (section 1.2).
+    /// All members: old clients need two that new ones do not (section 1.2).
     private func location(of app: String, _ request: EndpointRequest) throws(HTTPError) -> JSONValue {
         let base: String
         if let publicURL = settings.publicURL {
@@ -179,7 +184,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     // MARK: Tokens
 
-    /// The session that the token of a request stands for.
+    /// The session of the token that a request carries.
     func bearer(
         _ request: EndpointRequest, _ kind: SessionTokens.Kind
     ) async throws(HTTPError) -> (session: LoginSession, user: User) {
@@ -196,7 +201,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
-    /// The session of a genuine token, unless it is over or its user is shut out: the one test for all tokens.
+    /// The session of a genuine token; nil if it has ended or its user is disabled. The one test for all tokens.
     func validSession(for claims: SessionTokens.Claims) async throws(HTTPError) -> (session: LoginSession, user: User)?
     {
         let found = try await store { accounts throws(AccountError) in try accounts.session(claims.session) }
@@ -212,16 +217,17 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         do {
             return try await tokens.issue(kind, session, user, now: now)
         } catch {
-            throw internalError(error)
+            throw blocking.internalError(error)
         }
     }
 
     // MARK: WebSockets
 
+    /// Admits a client with a valid access token of the app. Refusals take longer and longer if they are many.
     public func admit(_ credentials: Credentials) async -> Admission {
         let (admission, name) = await decide(credentials)
         if case .admitted = admission { return admission }
-        // A client whose token is refused comes back as fast as it can; who keeps failing is made to wait.
+        // A client whose token is refused tries again as fast as it can, so repeated refusals are delayed.
         let excess = refusals.count(name, now: now) - settings.promptRefusalsPerMinuteMax
         if excess > 0 {
             try? await Task.sleep(for: .milliseconds(min(Self.refusalMillisecondsMax, 125 << min(excess, 6))))
@@ -229,10 +235,10 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         return admission
     }
 
-    /// The longest that a refused handshake waits for its answer.
+    /// The longest delay of the answer to a refused handshake.
     static let refusalMillisecondsMax = 8_000
 
-    /// - Returns: also who is to be blamed for a refusal.
+    /// - Returns: also the user or the address that a refusal counts against.
     private func decide(_ credentials: Credentials) async -> (Admission, String) {
         let address = credentials.address ?? ""
         if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
@@ -242,7 +248,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         do {
             let claims = try await tokens.read(credentials.token, as: .access, now: now)
             guard let (session, user) = try await validSession(for: claims) else { return (.tokenRefused, claims.user) }
-            // Genuine, so a refresh would bring the like of it: the same app has to be named.
+            // A refresh would make another token for the same app, so a wrong app is no reason to refresh.
             guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
             let principal = Principal(
                 app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
@@ -256,6 +262,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         }
     }
 
+    /// The logins whose sessions are gone or expired, or whose users are disabled. None if the store cannot tell.
     public func ended(among logins: Set<String>) async -> Set<String> {
         let now = unixSeconds()
         let ended = try? await store { accounts throws(AccountError) in
@@ -271,28 +278,20 @@ public final class AppServices: HTTPEndpoints, Authenticator {
 
     // MARK: The store
 
-    /// Runs what blocks on a thread that may.
     func store<Result: Sendable>(
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
     ) async throws(HTTPError) -> Result {
         let accounts = accounts
-        do {
-            return try await NIOThreadPool.singleton.runIfActive { try body(accounts) }
-        } catch let error as AccountError where error.code == .nameTaken {
-            throw HTTPError(status: .conflict, code: "AccountNameInUse", message: "name already in use")
-        } catch let error as AccountError where error.code == .noSuchUser {
-            throw .unauthorized
-        } catch let error as AccountError where error.code == .secretReplaced {
-            throw Self.invalidPassword
-        } catch let error as AccountError where error.code == .tooManyKeys {
-            throw .badRequest("the user has too many API keys")
-        } catch {
-            throw internalError(error)
+        return try await blocking.run {
+            try body(accounts)
+        } refusal: { error in
+            switch (error as? AccountError)?.code {
+            case .nameTaken: HTTPError(status: .conflict, code: "AccountNameInUse", message: "name already in use")
+            case .noSuchUser: .unauthorized
+            case .secretReplaced: Self.invalidPassword
+            case .tooManyKeys: .badRequest("the user has too many API keys")
+            case .storeFailed, nil: nil
+            }
         }
-    }
-
-    func internalError(_ error: any Error) -> HTTPError {
-        logger.error("accounts not available", metadata: ["error": "\(error)"])
-        return .unavailable
     }
 }

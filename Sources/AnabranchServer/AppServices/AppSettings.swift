@@ -1,10 +1,14 @@
 import AnabranchHistory
 
-/// How users of an app log in. The names are those of the URLs (`Spec/Protocol.md`, section 1.3).
+/// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
 public enum Provider: String, CaseIterable, Sendable {
+    /// A new user without any name.
     case anonymous = "anon-user"
+    /// An e-mail address and a password.
     case emailPassword = "local-userpass"
+    /// An API key that a user has made.
     case apiKey = "api-key"
+    /// A JSON web token of another issuer.
     case customToken = "custom-token"
 }
 
@@ -12,24 +16,26 @@ public enum Provider: String, CaseIterable, Sendable {
 public struct AppSettings: Equatable, Sendable {
     /// The ways to log in that are open. `customToken` is one of them only if there is an issuer.
     public var providers: Set<Provider>
-    /// Whose tokens are accepted as logins.
+    /// The issuer whose tokens are accepted as logins; nil for none.
     public var issuer: CustomTokenIssuer?
 
+    /// An app with these ways to log in.
     public init(providers: Set<Provider>, issuer: CustomTokenIssuer? = nil) {
         self.providers = providers
         self.issuer = issuer
     }
 }
 
-/// Somebody whose tokens log users in: RS256, ES256 or HS256.
+/// Another party whose tokens log users in: RS256, ES256 or HS256.
 public struct CustomTokenIssuer: Equatable, Sendable {
     /// A file with the issuer's keys (RFC 7517), read again when it changes.
     public var jwksPath: String
-    /// What `iss` has to be; nil if it does not matter.
+    /// The required value of `iss`; nil if any value will do.
     public var issuer: String?
-    /// What `aud` has to be or to contain; nil stands for the app id.
+    /// The value that `aud` has to be or to contain; nil stands for the app id.
     public var audience: String?
 
+    /// An issuer with the keys in a file.
     public init(jwksPath: String, issuer: String? = nil, audience: String? = nil) {
         self.jwksPath = jwksPath
         self.issuer = issuer
@@ -37,61 +43,35 @@ public struct CustomTokenIssuer: Equatable, Sendable {
     }
 }
 
-/// What the HTTP endpoints of App Services allow.
+/// What the HTTP endpoints of App Services allow (`Spec/Limits.md`, section 3).
 public struct AppServicesSettings: Sendable {
     /// The apps by their ids.
     public var apps: [String: AppSettings] = [:]
     /// What all other apps allow; nil if there are no others.
     public var otherApps: AppSettings?
-    /// Accepts connections without a token as this one user: for development, on loopback addresses only.
+    /// The user of connections without a token; nil if they are refused. For development, on loopback addresses only.
     public var userWithoutToken: String?
 
-    /// `iss` of our own tokens.
+    /// `iss` of the server's own tokens.
     public var issuer = "anabranch"
-    /// How long an access token opens doors, in seconds.
+    /// How long an access token is valid, in seconds.
     public var accessTokenSeconds: Int64 = 30 * 60
     /// How long a login lasts, in seconds.
     public var sessionSeconds: UInt64 = 60 * 24 * 3600
     /// Scheme, host and port by which clients reach the server, without a slash at the end; nil stands for what they
-    /// say in their `Host` header.
+    /// send in their `Host` header.
     public var publicURL: String?
 
-    /// Logins, registrations and the like from one address within a minute.
+    /// Logins, registrations and e-mail requests of one address within a minute.
     public var loginsPerMinuteMax = 300
-    /// Passwords that are being checked or wait for it; more logins are turned away.
+    /// Passwords that are being hashed or wait for it. Further logins are refused.
     public var passwordsUnderWayMax = 64
-    /// Refused handshakes from one address, or of one user, within a minute that are answered at once. Each further one
-    /// waits twice as long as the last.
+    /// Refused handshakes of one address, or of one user, within a minute that are answered at once. Each further one
+    /// waits twice as long as the one before.
     public var promptRefusalsPerMinuteMax = 5
     /// API keys of one user.
     public var apiKeysPerUserMax = 20
 
+    /// No apps, and the limits of `Spec/Limits.md`.
     public init() {}
-}
-
-/// Whoever sends e-mails for a server. Without it an account needs no confirmation, and a password cannot be reset.
-public protocol EmailHook: Sendable {
-    /// Called for each request that an e-mail address is confirmed or a password reset. Tokens are the hook's own: it
-    /// makes them, sends them, and recognises them again.
-    func handle(_ request: EmailRequest, app: String) async -> EmailOutcome
-}
-
-/// What a client asks for (`Spec/Protocol.md`, section 1.6).
-public enum EmailRequest: Equatable, Sendable {
-    case sendConfirmation(email: String)
-    case callConfirmation(email: String)
-    case confirm(token: String, tokenIdent: String)
-    case sendReset(email: String)
-    case reset(password: String, token: String, tokenIdent: String)
-    /// `arguments` is the JSON array that the application passed on.
-    case callReset(email: String, password: String, arguments: String)
-}
-
-public enum EmailOutcome: Equatable, Sendable {
-    /// There is nothing more to do.
-    case done
-    /// The user of this address gets the password, and all sessions of the user end.
-    case setPassword(email: String, password: String)
-    /// No; the text is shown to the application.
-    case refused(String)
 }

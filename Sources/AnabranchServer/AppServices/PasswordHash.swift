@@ -3,8 +3,8 @@ import Foundation
 
 /// Passwords as they are stored: `scrypt$<log2 N>$<salt>$<hash>`, with r = 8 and p = 1.
 ///
-/// One hash takes 128 · 8 · N bytes and, with the default, some 60 ms of a processor, whoever asks and whether or not
-/// there is such a user.
+/// One hash takes 128 · 8 · N bytes and, with the default cost, about 60 ms of a processor, whether or not there is
+/// such a user.
 struct PasswordHash: Sendable {
     private static let hashBytes = 32
     private static let blockSize = 8
@@ -18,7 +18,7 @@ struct PasswordHash: Sendable {
         return "scrypt$\(cost)$\(Base64URL.encode(salt))$\(Base64URL.encode(hash))"
     }
 
-    /// Whether the password is the one that was hashed. Without a hash it is not, and takes just as long to find out.
+    /// Whether the password is the one that was hashed. Without a hash the answer is no, after the same time.
     func verify(_ password: String, against stored: String?) throws -> Bool {
         let parts = (stored ?? "").split(separator: "$")
         guard parts.count == 4, parts[0] == "scrypt", let cost = Int(parts[1]), (1...20).contains(cost),
@@ -34,7 +34,7 @@ struct PasswordHash: Sendable {
     }
 
     private static func derive(_ password: String, salt: [UInt8], cost: Int) throws -> [UInt8] {
-        // The zero byte keeps an empty password from being no buffer at all, upon which the library traps.
+        // The library traps on an empty buffer, which an empty password would be without the zero byte.
         try KDF.Scrypt.deriveKey(
             from: Array(password.utf8) + [0], salt: salt, outputByteCount: hashBytes, rounds: 1 << cost,
             blockSize: blockSize, parallelism: 1

@@ -1,11 +1,11 @@
 import NIOCore
 import Synchronization
 
-/// The WebSockets that are open, so that store threads reach the connections behind them.
+/// The open WebSockets: how store threads and the rest of the server reach the connections behind them.
 final class ConnectionRegistry: Sendable {
     private struct Entry {
         let handler: NIOLoopBound<SyncHandler>
-        let replyQueue: ReplyQueue
+        let replies: ReplyQueue
     }
 
     private struct State {
@@ -22,86 +22,87 @@ final class ConnectionRegistry: Sendable {
         }
     }
 
-    func connect(_ ident: ConnectionID, _ handler: NIOLoopBound<SyncHandler>, _ replyQueue: ReplyQueue) {
-        state.withLock { $0.entries[ident] = Entry(handler: handler, replyQueue: replyQueue) }
+    func connect(_ id: ConnectionID, _ handler: NIOLoopBound<SyncHandler>, _ replies: ReplyQueue) {
+        state.withLock { $0.entries[id] = Entry(handler: handler, replies: replies) }
     }
 
-    func disconnect(_ ident: ConnectionID) {
-        state.withLock { $0.entries[ident] = nil }
+    func disconnect(_ id: ConnectionID) {
+        state.withLock { $0.entries[id] = nil }
     }
 
     var count: Int { state.withLock { $0.entries.count } }
 
-    /// Asks connections, each on its event loop; the answers come in the order of the connections' idents.
+    /// Asks connections, each on its event loop.
     /// - Parameters:
-    ///   - first: connections with lower idents are passed over.
+    ///   - first: connections with lower numbers are not asked.
     ///   - countMax: how many connections are asked at most.
+    /// - Returns: the answers, in the order of the connections' numbers.
     func ask<Answer: Sendable>(
         from first: ConnectionID = ConnectionID(number: 0), countMax: Int = .max,
         _ question: @escaping @Sendable (SyncHandler) -> Answer
-    ) async -> [(ident: ConnectionID, answer: Answer)] {
+    ) async -> [(id: ConnectionID, answer: Answer)] {
         let asked = state.withLock { state in
             state.entries.filter { $0.key >= first }.sorted { $0.key < $1.key }.prefix(countMax)
         }
         let ofLoops = Dictionary(grouping: asked) { ObjectIdentifier($0.value.handler.eventLoop) }
-        var answers: [(ident: ConnectionID, answer: Answer)] = []
+        var answers: [(id: ConnectionID, answer: Answer)] = []
         for ofLoop in ofLoops.values {
             let handlers = ofLoop.map { ($0.key, $0.value.handler) }
             let answered = handlers[0].1.eventLoop.submit {
-                handlers.map { (ident: $0.0, answer: question($0.1.value)) }
+                handlers.map { (id: $0.0, answer: question($0.1.value)) }
             }
             answers += (try? await answered.get()) ?? []
         }
-        return answers.sorted { $0.ident < $1.ident }
+        return answers.sorted { $0.id < $1.id }
     }
 
-    /// Has something done for one connection, on its event loop.
-    /// - Returns: false if there is no such connection.
-    func withConnection(_ ident: ConnectionID, _ body: @escaping @Sendable (SyncHandler) -> Bool) async -> Bool {
-        guard let handler = state.withLock({ $0.entries[ident]?.handler }) else { return false }
+    /// Does something with one connection, on its event loop.
+    /// - Returns: what `body` returns; false if there is no such connection.
+    func withConnection(_ id: ConnectionID, _ body: @escaping @Sendable (SyncHandler) -> Bool) async -> Bool {
+        guard let handler = state.withLock({ $0.entries[id]?.handler }) else { return false }
         return (try? await handler.eventLoop.submit { body(handler.value) }.get()) ?? false
     }
 
-    /// Has something done for every connection, each on its event loop.
+    /// Does something with every connection, each on its event loop.
     func forEach(_ body: @escaping @Sendable (SyncHandler) -> Void) {
         for handler in state.withLock({ $0.entries.values.map(\.handler) }) {
             handler.eventLoop.execute { body(handler.value) }
         }
     }
 
-    /// Takes news to the connections' event loops: one trip a loop, however many connections it serves.
-    func deliver(_ replies: [ConnectionReplies]) {
-        guard !replies.isEmpty else { return }
-        var trips: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
+    /// Delivers replies of synced files: one task for each event loop, however many connections it serves.
+    func deliver(_ batches: [ConnectionReplies]) {
+        guard !batches.isEmpty else { return }
+        var handlersOfLoops: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
         state.withLock { state in
-            for batch in replies {
+            for batch in batches {
                 guard let entry = state.entries[batch.connection] else { continue }
-                entry.replyQueue.append(batch)
-                trips[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
+                entry.replies.append(batch)
+                handlersOfLoops[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
             }
         }
-        for trip in trips.values {
-            trip[0].eventLoop.execute {
-                for handler in trip { handler.value.drainReplies() }
+        for handlers in handlersOfLoops.values {
+            handlers[0].eventLoop.execute {
+                for handler in handlers { handler.value.drainReplies() }
             }
         }
     }
 }
 
-/// News on their way to a connection.
+/// Replies of synced files on their way to one connection.
 ///
-/// An event loop reads sockets before it does what others ask of it. So the connection looks here before it takes in a
-/// message: whoever knows of a commit, and asks by MARK whether it has everything, is not told yes from before the
-/// commit.
+/// An event loop reads its sockets before it runs the tasks that other threads submit. So the connection also drains
+/// this queue before each message: a client that knows of a commit, and asks by MARK whether it has everything, must
+/// not get an answer from before the commit.
 final class ReplyQueue: Sendable {
-    private let replies = Mutex<[ConnectionReplies]>([])
+    private let batches = Mutex<[ConnectionReplies]>([])
 
-    func append(_ batch: ConnectionReplies) { replies.withLock { $0.append(batch) } }
+    func append(_ batch: ConnectionReplies) { batches.withLock { $0.append(batch) } }
 
     func drain() -> [ConnectionReplies] {
-        replies.withLock { replies in
-            defer { replies = [] }
-            return replies
+        batches.withLock { batches in
+            defer { batches = [] }
+            return batches
         }
     }
 }

@@ -47,7 +47,7 @@ struct MessageAssembler {
         self.messageBytesMax = messageBytesMax
     }
 
-    /// Takes one frame; text messages and pongs are nobody's business and give nothing.
+    /// Takes one frame. Text messages and pongs are checked and ignored.
     mutating func take(_ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard frame.maskKey != nil else { throw .protocolError("unmasked frame") }
         guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else { throw .protocolError("reserved bits") }

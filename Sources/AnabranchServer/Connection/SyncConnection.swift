@@ -2,17 +2,18 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 
 /// One client's connection without its socket: the protocol's machine, and which synced file each session uses.
 ///
-/// Whoever drives it passes on what comes in (`receive`, `take`), then hands the `takeCalls()` to the files and sends
-/// what `next()` yields, as long as the socket takes it.
+/// Its driver passes on what comes in (`receive`), hands `takeRequests()` to the files, and sends what `next()` returns
+/// as long as the socket takes it.
 struct SyncConnection: ~Copyable {
     enum Outbound {
         case message(EncodedMessage)
-        /// Nothing follows: the sending side is to be shut, and what comes in ignored.
+        /// Nothing follows it: the sending side is shut, and what comes in is ignored.
         case lastMessage(EncodedMessage)
-        /// A close frame and the end.
+        /// A close frame, and nothing after it.
         case close(code: UInt16)
     }
 
@@ -20,29 +21,31 @@ struct SyncConnection: ~Copyable {
         let path: VirtualPath
         let partition: [UInt8]
         /// 0 until the client has named its file.
-        var clientIdent: ClientFileID = 0
+        var clientFile: ClientFileID = 0
     }
 
-    let ident: ConnectionID
+    let id: ConnectionID
     private let principal: Principal
     private let authorizer: any Authorizer
     private let metrics: SyncMetrics
     private let logger: Logger
     private var machine: ServerConnection
+    /// Where the requests of each session go. Which sessions there are is for `machine` to say (to the client) and for
+    /// `FileSessions` (to the file).
     private var sessions: [SessionHandle: Session] = [:]
-    private var calls: [FileRequest] = []
-    /// Another connection has bound a client file of this one, which is therefore dead and has to end without a word.
+    private var requests: [FileRequest] = []
+    /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
+    /// message.
     private(set) var isSuperseded = false
 
     /// - Parameters:
-    ///   - member: who the client is. Partitions of different apps are different files.
-    ///   - authorizer: what the client may do.
+    ///   - principal: the client's user. Partitions of different apps are different files.
+    ///   - authorizer: decides what the user may do.
     init(
-        _ ident: ConnectionID, negotiation: Negotiation, principal: Principal,
-        authorizer: any Authorizer = AllowAllAuthorizer(),
-        limits: Limits, metrics: SyncMetrics, logger: Logger
+        _ id: ConnectionID, negotiation: Negotiation, principal: Principal,
+        authorizer: any Authorizer = AllowAllAuthorizer(), limits: Limits, metrics: SyncMetrics, logger: Logger
     ) {
-        self.ident = ident
+        self.id = id
         self.principal = principal
         self.authorizer = authorizer
         self.metrics = metrics
@@ -50,10 +53,10 @@ struct SyncConnection: ~Copyable {
         machine = ServerConnection(negotiation, limits: limits)
     }
 
-    /// What the files are to be asked, in this order.
-    mutating func takeCalls() -> [FileRequest] {
-        defer { calls = [] }
-        return calls
+    /// The new requests to synced files, in their order.
+    mutating func takeRequests() -> [FileRequest] {
+        defer { requests = [] }
+        return requests
     }
 
     // MARK: From the client
@@ -62,97 +65,98 @@ struct SyncConnection: ~Copyable {
         metrics.messagesReceived.increment()
         metrics.bytesReceived.increment(by: message.count)
         switch machine.receive(message) {
-        case .open(let session, let request): open(session, request)
-        case .check(let session, let ident):
-            sessions[session]?.clientIdent = ident.file.ident
-            call(session, .identify(ident))
-        case .integrate(let session, let upload):
-            metrics.uploadsReceived.increment()
-            integrate(session, upload)
-        case .detach(let session):
-            log("session ended", session)
-            close(session)
+        case .ask(let session, let request):
+            ask(session, request)
         case .clientFailed(let session, let code, let text, let answer):
             log("the client could not integrate", session, ["code": "\(code)", "text": "\(text)"], level: .warning)
             if answer != nil { close(session) }
-        case .connectionFailed(let violation):
+        case .connectionFailed(let error):
             logger.notice(
-                "protocol violation", metadata: ["code": "\(violation.code.rawValue)", "reason": "\(violation.reason)"])
+                "protocol violation", metadata: ["code": "\(error.code.rawValue)", "reason": "\(error.reason)"])
             closeAll()
         case nil:
             break
         }
     }
 
-    /// BIND. The bytes of the partition mean nothing here.
-    private mutating func open(_ session: SessionHandle, _ request: BindRequest) {
+    /// Passes a request on to the file of its session, if the user has the permission for it.
+    private mutating func ask(_ session: SessionHandle, _ request: SessionRequest) {
+        switch request {
+        case .open(let bind):
+            open(session, bind)
+        case .identify(let claim):
+            sessions[session]?.clientFile = claim.file.ident
+            submit(request, of: session)
+        case .integrate(let upload):
+            metrics.uploadsReceived.increment()
+            if mayUpload(upload, in: session) { submit(request, of: session) }
+        case .scan:
+            submit(request, of: session)
+        case .close:
+            log("session ended", session)
+            close(session)
+        }
+    }
+
+    /// BIND. The server does not interpret the bytes of the partition.
+    private mutating func open(_ session: SessionHandle, _ bind: BindRequest) {
         metrics.sessionsOpened.increment()
-        // An app id contains no slash, so the two parts cannot be mistaken for others.
-        let partition = request.partition
-        sessions[session] = Session(
-            path: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + partition), partition: partition)
+        // An app id contains no slash, so no two partitions of two apps have one path.
+        let path = VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
+        sessions[session] = Session(path: path, partition: bind.partition)
         log("session opened", session)
-        guard authorizer.permission(for: principal, on: partition) > .none else {
+        guard authorizer.permission(for: principal, on: bind.partition) > .none else {
             fail(session, ErrorMessage(.permissionDenied))
             sessions[session] = nil
             return
         }
-        call(session, .open(user: principal.user, needsFileIdent: request.needsFileIdent))
+        submit(.open(bind), of: session)
     }
 
-    /// UPLOAD. One without changesets tells only what the client has taken in, which a reader does as well.
-    private mutating func integrate(_ session: SessionHandle, _ upload: UploadMessage) {
-        guard let partition = sessions[session]?.partition else { return }
-        let permission = authorizer.permission(for: principal, on: partition)
-        if permission == .none {
-            refuse(session, .permissionDenied)
-        } else if permission < .write, upload.changesetCount > 0 {
-            refuse(session, .writeNotAllowed)
-        } else {
-            call(session, .integrate(upload))
+    /// An UPLOAD without changesets only says how far the client has come, which a reader says too.
+    private mutating func mayUpload(_ upload: UploadMessage, in session: SessionHandle) -> Bool {
+        guard let partition = sessions[session]?.partition else { return false }
+        switch authorizer.permission(for: principal, on: partition) {
+        case .none: end(session, .permissionDenied)
+        case .read where upload.changesetCount > 0: end(session, .writeNotAllowed)
+        case .read, .write: return true
         }
-    }
-
-    /// Ends a session, which is told why.
-    private mutating func refuse(_ session: SessionHandle, _ code: ErrorCode) {
-        fail(session, ErrorMessage(code))
-        close(session)
+        return false
     }
 
     // MARK: From the files
 
-    mutating func take(_ reply: FileReply) {
+    mutating func receive(_ reply: FileReply) {
         let session = reply.session.session
         switch reply.event {
-        case .allocated(let file):
+        case .fileIdentAllocated(let file):
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
-            machine.fileIdentAllocated(session, file)
-        case .accepted(let cursor, let exposedVersion):
+        case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
-            machine.identAccepted(session, cursor: cursor, exposedVersion: exposedVersion)
-        case .exposed(let version):
-            machine.versionExposed(session, version)
-        case .download(let header, let body):
+        case .versionExposed:
+            break
+        case .download:
             metrics.downloadsMade.increment()
-            machine.downloadReady(session, header, body)
+        case .failed(let error) where error.code.isConnectionLevel:
+            return fail(error)
         case .failed(let error):
             fail(session, error)
             sessions[session] = nil
-        case .connectionFailed(let error):
-            fail(error)
+            return
         case .superseded:
             logger.info("the client file was bound by another connection")
             isSuperseded = true
             sessions[session] = nil
         }
+        machine.receive(reply.event, for: session)
     }
 
-    // MARK: From the host
+    // MARK: From the rest of the server
 
-    /// Rights have changed: sessions that may not even read any more are over.
+    /// Permissions have changed: sessions without any permission end.
     mutating func recheckPermissions() {
         for (session, state) in sessions where authorizer.permission(for: principal, on: state.partition) == .none {
-            refuse(session, .permissionDenied)
+            end(session, .permissionDenied)
         }
     }
 
@@ -160,7 +164,7 @@ struct SyncConnection: ~Copyable {
 
     /// The sessions, in the order of their idents.
     func report() -> [SessionReport] {
-        sessions.map { SessionReport(ident: $0.ident, path: $1.path, clientIdent: $1.clientIdent) }
+        sessions.map { SessionReport(ident: $0.ident, path: $1.path, clientIdent: $1.clientFile) }
             .sorted { $0.ident < $1.ident }
     }
 
@@ -168,15 +172,8 @@ struct SyncConnection: ~Copyable {
     /// - Returns: false if there is none of that name.
     mutating func disconnect(session ident: SessionID) -> Bool {
         guard let session = sessions.keys.first(where: { $0.ident == ident }) else { return false }
-        refuse(session, .sessionClosed)
+        end(session, .sessionClosed)
         return true
-    }
-
-    /// Ends the connection with a message.
-    mutating func fail(_ error: ErrorMessage) {
-        logger.notice("connection failed", metadata: ["code": "\(error.code.rawValue)", "reason": "\(error.message)"])
-        machine.failConnection(error)
-        closeAll()
     }
 
     /// The socket is gone, or is about to be.
@@ -196,8 +193,8 @@ struct SyncConnection: ~Copyable {
                 return .lastMessage(message)
             case .close(let code):
                 return .close(code: code)
-            case .scan(let session, let cursor):
-                call(session, .scan(from: cursor))
+            case .ask(let session, let request):
+                ask(session, request)
             }
         }
         return nil
@@ -211,26 +208,42 @@ struct SyncConnection: ~Copyable {
 
     // MARK: Sessions
 
-    private mutating func call(_ session: SessionHandle, _ request: FileRequest.Request) {
+    private mutating func submit(_ request: SessionRequest, of session: SessionHandle) {
         guard let path = sessions[session]?.path else { return }
-        calls.append(
-            FileRequest(path: path, session: SessionKey(connection: ident, session: session), request: request))
+        requests.append(
+            FileRequest(
+                path: path, session: SessionKey(connection: id, session: session), user: principal.user,
+                request: request))
     }
 
+    /// The session lets go of its file.
     private mutating func close(_ session: SessionHandle) {
-        call(session, .close)
+        submit(.close, of: session)
         sessions[session] = nil
     }
 
     private mutating func closeAll() {
-        for session in sessions.keys { call(session, .close) }
+        for session in sessions.keys { submit(.close, of: session) }
         sessions = [:]
+    }
+
+    /// Ends a session and tells its client why.
+    private mutating func end(_ session: SessionHandle, _ code: ErrorCode) {
+        fail(session, ErrorMessage(code))
+        close(session)
     }
 
     private mutating func fail(_ session: SessionHandle, _ error: ErrorMessage) {
         log(
             "session failed", session, ["code": "\(error.code.rawValue)", "reason": "\(error.message)"], level: .notice)
         machine.fail(session, error)
+    }
+
+    /// Ends the connection with a message.
+    private mutating func fail(_ error: ErrorMessage) {
+        logger.notice("connection failed", metadata: ["code": "\(error.code.rawValue)", "reason": "\(error.message)"])
+        machine.failConnection(error)
+        closeAll()
     }
 
     private func log(
@@ -241,7 +254,7 @@ struct SyncConnection: ~Copyable {
         var metadata: Logger.Metadata = ["session": "\(session.ident)"]
         if let session = sessions[session] {
             metadata["path"] = "\(session.path.abbreviated)"
-            if session.clientIdent > 0 { metadata["client_ident"] = "\(session.clientIdent)" }
+            if session.clientFile > 0 { metadata["client_ident"] = "\(session.clientFile)" }
         }
         logger.log(level: level, text, metadata: metadata.merging(details) { $1 })
     }

@@ -1,18 +1,16 @@
-import AnabranchCore
 import AnabranchProtocol
 import Logging
 import NIOCore
 import NIOWebSocket
 
-/// One WebSocket and the connection behind it: frames become messages, messages become calls of synced files, and what
-/// the connection has to say becomes frames.
+/// One WebSocket and the connection behind it: frames become messages, messages become requests to synced files, and
+/// what the connection has to send becomes frames.
 ///
-///     open ─ shutdown ─▶ draining ─ everything committed ─▶ closing ─ client leaves ─▶ closed
+///     open ─ shutdown ─▶ draining ─ everything committed ─▶ closing ─ client closes ─▶ closed
 ///     open ─ error, close frame, last message ────────────▶ closing
 ///
-/// Memory is bounded in both directions: nothing is asked of the connection while the socket does not take it, so a
-/// slow reader gets nothing more until it reads; and while too much waits to be done, messages stay as they came, which
-/// is how they are smallest, and the socket is not read.
+/// Memory is bounded in both directions: the connection is asked for a message only while the socket takes it, so a
+/// slow reader gets nothing more until it reads; what comes in waits in an `InboundQueue`.
 final class SyncHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundIn = Never
@@ -20,262 +18,193 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private enum Phase { case open, draining, closing, closed }
 
-    private var connection: SyncConnection
+    var connection: SyncConnection
+    let handshake: AcceptedHandshake
     private let settings: ServerSettings
     private let connections: ConnectionRegistry
     private let files: StoreThreads
     private let logger: Logger
-    private let handshake: AcceptedHandshake
 
     private var phase = Phase.open
+    private(set) var context: ChannelHandlerContext?
     private var assembler: MessageAssembler
-    private var context: ChannelHandlerContext?
+    private var inbound: InboundQueue
+    /// Called on any thread when a message that waits for memory may be handled.
+    private var resume: @Sendable () -> Void = {}
+    private let replies = ReplyQueue()
     private var isSending = false
+    private let silence: SilenceDetector
+    private var closeTimer: Scheduled<Void>?
 
-    /// The cost of the calls that are not done yet.
-    private var waitingBytes = 0
-    /// What has come in and is not taken in yet: what is left of one reading of the socket.
-    private var inbound = CircularBuffer<MessageAssembler.Event>()
-    private var isReadHeld = false
-    /// The memory budget has no room for an UPLOAD; it calls back when there is.
-    private var isAwaitingBudget = false
-
-    private let replyQueue = ReplyQueue()
-    private let byteCounter: InboundByteCounter
-    private var lastMessage = NIODeadline.now()
-    private var silenceTimer: Scheduled<Void>?
-    private var lingerTimer: Scheduled<Void>?
-
+    /// - Parameter silence: the first handler of the pipeline.
     init(
-        _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, byteCounter: InboundByteCounter,
-        settings: ServerSettings,
-        connections: ConnectionRegistry, files: StoreThreads, logger: Logger
+        _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, silence: SilenceDetector,
+        settings: ServerSettings, connections: ConnectionRegistry, files: StoreThreads, logger: Logger
     ) {
         self.connection = connection
         self.handshake = handshake
-        self.byteCounter = byteCounter
+        self.silence = silence
         self.settings = settings
         self.connections = connections
         self.files = files
         self.logger = logger
         assembler = MessageAssembler(messageBytesMax: settings.limits.messageBytesMax)
+        inbound = InboundQueue(waitingBytesMax: settings.waitingBytesMax, budget: files.budget)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        lastMessage = context.eventLoop.now
-        connections.connect(connection.ident, NIOLoopBound(self, eventLoop: context.eventLoop), replyQueue)
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        resume = { handler.eventLoop.execute { handler.value.budgetHasRoom() } }
+        connections.connect(connection.id, handler, replies)
         logger.info("connection opened", metadata: handshake.metadata(from: context.remoteAddress))
-        if let closeCode = handshake.closeCode { return close(context, closeCode, because: "refused") }
-        watchForSilence(context)
-        sendPending(context)
+        if let closeCode = handshake.closeCode { return close(closeCode, because: "refused") }
+        silence.start(on: context.eventLoop) {
+            self.inbound.isReadHeld
+        } onSilence: {
+            self.logger.info("the client has fallen silent")
+            context.close(promise: nil)
+        }
+        send(context)
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        // It keeps the handler alive.
+        resume = {}
+    }
 
     func channelInactive(context: ChannelHandlerContext) {
         phase = .closed
-        silenceTimer?.cancel()
-        lingerTimer?.cancel()
+        silence.stop()
+        closeTimer?.cancel()
         connection.end()
-        submitCalls()
-        connections.disconnect(connection.ident)
+        submitRequests()
+        connections.disconnect(connection.id)
         logger.info("connection closed")
         context.fireChannelInactive()
     }
+
+    /// Whether the connection is not about to close.
+    var isLive: Bool { phase == .open || phase == .draining }
 
     // MARK: Inbound
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         drainReplies()
-        guard case .open = phase else { return }
+        guard phase == .open else { return }
         do {
             guard let event = try assembler.take(unwrapInboundIn(data)) else { return }
-            if case .message = event { noteMessage(context) }
+            if case .message = event { silence.noteMessage(at: context.eventLoop.now) }
             inbound.append(event)
-            takeInbound(context)
+            handleInbound(context)
         } catch {
-            close(context, error)
+            close(error.code, because: error.reason)
         }
     }
 
-    /// Takes in what has arrived, in its order, as long as there is room for it.
-    private func takeInbound(_ context: ChannelHandlerContext) {
-        while phase == .open, let event = inbound.first, hasRoom(for: event, context) {
-            inbound.removeFirst()
-            take(event, context)
-        }
-    }
-
-    private func take(_ event: MessageAssembler.Event, _ context: ChannelHandlerContext) {
-        switch event {
-        case .message(let message):
-            connection.receive(Array(buffer: message))
-            submitCalls()
-            sendPending(context)
-        case .ping(let payload):
-            // A client that does not read gets no pile of pongs; RFC 6455 wants the newest answered only.
-            if context.channel.isWritable {
-                context.writeAndFlush(
-                    wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
+    /// Handles the events that there is room for.
+    private func handleInbound(_ context: ChannelHandlerContext) {
+        while phase == .open, let event = inbound.next(orElse: resume) {
+            switch event {
+            case .message(let message):
+                connection.receive(Array(buffer: message))
+                submitRequests()
+                send(context)
+            case .ping(let payload):
+                // A client that does not read gets no pile of pongs: RFC 6455 wants the newest PING answered only.
+                if context.channel.isWritable {
+                    context.writeAndFlush(
+                        wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
+                }
+            case .close:
+                close(.normalClosure, because: "closed by the client")
             }
-        case .close:
-            close(context, .normalClosure, because: "closed by the client")
         }
     }
 
-    /// Only an UPLOAD needs room that others may have taken: so PINGs are answered however much the others bring.
-    private func hasRoom(for event: MessageAssembler.Event, _ context: ChannelHandlerContext) -> Bool {
-        guard waitingBytes <= settings.waitingBytesMax else { return false }
-        guard case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload else {
-            return true
-        }
-        guard !isAwaitingBudget else { return false }
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        isAwaitingBudget = !files.budget.hasRoom {
-            handler.eventLoop.execute { handler.value.budgetAvailable() }
-        }
-        return !isAwaitingBudget
-    }
-
-    private func budgetAvailable() {
-        isAwaitingBudget = false
+    private func budgetHasRoom() {
+        inbound.budgetHasRoom()
         drainReplies()
-        if let context { resumeReading(context) }
+        if let context { resumeInbound(context) }
+    }
+
+    /// Goes on with what has waited: events, and the reading of the socket.
+    private func resumeInbound(_ context: ChannelHandlerContext) {
+        handleInbound(context)
+        if phase == .open, inbound.resumesReading() { context.read() }
     }
 
     func read(context: ChannelHandlerContext) {
-        isReadHeld = phase == .draining || phase == .open && mustHoldReading
-        if !isReadHeld { context.read() }
-    }
-
-    private var mustHoldReading: Bool { !inbound.isEmpty || waitingBytes > settings.waitingBytesMax }
-
-    /// Some of what waited has been done.
-    private func resumeReading(_ context: ChannelHandlerContext) {
-        takeInbound(context)
-        guard isReadHeld, phase == .open, inbound.isEmpty, waitingBytes <= settings.waitingBytesMax / 2 else { return }
-        isReadHeld = false
-        context.read()
+        if !isLive || inbound.allowsReading(isDraining: phase == .draining) { context.read() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? NIOWebSocketError {
-            close(context, FramingError(error))
+            let error = FramingError(error)
+            close(error.code, because: error.reason)
         } else if !(error is ByteToMessageDecoderError) {
-            // A decoder that has failed complains about all that still comes in; anything else is the end of the
-            // socket.
+            // A decoder that has failed reports all that still comes in as errors; any other error ends the socket.
             context.close(promise: nil)
         }
     }
 
-    private func close(_ context: ChannelHandlerContext, _ error: FramingError) {
-        close(context, error.code, because: error.reason)
-    }
-
     // MARK: Files
 
-    private func submitCalls() {
-        for call in connection.takeCalls() {
-            waitingBytes += call.cost
-            files.submit(call)
+    func submitRequests() {
+        for request in connection.takeRequests() {
+            inbound.requestWaits(request.cost)
+            files.submit(request)
         }
     }
 
-    /// News from the files; on the event loop.
+    /// Handles the replies of synced files; on the event loop.
     func drainReplies() {
-        for replies in replyQueue.drain() { take(replies) }
+        for batch in replies.drain() { take(batch) }
     }
 
-    private func take(_ replies: ConnectionReplies) {
-        waitingBytes -= replies.doneBytes
+    private func take(_ batch: ConnectionReplies) {
+        inbound.requestsDone(batch.doneBytes)
         guard let context, phase != .closed else { return }
-        for reply in replies.replies { connection.take(reply) }
+        for reply in batch.replies { connection.receive(reply) }
         if connection.isSuperseded { return context.close(promise: nil) }
-        submitCalls()
-        sendPending(context)
-        resumeReading(context)
-        closeIfDrained(context)
-    }
-
-    /// Rights have changed; on the event loop.
-    func recheckPermissions() {
-        guard let context, phase == .open || phase == .draining else { return }
-        connection.recheckPermissions()
-        submitCalls()
-        sendPending(context)
-    }
-
-    // MARK: For the operator
-
-    /// On the event loop.
-    var sessionCount: Int { connection.sessionCount }
-
-    /// What the connection is doing; on the event loop.
-    func report() -> ConnectionReport {
-        ConnectionReport(
-            remote: context?.remoteAddress?.hostAndPort, principal: handshake.principal,
-            protocolVersion: handshake.negotiation.element, sessions: connection.report())
-    }
-
-    /// The login by which the connection came in; nil if it is none that depends on one. On the event loop.
-    var login: String? { phase == .open || phase == .draining ? handshake.principal.login : nil }
-
-    /// Whether the connection is the user's; on the event loop.
-    func belongs(to user: String) -> Bool { handshake.principal.user == user }
-
-    /// The login is over: a new client asks for another token, is refused that as well, and logs its user out. On the
-    /// event loop.
-    func endLogin() {
-        guard let context else { return }
-        let isOld = handshake.negotiation.usesOldCloseStyle
-        close(context, isOld ? politeCloseCode : .tokenRefused, because: "the login has ended")
-    }
-
-    /// Closes the connection; its client comes back. On the event loop.
-    func disconnect() {
-        if let context { close(context, politeCloseCode, because: "the operator") }
-    }
-
-    /// Ends the sessions of that name; their clients open them anew. On the event loop.
-    /// - Returns: whether there was one.
-    func disconnect(session ident: SessionID) -> Bool {
-        guard let context, phase == .open || phase == .draining, connection.disconnect(session: ident) else {
-            return false
-        }
-        submitCalls()
-        sendPending(context)
-        return true
+        submitRequests()
+        send(context)
+        resumeInbound(context)
+        closeIfDrained()
     }
 
     // MARK: Outbound
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        sendPending(context)
+        send(context)
         context.fireChannelWritabilityChanged()
     }
 
-    private func sendPending(_ context: ChannelHandlerContext) {
+    /// Sends what the connection has to say, as long as the socket takes it.
+    func send(_ context: ChannelHandlerContext) {
         // Writing can change the writability, which calls this again.
         guard !isSending else { return }
         isSending = true
         defer { isSending = false }
-        while phase == .open || phase == .draining, context.channel.isWritable, let outbound = connection.next() {
+        while isLive, context.channel.isWritable, let outbound = connection.next() {
             switch outbound {
             case .message(let message):
                 context.write(wrapOutboundOut(Self.frame(message)), promise: nil)
             case .lastMessage(let message):
-                let timeout = TimeAmount.milliseconds(settings.limits.softCloseMillisecondsMax)
-                close(context, saying: Self.frame(message), timeout: timeout, because: "connection error")
+                close(
+                    CloseHandshake(
+                        lastFrame: Self.frame(message),
+                        timeout: .milliseconds(settings.limits.softCloseMillisecondsMax), reason: "connection error"))
             case .close(let code):
-                close(context, WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
+                close(WebSocketErrorCode(codeNumber: Int(code)), because: "connection error")
             }
         }
-        submitCalls()
+        submitRequests()
         context.flush()
     }
 
-    /// Head and body go out as one frame without being joined first.
+    /// Head and body go out as one frame without being copied together.
     private static func frame(_ message: EncodedMessage) -> WebSocketFrame {
         WebSocketFrame(
             fin: true, opcode: .binary, maskKey: nil, data: ByteBuffer(bytes: message.body),
@@ -284,73 +213,38 @@ final class SyncHandler: ChannelDuplexHandler {
 
     // MARK: Closing
 
-    /// Takes in nothing more, waits until what was taken in is committed and told, and leaves.
+    /// A shutdown: accepts nothing more, waits until what was accepted is committed and acknowledged, and closes.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent, phase == .open {
             phase = .draining
-            closeIfDrained(context)
+            closeIfDrained()
         }
         context.fireUserInboundEventTriggered(event)
     }
 
-    private func closeIfDrained(_ context: ChannelHandlerContext) {
-        guard phase == .draining, waitingBytes == 0 else { return }
-        close(context, politeCloseCode, because: "shutdown")
+    private func closeIfDrained() {
+        if phase == .draining, inbound.waitingBytes == 0 { close(politeCloseCode, because: "shutdown") }
     }
 
-    /// The code for a client that has done nothing wrong. Old clients take any other one for a reason to stay away for
-    /// an hour (`Spec/Protocol.md`, section 2.3).
-    private var politeCloseCode: WebSocketErrorCode {
+    /// The close code for a client that has done nothing wrong. Old clients stay away for an hour upon any other one
+    /// than 1000 (`Spec/Protocol.md`, section 2.3).
+    var politeCloseCode: WebSocketErrorCode {
         handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
     }
 
-    private func close(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode, because reason: String) {
-        var payload = ByteBuffer()
-        payload.write(webSocketErrorCode: code)
-        close(
-            context, saying: WebSocketFrame(fin: true, opcode: .connectionClose, data: payload),
-            timeout: .seconds(settings.lingerSecondsMax), because: reason)
+    func close(_ code: WebSocketErrorCode, because reason: String) {
+        close(CloseHandshake(code, timeout: .seconds(settings.lingerSecondsMax), reason: reason))
     }
 
-    /// Says the last word and shuts the sending side. What still comes in is read and thrown away until the client has
-    /// left: closing at once would reset the socket, and the client might never see what was said.
-    private func close(
-        _ context: ChannelHandlerContext, saying frame: WebSocketFrame, timeout: TimeAmount, because reason: String
-    ) {
-        guard phase == .open || phase == .draining else { return }
+    private func close(_ closing: CloseHandshake) {
+        guard let context, isLive else { return }
         phase = .closing
-        logger.debug("leaving", metadata: ["reason": "\(reason)"])
+        logger.debug("leaving", metadata: ["reason": "\(closing.reason)"])
         connection.end()
-        submitCalls()
-        silenceTimer?.cancel()
+        submitRequests()
+        silence.stop()
         inbound.removeAll()
-        if isReadHeld { context.read() }
-        let said = context.eventLoop.makePromise(of: Void.self)
-        said.futureResult.assumeIsolated().whenSuccess { context.close(mode: .output, promise: nil) }
-        context.writeAndFlush(wrapOutboundOut(frame), promise: said)
-        lingerTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { context.close(promise: nil) }
-    }
-
-    // MARK: Silence
-
-    private func noteMessage(_ context: ChannelHandlerContext) {
-        lastMessage = context.eventLoop.now
-        byteCounter.takeCount()
-    }
-
-    /// A client sends PING every minute, so one that says nothing for three is gone; unless a long message is under
-    /// way, or it is the server that does not listen.
-    private func watchForSilence(_ context: ChannelHandlerContext) {
-        let limit = TimeAmount.milliseconds(settings.limits.silenceMillisecondsMax)
-        silenceTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
-            if lastMessage + limit <= context.eventLoop.now {
-                guard byteCounter.takeCount() >= InboundByteCounter.bytesMin || isReadHeld else {
-                    logger.info("the client has fallen silent")
-                    return context.close(promise: nil)
-                }
-                lastMessage = context.eventLoop.now
-            }
-            watchForSilence(context)
-        }
+        if inbound.isReadHeld { context.read() }
+        closeTimer = closing.begin(in: context)
     }
 }

@@ -2,11 +2,12 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 
-/// The synced files of one store thread: opens them when a session needs them, lets go of them when none does, and
-/// commits what their clients uploaded, all files together.
+/// The synced files of one store thread. Opens a file when a session needs it, closes it when none does, and commits
+/// the uploads of all files together.
 ///
-/// To be used in turns: `handle` what has come in, tell the replies, `commit`, tell the replies.
+/// Works in turns: `handle` the requests that have come in, deliver the replies, `commit`, deliver the replies.
 final class FileRegistry {
     private let store: any HistoryStore
     private let keepsState: Bool
@@ -17,28 +18,28 @@ final class FileRegistry {
     private let logger: Logger
     private var openFiles: [VirtualPath: FileSessions] = [:]
     private var bodies: SharedBodies
-    /// The files that were integrated last, the last one at the end: they keep what makes the next integration cheaper.
+    /// The files with the newest integrations, the newest at the end. They keep in memory what makes the next
+    /// integration cheaper.
     private var recentFiles: [VirtualPath] = []
-    /// More files keep nothing: those that have been quiet for longest let go of it.
+    /// How many files keep something for their next integration.
     static let recentFilesMax = 32
-    /// The files that calls of this turn were about.
+    /// The files with requests in this turn.
     private var activePaths: Set<VirtualPath> = []
-    /// What files that were abandoned still have to say.
+    /// The last replies of files that were closed because of an error.
     private var closingReplies: [FileReply] = []
-    /// Who has made new files, over all store threads.
+    /// The new files of each user, over all store threads.
     private let newFiles: RateCounter
     private let newFilesPerMinuteMax: Int
 
     /// - Parameters:
-    ///   - keepsState: whether uploads are applied to the states of their files; if not, this is a relay.
-    ///   - newFiles: counts the files that users make.
-    ///   - newFilesPerMinuteMax: who has made so many within the minute opens none that is not open already.
-    ///   - unixSeconds: the clock, for when a client file was last seen.
+    ///   - keepsState: whether uploads are applied to the states of their files; if not, the server is a relay.
+    ///   - newFiles: counts the new files of each user.
+    ///   - newFilesPerMinuteMax: a user who has made so many within a minute can only open files that are open already.
+    ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
         sharedBodiesBytesMax: Int, newFiles: RateCounter = RateCounter(), newFilesPerMinuteMax: Int = .max,
-        metrics: SyncMetrics, logger: Logger,
-        unixSeconds: @escaping @Sendable () -> UInt64
+        metrics: SyncMetrics, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
         self.keepsState = keepsState
@@ -52,67 +53,92 @@ final class FileRegistry {
         bodies = SharedBodies(bytesMax: sharedBodiesBytesMax)
     }
 
-    /// Everything but the integration of uploads, which waits for `commit`.
-    func handle(_ calls: [FileRequest]) -> [FileReply] {
+    // MARK: A turn
+
+    /// Handles requests. Uploads are only queued: `commit` integrates them.
+    func handle(_ requests: [FileRequest]) -> [FileReply] {
         var replies: [FileReply] = []
-        for call in calls {
-            guard !exceedsNewFileRate(call) else {
-                replies.append(FileReply(session: call.session, event: .failed(Self.tooManyNewFiles)))
-                continue
-            }
-            do {
-                guard let sessions = try sessions(for: call) else { continue }
-                activePaths.insert(call.path)
-                handle(call, by: sessions)
-            } catch {
-                log(error, path: call.path)
-                replies.append(FileReply(session: call.session, event: .failed(ErrorMessage(error))))
+        for request in requests {
+            if let error = handle(request) {
+                replies.append(FileReply(session: request.session, event: .failed(error)))
             }
         }
         for sessions in activeFiles {
             do {
                 try sessions.allocateIdents(at: unixSeconds())
             } catch {
-                drop(sessions, error)
+                close(sessions, because: error)
             }
             replies += sessions.takeReplies()
         }
         return replies + takeClosingReplies()
     }
 
-    private func handle(_ call: FileRequest, by sessions: FileSessions) {
+    /// - Returns: why the file could not be opened.
+    private func handle(_ request: FileRequest) -> ErrorMessage? {
+        if exceedsNewFileRate(request) { return ErrorMessage(.otherSessionError, "too many new files; wait") }
+        let sessions: FileSessions
+        do {
+            guard let found = try self.sessions(for: request) else { return nil }
+            sessions = found
+        } catch {
+            log(error, path: request.path)
+            return ErrorMessage(error)
+        }
+        activePaths.insert(request.path)
         let start = ContinuousClock.now
         do {
-            try sessions.handle(call, bodies: &bodies, limits: limits)
+            try sessions.handle(request, bodies: &bodies, limits: limits)
         } catch {
-            log(error, path: call.path)
+            log(error, path: request.path)
         }
-        if case .scan = call.request { metrics.scanned(in: start.duration(to: .now)) }
+        if case .scan = request.request { metrics.scanned(in: start.duration(to: .now)) }
+        return nil
     }
 
     /// Integrates all queued uploads in one transaction.
     func commit() -> [FileReply] {
         defer { activePaths.removeAll(keepingCapacity: true) }
-        let files = activeFiles
-        integrate(files.filter(\.file.hasQueuedUploads))
-        for sessions in files where sessions.isIdle { openFiles[sessions.file.path] = nil }
-        return files.flatMap { $0.takeReplies() } + takeClosingReplies()
+        let active = activeFiles
+        integrate(active.filter(\.file.hasQueuedUploads))
+        for sessions in active where sessions.isIdle { openFiles[sessions.file.path] = nil }
+        return active.flatMap { $0.takeReplies() } + takeClosingReplies()
     }
 
-    /// Lets a client file expire; the session that uses it ends. The replies are among those of the next turn.
+    /// One transaction for all files; if it fails, one for each, so that a file in trouble does not stop the others.
+    private func integrate(_ files: [FileSessions]) {
+        guard !files.isEmpty else { return }
+        do {
+            let start = ContinuousClock.now
+            let reports = try SyncedFile.integrate(files.map(\.file), at: unixSeconds())
+            metrics.committed(reports, in: start.duration(to: .now))
+            for (sessions, report) in zip(files, reports) {
+                sessions.didCommit(report)
+                for outcome in report.outcomes { log(outcome, path: sessions.file.path) }
+            }
+            retainRecent(files.map(\.file.path))
+        } catch {
+            if let only = files.first, files.count == 1 { return close(only, because: error) }
+            for sessions in files { integrate([sessions]) }
+        }
+    }
+
+    // MARK: Between turns
+
+    /// Expires a client file; the session that uses it ends. The replies are among those of the next turn.
     /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
-    func expire(_ ident: ClientFileID, of path: VirtualPath) throws(HistoryError) {
+    func expire(_ clientFile: ClientFileID, of path: VirtualPath) throws(HistoryError) {
         let sessions = try sessions(at: path)
         activePaths.insert(path)
         do {
-            try sessions.expire(ident)
+            try sessions.expire(clientFile)
         } catch {
-            if error.isTransient { drop(sessions, error) }
+            if error.isTransient { close(sessions, because: error) }
             throw error
         }
     }
 
-    /// A write of the server itself; running sessions of the file hear of it in the next turn.
+    /// Makes a write of the server itself. Running sessions of the file learn of it in the next turn.
     /// - Throws: what `SyncedFile.write` throws.
     func write(
         to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
@@ -130,33 +156,18 @@ final class FileRegistry {
         }
     }
 
+    // MARK: Open files
+
     private var activeFiles: [FileSessions] { activePaths.compactMap { openFiles[$0] } }
 
-    private func takeClosingReplies() -> [FileReply] {
-        defer { closingReplies = [] }
-        return closingReplies
-    }
-
-    // MARK: Files
-
-    /// Only BIND opens a file; a call for a session that a closed file had is late.
-    private func sessions(for call: FileRequest) throws(HistoryError) -> FileSessions? {
-        if let sessions = openFiles[call.path] { return sessions }
-        guard case .open(let user, _) = call.request else { return nil }
-        let sessions = try sessions(at: call.path)
-        if let user, sessions.file.head == FileHead() { newFiles.count(user, now: Int64(clamping: unixSeconds())) }
+    /// - Returns: nil if the file is not open and the request does not open it: its session has ended meanwhile.
+    private func sessions(for request: FileRequest) throws(HistoryError) -> FileSessions? {
+        if let sessions = openFiles[request.path] { return sessions }
+        guard case .open = request.request else { return nil }
+        let sessions = try sessions(at: request.path)
+        if let user = request.user, sessions.file.head == FileHead() { newFiles.count(user, now: now) }
         return sessions
     }
-
-    /// A file that nobody has written to yet costs the user who opens it nothing, and the server a row for ever.
-    /// Whether there is a file can only be found out by making it, so a user who has made too many has to do with those
-    /// that are open.
-    private func exceedsNewFileRate(_ call: FileRequest) -> Bool {
-        guard case .open(let user?, _) = call.request, openFiles[call.path] == nil else { return false }
-        return newFiles.current(user, now: Int64(clamping: unixSeconds())) >= newFilesPerMinuteMax
-    }
-
-    private static let tooManyNewFiles = ErrorMessage(.otherSessionError, "too many new files; wait")
 
     private func sessions(at path: VirtualPath) throws(HistoryError) -> FileSessions {
         if let sessions = openFiles[path] { return sessions }
@@ -166,51 +177,52 @@ final class FileRegistry {
         return sessions
     }
 
-    /// One transaction for all; if it fails, one for each, so that a file in trouble does not stop the others.
-    private func integrate(_ files: [FileSessions]) {
-        guard !files.isEmpty else { return }
-        do {
-            let start = ContinuousClock.now
-            let reports = try SyncedFile.integrate(files.map(\.file), at: unixSeconds())
-            metrics.committed(reports, in: start.duration(to: .now))
-            for (sessions, report) in zip(files, reports) {
-                sessions.didCommit(report)
-                for outcome in report.outcomes { log(outcome, path: sessions.file.path) }
-            }
-            retainRecent(files.map(\.file.path))
-        } catch {
-            if let only = files.first, files.count == 1 { return drop(only, error) }
-            for file in files { integrate([file]) }
+    /// Opening an unknown path makes a file, which stays. So a user can make a limited number of files a minute; beyond
+    /// it, only files that are open can be used, because the store cannot tell whether there is a file without opening
+    /// it.
+    private func exceedsNewFileRate(_ request: FileRequest) -> Bool {
+        guard case .open = request.request, let user = request.user, openFiles[request.path] == nil else {
+            return false
         }
+        return newFiles.current(user, now: now) >= newFilesPerMinuteMax
     }
+
+    private var now: Int64 { Int64(clamping: unixSeconds()) }
 
     private func retainRecent(_ paths: [VirtualPath]) {
         recentFiles.removeAll { paths.contains($0) }
         recentFiles += paths
-        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.letGo() }
+        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.releaseCaches() }
         recentFiles.removeFirst(max(0, recentFiles.count - Self.recentFilesMax))
     }
 
-    private func drop(_ sessions: FileSessions, _ error: HistoryError) {
+    private func close(_ sessions: FileSessions, because error: HistoryError) {
         log(error, path: sessions.file.path)
         sessions.failAll(error)
         closingReplies += sessions.takeReplies()
         openFiles[sessions.file.path] = nil
     }
 
-    /// Tells of instructions that did not enter the log; a refusal is told by its session.
+    private func takeClosingReplies() -> [FileReply] {
+        defer { closingReplies = [] }
+        return closingReplies
+    }
+
+    // MARK: Log
+
+    /// Logs instructions that did not enter the log. A refused upload is logged by its session.
     private func log(_ outcome: ClientOutcome, path: VirtualPath) {
-        guard let reason = outcome.mootInstructions.firstReason else { return }
+        guard let reason = outcome.skippedInstructions.firstReason else { return }
         logger.notice(
             "instructions were left out, for their class or column has been erased",
             metadata: [
                 "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
-                "count": "\(outcome.mootInstructions.count)", "first": "\(reason)",
+                "count": "\(outcome.skippedInstructions.count)", "first": "\(reason)",
             ])
     }
 
     private func log(_ error: HistoryError, path: VirtualPath) {
         metrics.storeFailures.increment()
-        logger.error("the store failed", metadata: ["path": "\(path.abbreviated)", "error": "\(error)"])
+        logger.error("the store failed", metadata: ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"])
     }
 }

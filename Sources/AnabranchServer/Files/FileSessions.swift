@@ -4,27 +4,23 @@ import AnabranchProtocol
 
 /// A synced file and the sessions that use it.
 ///
-///     open ──IDENT accepted──▶ running ──▶ gone, by `close`, by an error, or because the client file was bound anew
+///     open ──IDENT accepted──▶ running ──▶ gone: closed, failed, or superseded by another session of the client file
 ///
-/// Belongs to one store thread. What it says goes into `replies`, which nobody sees before everything that they speak
-/// of is durable.
+/// Belongs to one store thread. Its replies are handed out by `takeReplies` only when everything that they speak of is
+/// durable.
 final class FileSessions {
-    /// The client file and the progress of a running session.
     private struct Running {
-        let ident: ClientFileID
+        let clientFile: ClientFileID
         var progress: SessionProgress
     }
 
-    private enum Session {
-        case open(user: String?)
-        case running(Running)
-    }
-
     let file: SyncedFile
-    private(set) var replies: [FileReply] = []
-    private var sessions: [SessionKey: Session] = [:]
-    /// At most one running session a client file (`Spec/History.md`, invariant I-35).
-    private var runningSessions: [ClientFileID: SessionKey] = [:]
+    private var replies: [FileReply] = []
+    /// The sessions whose client has not named its file yet.
+    private var open: Set<SessionKey> = []
+    private var running: [SessionKey: Running] = [:]
+    /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
+    private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
 
@@ -32,153 +28,137 @@ final class FileSessions {
         self.file = file
     }
 
-    /// Nobody uses the file any more, so nobody would notice that it was closed and opened again.
-    var isIdle: Bool { sessions.isEmpty && !file.hasQueuedUploads }
+    /// Whether the file can be closed: no session would notice that it is opened again later.
+    var isIdle: Bool { open.isEmpty && running.isEmpty && !file.hasQueuedUploads }
 
     func takeReplies() -> [FileReply] {
         defer { replies = [] }
         return replies
     }
 
-    // MARK: Calls
+    // MARK: Requests
 
-    /// Does what the call asks for; uploads are only queued, idents are only noted.
-    /// - Throws: trouble of the store, which the session has been told of.
-    func handle(_ call: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
-        let key = call.session
+    /// Handles one request. Uploads are queued for `SyncedFile.integrate`, new idents for `allocateIdents`.
+    /// - Throws: trouble of the store; the session has been told.
+    func handle(_ request: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
+        let key = request.session
         do throws(HistoryError) {
-            switch call.request {
-            case .open(let user, let needsFileIdent): open(key, user: user, needsFileIdent: needsFileIdent)
-            case .identify(let request): try identify(key, request)
-            case .integrate(let message): try integrate(key, message)
+            switch request.request {
+            case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
+            case .identify(let claim): try identify(key, claim, user: request.user)
+            case .integrate(let upload): try queue(upload, of: key)
             case .scan(let cursor): try scan(key, from: cursor, bodies: &bodies, limits: limits)
-            case .close: release(key)
+            case .close: remove(key)
             }
         } catch {
             fail(key, ErrorMessage(error))
-            if error.isOfTheStore { throw error }
+            if error.isStoreTrouble { throw error }
         }
     }
 
-    private func open(_ key: SessionKey, user: String?, needsFileIdent: Bool) {
-        sessions[key] = .open(user: user)
+    private func open(_ key: SessionKey, for user: String?, needsFileIdent: Bool) {
+        open.insert(key)
         if needsFileIdent { pendingIdents.append((key, user)) }
     }
 
-    /// IDENT: the checks of `Spec/History.md`, section 4; the history knows rows 1 to 10, here are 11 and 12.
-    private func identify(_ key: SessionKey, _ request: IdentRequest) throws(HistoryError) {
-        guard case .open(let user) = sessions[key] else { return }
-        let ident = request.file.ident
-        let progress = try file.identify(request, user: user)
-        if let other = runningSessions[ident] {
+    /// IDENT: the checks of `Spec/History.md`, section 4. Rows 1 to 10 are in the history library, 11 and 12 here.
+    private func identify(_ key: SessionKey, _ claim: IdentRequest, user: String?) throws(HistoryError) {
+        guard open.contains(key) else { return }
+        let clientFile = claim.file.ident
+        let progress = try file.identify(claim, user: user)
+        if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
-                return reply(key, .connectionFailed(ErrorMessage(.boundInOtherSession)))
+                return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
             }
-            release(other)
+            remove(other)
             reply(other, .superseded)
         }
-        runningSessions[ident] = key
-        sessions[key] = .running(Running(ident: ident, progress: progress))
-        reply(key, .accepted(progress.download, exposedVersion: file.version))
+        open.remove(key)
+        running[key] = Running(clientFile: clientFile, progress: progress)
+        sessionOfClientFile[clientFile] = key
+        reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
 
-    /// UPLOAD: the checks of `Spec/History.md`, section 5. What is new waits for the next commit.
-    private func integrate(_ key: SessionKey, _ message: UploadMessage) throws(HistoryError) {
-        guard case .running(var running) = sessions[key] else { return }
-        let rest = try running.progress.accept(message.upload)
-        sessions[key] = .running(running)
-        if let rest { try file.enqueue(rest, from: running.ident) }
+    /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit.
+    private func queue(_ upload: UploadMessage, of key: SessionKey) throws(HistoryError) {
+        guard let clientFile = running[key]?.clientFile,
+            let rest = try running[key]?.progress.accept(upload.upload)
+        else { return }
+        try file.enqueue(rest, from: clientFile)
     }
 
     private func scan(
         _ key: SessionKey, from cursor: DownloadCursor, bodies: inout SharedBodies, limits: Limits
     ) throws(HistoryError) {
-        guard case .running(var running) = sessions[key] else { return }
-        let download = try file.downloads(for: running.ident).download(
+        guard let clientFile = running[key]?.clientFile else { return }
+        let download = try file.downloads(for: clientFile).download(
             after: cursor, byteBudget: limits.downloadBytesSoftMax)
-        running.progress.download = download.progress.cursor
-        sessions[key] = .running(running)
+        running[key]?.progress.download = download.progress.cursor
         let body = bodies.body(of: download, after: cursor, path: file.path, limits: limits)
         reply(key, .download(download.progress, body))
     }
 
     // MARK: For the operator
 
-    /// Lets a client file expire; the session that uses it is told.
-    func expire(_ ident: ClientFileID) throws(HistoryError) {
-        try file.expire(ident)
-        if let key = runningSessions[ident] {
+    /// Expires a client file. The session that uses it fails.
+    func expire(_ clientFile: ClientFileID) throws(HistoryError) {
+        try file.expire(clientFile)
+        if let key = sessionOfClientFile[clientFile] {
             fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
         }
     }
 
     // MARK: Transactions
 
-    /// Allocates the idents that were asked for, all in one transaction, for the sessions that still want them.
+    /// Allocates the idents that sessions wait for, in one transaction.
     func allocateIdents(at unixSeconds: UInt64) throws(HistoryError) {
-        let waiting = pendingIdents.filter { sessions[$0.session] != nil }
+        let pending = pendingIdents.filter { open.contains($0.session) }
         pendingIdents = []
-        guard !waiting.isEmpty else { return }
-        let idents = try file.allocateIdents(for: waiting.map(\.user), at: unixSeconds)
-        for (pending, file) in zip(waiting, idents) {
-            reply(pending.session, .allocated(file))
-        }
+        guard !pending.isEmpty else { return }
+        let idents = try file.allocateIdents(for: pending.map(\.user), at: unixSeconds)
+        for (session, ident) in zip(pending.map(\.session), idents) { reply(session, .fileIdentAllocated(ident)) }
     }
 
-    /// The commit of the queued uploads is durable.
+    /// Called when the commit of the queued uploads is durable.
     func didCommit(_ report: IntegrationReport) {
         for outcome in report.outcomes {
-            if let refusal = outcome.refusal, let key = runningSessions[outcome.ident] {
+            if let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] {
                 fail(key, ErrorMessage(refusal))
             }
         }
         if report.madeVersions { notifyExposed() }
     }
 
-    /// The log may have grown: every running session looks for something to download.
+    /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
     func notifyExposed() {
-        for key in runningSessions.values { reply(key, .exposed(file.version)) }
+        for key in sessionOfClientFile.values { reply(key, .versionExposed(file.version)) }
     }
 
-    /// The store could not do its work. All sessions resume later on a file that was opened anew, as after a crash:
-    /// whatever was not committed comes again.
+    /// Fails all sessions because the store could not do its work. They resume on a file that is opened anew, as after
+    /// a crash: their clients upload again what was not committed.
     func failAll(_ error: HistoryError) {
-        for key in sessions.keys { reply(key, .failed(ErrorMessage(error))) }
-        sessions = [:]
-        runningSessions = [:]
+        for key in open.union(running.keys) { reply(key, .failed(ErrorMessage(error))) }
+        open = []
+        running = [:]
+        sessionOfClientFile = [:]
         pendingIdents = []
     }
 
-    // MARK: Ends
+    // MARK: The end of a session
 
-    private func release(_ key: SessionKey) {
-        if case .running(let running) = sessions.removeValue(forKey: key) { runningSessions[running.ident] = nil }
+    private func remove(_ key: SessionKey) {
+        open.remove(key)
+        if let removed = running.removeValue(forKey: key) { sessionOfClientFile[removed.clientFile] = nil }
     }
 
-    /// The session is over at once: an upload behind one that was refused would leave a gap.
-    private func fail(_ key: SessionKey, _ message: ErrorMessage) {
-        guard sessions[key] != nil else { return }
-        release(key)
-        reply(key, message.code.isConnectionLevel ? .connectionFailed(message) : .failed(message))
+    /// Ends a session at once: an upload behind one that was refused would leave a gap.
+    private func fail(_ key: SessionKey, _ error: ErrorMessage) {
+        guard open.contains(key) || running[key] != nil else { return }
+        remove(key)
+        reply(key, .failed(error))
     }
 
-    private func reply(_ key: SessionKey, _ event: FileReply.Event) {
+    private func reply(_ key: SessionKey, _ event: SessionEvent) {
         replies.append(FileReply(session: key, event: event))
-    }
-}
-
-// MARK: - Between the libraries
-
-extension HistoryError {
-    /// Whether it is trouble of the server's own, and not of one client's making.
-    fileprivate var isOfTheStore: Bool { wireCode == 201 }
-}
-
-extension ErrorMessage {
-    /// The one table from the history's errors to the wire's. Trouble of our own stays transient: what cannot be named
-    /// is 201, and never a client reset.
-    init(_ error: HistoryError) {
-        let code = ErrorCode(rawValue: error.wireCode)
-        self.init(code, error.isTransient ? "" : error.reason)
     }
 }

@@ -4,9 +4,9 @@ import AnabranchProtocol
 
 /// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same.
 ///
-/// An entry carries the reader's own client version, so in general each reader has its own body. But a reader of whom
-/// the log holds nothing between two cursors gets every entry in between, all with one client version: cursors and
-/// client version name its body. That covers whoever only reads, and every new file.
+/// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
+/// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the
+/// cursors and the client version determine the body. So it is for clients that only read, and for new client files.
 struct SharedBodies {
     struct Key: Hashable {
         let path: VirtualPath
@@ -54,7 +54,7 @@ struct SharedBodies {
             goneCount += 1
             byteCount -= bodies.removeValue(forKey: oldest).map(oldest.cost) ?? 0
         }
-        // Not one by one, which would move all the others each time.
+        // Many at a time, because removing from the front moves all the others.
         if goneCount > order.count / 2 {
             order.removeFirst(goneCount)
             goneCount = 0

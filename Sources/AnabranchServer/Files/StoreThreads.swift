@@ -2,24 +2,25 @@ import AnabranchHistory
 import NIOPosix
 import Synchronization
 
-/// What a turn of a store thread has for one connection.
+/// The replies of one turn to one connection.
 struct ConnectionReplies: Sendable {
     let connection: ConnectionID
     var replies: [FileReply] = []
-    /// The cost of the connection's calls that have been done with.
+    /// The cost of the connection's requests that are done.
     var doneBytes = 0
 }
 
-/// The threads that may block on the store. Each synced file belongs to one of them, so its calls are done in order;
-/// what has come in while a turn was under way makes the next turn, and all its uploads are committed together.
+/// The threads that may block on the store. Each synced file belongs to one of them, so its requests are handled in
+/// order. Requests that come in during a turn make the next turn, and all its uploads are committed together.
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
-    /// Where calls are until they have been done.
+    /// The memory of the requests that are not done yet.
     let budget: UploadMemoryBudget
 
     /// - Parameters:
-    ///   - waitingBytesMax: what may wait to be done before there is no budget for more.
-    ///   - deliver: called on store threads, after everything that a delivery speaks of is durable.
+    ///   - waitingBytesMax: the limit of `budget`.
+    ///   - makeRegistry: makes the files of one thread.
+    ///   - deliver: called on store threads when everything that the replies speak of is durable.
     init(
         count: Int, waitingBytesMax: Int, makeRegistry: @Sendable () -> sending FileRegistry,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
@@ -29,19 +30,20 @@ final class StoreThreads: Sendable {
         threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, deliver: deliver) }
     }
 
-    func submit(_ call: FileRequest) {
-        budget.reserve(call.cost)
-        thread(of: call.path).submit(call)
+    func submit(_ request: FileRequest) {
+        budget.reserve(request.cost)
+        thread(of: request.path).submit(request)
     }
 
-    /// Does something with the files of the thread that `path` belongs to, before the calls that wait.
+    /// Runs a job with the files of the thread that `path` belongs to, before the requests that wait.
+    /// - Throws: what the job throws; `storeFailed` if the threads have ended.
     func run<Result: Sendable>(
-        on path: VirtualPath, _ job: @escaping @Sendable (FileRegistry) throws(HistoryError) -> Result
+        on path: VirtualPath, _ job: @escaping @Sendable (FileRegistry) throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             thread(of: path).submit { registry in
                 continuation.resume(
-                    with: Swift.Result { () throws(HistoryError) in
+                    with: Swift.Result {
                         guard let registry else { throw HistoryError(.storeFailed, "the server has ended") }
                         return try job(registry)
                     })
@@ -53,7 +55,7 @@ final class StoreThreads: Sendable {
         threads[Int(path.hashValue.magnitude % UInt(threads.count))]
     }
 
-    /// Does what has been submitted and ends the threads.
+    /// Handles what has been submitted and ends the threads.
     func shutDown() async throws {
         for thread in threads { try await thread.shutDown() }
     }
@@ -61,17 +63,17 @@ final class StoreThreads: Sendable {
 
 private final class StoreThread: Sendable {
     private struct Inbox {
-        /// To be run once each, without files if the thread has ended.
+        /// Each is run once, without files if the thread has ended.
         var jobs: [@Sendable (FileRegistry?) -> Void] = []
-        var calls: [FileRequest] = []
+        var requests: [FileRequest] = []
         var isScheduled = false
 
-        var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
+        var isEmpty: Bool { jobs.isEmpty && requests.isEmpty }
     }
 
     private let pool = NIOThreadPool(numberOfThreads: 1)
     private let inbox = Mutex(Inbox())
-    /// Only the thread takes this lock; it shows the compiler that nobody else sees the registry.
+    /// Only this thread takes the lock. It is there to show the compiler that nobody else uses the registry.
     private let registry: Mutex<FileRegistry>
     private let budget: UploadMemoryBudget
     private let deliver: @Sendable ([ConnectionReplies]) -> Void
@@ -86,7 +88,7 @@ private final class StoreThread: Sendable {
         pool.start()
     }
 
-    func submit(_ call: FileRequest) { submit { $0.calls.append(call) } }
+    func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
 
     func submit(_ job: @escaping @Sendable (FileRegistry?) -> Void) { submit { $0.jobs.append(job) } }
 
@@ -102,7 +104,7 @@ private final class StoreThread: Sendable {
         }
     }
 
-    /// The thread has ended.
+    /// Called when the thread has ended.
     private func failJobs() {
         while let (jobs, _) = next() {
             for job in jobs { job(nil) }
@@ -110,43 +112,42 @@ private final class StoreThread: Sendable {
     }
 
     private func takeTurns() {
-        while let (jobs, calls) = next() {
+        while let (jobs, requests) = next() {
             registry.withLock { registry in
                 for job in jobs { job(registry) }
-                deliver(Self.sorted(registry.handle(calls), done: []))
-                deliver(Self.sorted(registry.commit(), done: calls))
-                budget.release(calls.reduce(0) { $0 + $1.cost })
+                deliver(Self.byConnection(registry.handle(requests), done: []))
+                deliver(Self.byConnection(registry.commit(), done: requests))
+                budget.release(requests.reduce(0) { $0 + $1.cost })
             }
         }
     }
 
-    private func next() -> (jobs: [@Sendable (FileRegistry?) -> Void], calls: [FileRequest])? {
+    private func next() -> (jobs: [@Sendable (FileRegistry?) -> Void], requests: [FileRequest])? {
         inbox.withLock { inbox in
             guard !inbox.isEmpty else {
                 inbox.isScheduled = false
                 return nil
             }
-            defer { (inbox.jobs, inbox.calls) = ([], []) }
-            return (inbox.jobs, inbox.calls)
+            defer { (inbox.jobs, inbox.requests) = ([], []) }
+            return (inbox.jobs, inbox.requests)
         }
     }
 
-    /// One delivery a connection.
-    private static func sorted(_ replies: [FileReply], done calls: [FileRequest]) -> [ConnectionReplies] {
+    private static func byConnection(_ replies: [FileReply], done requests: [FileRequest]) -> [ConnectionReplies] {
         var batches: [ConnectionID: ConnectionReplies] = [:]
         for reply in replies {
             let connection = reply.session.connection
             batches[connection, default: ConnectionReplies(connection: connection)].replies.append(reply)
         }
-        for call in calls {
-            let connection = call.session.connection
-            batches[connection, default: ConnectionReplies(connection: connection)].doneBytes += call.cost
+        for request in requests {
+            let connection = request.session.connection
+            batches[connection, default: ConnectionReplies(connection: connection)].doneBytes += request.cost
         }
         return Array(batches.values)
     }
 
     func shutDown() async throws {
-        // Behind everything that was submitted, and whether or not the task is cancelled.
+        // The promise is kept behind everything that was submitted, and whether or not the task is cancelled.
         await withCheckedContinuation { continuation in pool.submit { _ in continuation.resume() } }
         try await pool.shutdownGracefully()
     }

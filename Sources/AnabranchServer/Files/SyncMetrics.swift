@@ -16,11 +16,11 @@ struct SyncMetrics: Sendable {
     private let commits: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
-    private let mootInstructions: Counter
+    private let skippedInstructions: Counter
     private let commitDuration: Timer
     private let scanDuration: Timer
 
-    /// - Parameter factory: what the process counts with.
+    /// - Parameter factory: makes the counters.
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         sessionsOpened = Counter(label: "anabranch_sessions_opened_total", factory: factory)
@@ -34,7 +34,7 @@ struct SyncMetrics: Sendable {
         commits = Counter(label: "anabranch_commits_total", factory: factory)
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
-        mootInstructions = Counter(label: "anabranch_moot_instructions_total", factory: factory)
+        skippedInstructions = Counter(label: "anabranch_moot_instructions_total", factory: factory)
         commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
     }
@@ -45,7 +45,7 @@ struct SyncMetrics: Sendable {
         for report in reports {
             versionsMade.increment(by: report.outcomes.reduce(0) { $0 + $1.newVersions })
             entriesVisited.increment(by: report.entriesVisited)
-            mootInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.mootInstructions.count })
+            skippedInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.skippedInstructions.count })
         }
     }
 

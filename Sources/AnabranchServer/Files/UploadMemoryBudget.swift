@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What the calls of all connections that wait to be done occupy together, and who wants to bring more.
+/// A limit for the memory of all requests to synced files that are not done yet, of all connections together.
 final class UploadMemoryBudget: Sendable {
     private struct State {
         var bytes = 0
@@ -10,13 +10,13 @@ final class UploadMemoryBudget: Sendable {
     private let bytesMax: Int
     private let state = Mutex(State())
 
-    /// - Parameter bytesMax: with more inside there is no room. What goes in is not refused: whoever asks whether there
-    ///   is room does not know yet how much it needs.
+    /// - Parameter bytesMax: a soft limit. Callers ask for room before they know how much they need, so each of them
+    ///   may exceed it by one message.
     init(bytesMax: Int) {
         self.bytesMax = bytesMax
     }
 
-    /// - Parameter retry: called on any thread as soon as there may be room, if there is none now.
+    /// - Parameter retry: called once, on any thread, when there may be room again, if there is none now.
     func hasRoom(orElse retry: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             if state.bytes > bytesMax { state.waiting.append(retry) }

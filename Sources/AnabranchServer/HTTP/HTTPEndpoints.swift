@@ -1,4 +1,4 @@
-import NIOHTTP1
+public import NIOHTTP1
 
 /// A whole HTTP request.
 public struct EndpointRequest: Sendable {

@@ -47,7 +47,7 @@ public struct AllowAllAuthenticator: Authenticator {
     /// There is nothing to configure.
     public init() {}
 
-    /// Admits the client as nobody in particular.
+    /// Admits the client without a user, unless a web page made the request.
     public func admit(_ credentials: Credentials) async -> Admission {
         credentials.isOfWebPage ? .userRefused : .admitted(Principal(app: credentials.app))
     }

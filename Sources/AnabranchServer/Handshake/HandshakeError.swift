@@ -6,6 +6,6 @@ enum HandshakeError: Error, Equatable {
     case malformed(String)
     case tokenRefused
     case userRefused
-    /// There are too many connections, or nobody can decide now.
+    /// There are too many connections, or the authenticator cannot decide now.
     case unavailable
 }

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket
@@ -32,7 +33,7 @@ final class WebSocketUpgrade {
         self.onUpgrade = onUpgrade
     }
 
-    /// What SwiftNIO asks about each request that wants another protocol.
+    /// Connects the decision to SwiftNIO, which asks for it at each request for another protocol.
     func upgrader(on eventLoop: any EventLoop) -> NIOWebSocketServerUpgrader {
         let upgrade = NIOLoopBound(self, eventLoop: eventLoop)
         return NIOWebSocketServerUpgrader(

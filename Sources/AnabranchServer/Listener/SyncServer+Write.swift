@@ -1,6 +1,7 @@
-import AnabranchCore
-import AnabranchHistory
-import Foundation
+public import AnabranchCore
+public import AnabranchHistory
+public import Foundation
+import Synchronization
 
 extension SyncServer {
     /// Writes to the state of a synced file in the name of the server (`Spec/History.md`, section 17). Clients that
@@ -25,7 +26,7 @@ extension SyncServer {
         }
         let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
         return try await files.run(on: path) { registry in
-            Result { try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body) }
-        }.get()
+            try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body)
+        }
     }
 }

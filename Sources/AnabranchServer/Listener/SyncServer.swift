@@ -1,9 +1,10 @@
-import AnabranchHistory
-import Logging
-import Metrics
-import NIOCore
+public import AnabranchHistory
+import AnabranchProtocol
+public import Logging
+public import Metrics
+public import NIOCore
 import NIOPosix
-import ServiceLifecycle
+public import ServiceLifecycle
 import Synchronization
 
 /// A sync server for Realm clients: sockets in front, synced files behind (`Spec/Protocol.md`, `Spec/History.md`).
@@ -152,11 +153,11 @@ public final class SyncServer: Service {
             let connection = SyncConnection(
                 id, negotiation: handshake.negotiation, principal: handshake.principal, authorizer: authorizer,
                 limits: settings.limits, metrics: metrics, logger: logger)
-            let byteCounter = InboundByteCounter()
+            let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let handler = SyncHandler(
-                connection, handshake, byteCounter: byteCounter, settings: settings, connections: connections,
-                files: files, logger: logger)
-            try channel.pipeline.syncOperations.addHandler(byteCounter, position: .first)
+                connection, handshake, silence: silence, settings: settings, connections: connections, files: files,
+                logger: logger)
+            try channel.pipeline.syncOperations.addHandler(silence, position: .first)
             try channel.pipeline.syncOperations.addHandler(handler)
         }
         try HTTPHandler.install(

@@ -1,4 +1,4 @@
-import Logging
+public import Logging
 import NIOSSL
 
 /// A certificate and its key, in PEM, for TLS 1.2 and 1.3. Read again when they change; connections that are open keep

@@ -55,7 +55,8 @@ public final class CallbackAuthorizer: Authorizer {
         self.decide = decide
     }
 
-    /// Says that the function decides differently from now on. Sessions that it no longer permits end within a second.
+    /// To be called when the function begins to decide differently. Sessions that it no longer permits end within a
+    /// second.
     public func changed() { hasChanged.withLock { $0 = true } }
 
     /// What the function says.

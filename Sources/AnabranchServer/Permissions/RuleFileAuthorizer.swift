@@ -1,8 +1,8 @@
 import Foundation
-import Logging
+public import Logging
 
 /// Permissions by a file of rules, which is read again when it changes. The first rule that matches decides; a user
-/// whom no rule matches may do nothing.
+/// that matches no rule has no permission.
 ///
 ///     rules:
 ///       - path: '"public"'              # the partition value as clients send it, here a string; * matches anything

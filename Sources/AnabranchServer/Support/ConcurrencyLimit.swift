@@ -1,16 +1,22 @@
 import Synchronization
 
-/// Lets so many in at a time.
+/// A limit for how much work of one kind is under way at one time.
 final class ConcurrencyLimit: Sendable {
-    private let inside = Mutex(0)
+    private let countMax: Int
+    private let count = Mutex(0)
 
-    func enter(countMax: Int) -> Bool {
-        inside.withLock { inside in
-            guard inside < countMax else { return false }
-            inside += 1
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// - Returns: whether the work may begin; then `release` has to follow it.
+    func acquire() -> Bool {
+        count.withLock { count in
+            guard count < countMax else { return false }
+            count += 1
             return true
         }
     }
 
-    func leave() { inside.withLock { $0 -= 1 } }
+    func release() { count.withLock { $0 -= 1 } }
 }

@@ -1,6 +1,6 @@
 import AnabranchHistory
 
 extension VirtualPath {
-    /// For logs: a path may be as long as its limit allows, a line should not.
+    /// The path, cut for the log: a path may be 64 KiB long.
     var abbreviated: String { String(description.prefix(200)) }
 }

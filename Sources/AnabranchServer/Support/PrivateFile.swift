@@ -9,7 +9,9 @@ public enum PrivateFile {
         guard status.st_mode & 0o077 == 0 else { throw FileError(path, "others can read it; its mode must be 0600") }
     }
 
-    /// Writes beside the file and renames, so that whoever reads sees the old text or the new one.
+    /// Replaces a file, or makes it, with mode 0600. Readers see the old text or the new one: it is written to a file
+    /// beside it, which is then renamed.
+    /// - Throws: `FileError`, or the system's error if the disk is full.
     public static func write(_ text: String, to path: String) throws {
         let draft = path + ".new"
         unlink(draft)

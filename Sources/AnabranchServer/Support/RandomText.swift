@@ -1,7 +1,8 @@
 import AnabranchCore
 
-/// Text that nobody can guess.
+/// Random text for idents and secrets.
 enum RandomText {
+    /// Two hexadecimal digits for each byte. The randomness is that of the system, which cannot be guessed.
     static func hexadecimal(bytes count: Int) -> String {
         Hex.encode((0..<count).map { _ in UInt8.random(in: 0...255) })
     }

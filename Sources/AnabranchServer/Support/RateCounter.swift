@@ -1,19 +1,19 @@
 import Synchronization
 
-/// Counts what somebody does within a minute. Who is counted is a text: an address, a user's ident.
+/// Counts events within the current minute, by the name of an address or a user.
 final class RateCounter: Sendable {
     fileprivate struct State {
         var minute: Int64 = 0
         var counts: [String: Int] = [:]
     }
 
-    /// Different texts counted within one minute; more are counted together, so that memory is bounded.
+    /// Different names that are counted within one minute. Further ones are counted together, which bounds the memory.
     static let namesMax = 100_000
 
     private let state = Mutex(State())
 
     /// - Parameter now: seconds since 1970.
-    /// - Returns: how often it has happened within this minute, this time included.
+    /// - Returns: how many events of the name there were within this minute, this one included.
     @discardableResult
     func count(_ name: String, now: Int64) -> Int {
         state.withLock { state in
@@ -23,7 +23,7 @@ final class RateCounter: Sendable {
         }
     }
 
-    /// How often it has happened within this minute.
+    /// How many events of the name there were within this minute.
     func current(_ name: String, now: Int64) -> Int {
         state.withLock { state in
             state.turn(to: now)

@@ -1,13 +1,13 @@
-import AnabranchProtocol
+public import AnabranchProtocol
 
-/// How a server listens and what it spends on its clients.
+/// How a server listens, and its limits (`Spec/Limits.md`, section 2).
 public struct ServerSettings: Sendable {
     /// The name or address to listen on.
     public var host = "127.0.0.1"
     /// The TCP port; 0 lets the system choose one.
     public var port = 0
 
-    /// What one message, one session and one connection may ask for.
+    /// The limits of one message, one session and one connection.
     public var limits: Limits = {
         var limits = Limits()
         // A quarter of what clients were used to: what a slow reader has not read yet stays in memory.
@@ -15,13 +15,13 @@ public struct ServerSettings: Sendable {
         return limits
     }()
 
-    /// Connections at one time; more are closed as soon as they are accepted.
+    /// Connections at one time. Further ones are closed as soon as they are accepted.
     public var connectionsMax = 10_000
-    /// Connections of one IP address at one time; more are closed as soon as they are accepted.
+    /// Connections of one IP address at one time. Further ones are closed as soon as they are accepted.
     public var connectionsPerAddressMax = 1_000
-    /// WebSockets of one user at one time; more are turned away with status 503, and their clients try again.
+    /// WebSockets of one user at one time. Further ones are refused with status 503, and their clients try again.
     public var connectionsPerUserMax = 500
-    /// How long a connection outlives the login by which it came in, in seconds.
+    /// How long a connection may outlive the login that it depends on, in seconds.
     public var loginCheckSecondsMax: Int64 = 30
     /// How long a client may take until its connection is a WebSocket, in seconds.
     public var handshakeSecondsMax: Int64 = 20
@@ -31,18 +31,19 @@ public struct ServerSettings: Sendable {
     public var lingerSecondsMax: Int64 = 10
     /// How long a shutdown waits for clients to be told what was committed, in seconds.
     public var shutdownSecondsMax: Int64 = 10
-    /// A connection is not read while its uploads that wait for integration occupy more than this, in bytes.
+    /// What the requests of one connection to synced files may occupy, in bytes. While they occupy more, the connection
+    /// is not read.
     public var waitingBytesMax = 4 << 20
-    /// What may wait for integration into one synced file, in bytes; a client that brings more loses its connection
+    /// What may wait for integration into one synced file, in bytes. A client that uploads more loses its connection
     /// with code 100 and tries again.
     public var backlogBytesMax = 256 << 20
-    /// What may wait for integration in all, in bytes: while there is more, no further UPLOAD of any connection is
-    /// taken in.
+    /// What the requests of all connections to synced files may occupy, in bytes. While they occupy more, no further
+    /// UPLOAD of any connection is handled.
     public var allWaitingBytesMax = 512 << 20
-    /// New synced files of one user within a minute, which reading makes as well: for the rest of it, files that are
-    /// not in use cannot be opened.
+    /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
+    /// beyond the limit can open only files that are in use, for the rest of the minute.
     public var newFilesPerMinuteMax = 1_000
-    /// What each store thread keeps of bodies of DOWNLOADs that several readers may want, in bytes.
+    /// What each store thread caches of bodies of DOWNLOADs, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 64 << 20
 
     /// Threads that serve sockets.
@@ -50,6 +51,7 @@ public struct ServerSettings: Sendable {
     /// Threads that merge and commit. Each synced file belongs to one of them.
     public var storeThreads: Int
 
+    /// Defaults for a machine, with one thread of each kind for each processor.
     /// - Parameter cores: the processors to be used, at least 1.
     public init(cores: Int) {
         eventLoopThreads = max(1, cores)

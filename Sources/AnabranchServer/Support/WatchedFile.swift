@@ -2,10 +2,10 @@ import Foundation
 import Logging
 import Synchronization
 
-/// What a file means, or several files together, read again whenever one of them has changed. Replace such a file by
-/// renaming a new one over it.
+/// A value that is read from one file or several together, and read again when one of them has changed. To change such
+/// a file, rename a new one over it.
 final class WatchedFile<Value: Sendable>: Sendable {
-    /// What tells one content of a file from the next without reading it.
+    /// Changes when the file's content does.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
 
@@ -29,7 +29,8 @@ final class WatchedFile<Value: Sendable>: Sendable {
     private let read: @Sendable () async throws -> Value
     private let state: Mutex<State>
 
-    /// - Parameter read: makes the value from what the files are.
+    /// - Parameter read: reads the files.
+    /// - Throws: what `read` throws; `FileError` if there is no such file.
     init(_ paths: String..., logger: Logger, read: @escaping @Sendable () async throws -> Value) async throws {
         self.paths = paths
         self.logger = logger
@@ -38,15 +39,16 @@ final class WatchedFile<Value: Sendable>: Sendable {
         state = Mutex(State(stamps: stamps, value: try await read()))
     }
 
-    /// What was read last.
+    /// The value that was read last.
     var current: Value { state.withLock { $0.value } }
 
-    /// The newest value that could be read: files that are gone or wrong leave things as they are.
+    /// The newest value that could be read. Files that are gone or wrong do not change it.
     func value() async -> Value {
         await refresh()
         return current
     }
 
+    /// Reads the files again if they have changed.
     /// - Returns: whether there is a new value.
     @discardableResult
     func refresh() async -> Bool {
@@ -58,7 +60,7 @@ final class WatchedFile<Value: Sendable>: Sendable {
             logger.notice("file read again", metadata: ["path": "\(paths[0])"])
             return true
         } catch {
-            // Not complained about again before it has changed again.
+            // It is logged once for each change.
             state.withLock { $0.stamps = stamps }
             logger.error("file not usable", metadata: ["path": "\(paths[0])", "error": "\(error)"])
             return false

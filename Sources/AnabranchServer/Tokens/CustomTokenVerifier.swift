@@ -2,16 +2,16 @@ import AnabranchCore
 import Foundation
 import Logging
 
-/// Tokens of somebody else with which users log in (`custom-token`).
+/// Verifies the tokens of another issuer with which users log in (`custom-token`).
 struct CustomTokenVerifier: Sendable {
     private let keys: WatchedFile<[TokenKey]>
     private let issuer: String?
     private let audience: String
 
     /// - Parameters:
-    ///   - jwksPath: the public keys, in a file that may change while the server runs.
-    ///   - issuer: what `iss` has to be; nil if it does not matter.
-    ///   - audience: what `aud` has to be or to contain.
+    ///   - jwksPath: the file with the public keys. It may change while the server runs.
+    ///   - issuer: the required value of `iss`; nil if any value will do.
+    ///   - audience: the value that `aud` has to be or to contain.
     init(jwksPath: String, issuer: String?, audience: String, logger: Logger) async throws {
         self.issuer = issuer
         self.audience = audience

@@ -1,15 +1,16 @@
 import AnabranchCore
+import JWTKit
 
-/// Why a token is not accepted. It never quotes the token.
+/// Why a token is not accepted. The text never contains parts of the token.
 struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
     let description: String
 
     init(_ reason: StaticString) { description = "\(reason)" }
 }
 
-/// A JSON web token taken apart, by stricter rules than RFC 7515 has. Nothing in it is to be believed before `verify`.
+/// A JSON web token, parsed by stricter rules than those of RFC 7515. Its contents are not trusted before `verify`.
 struct JSONWebToken: Sendable {
-    /// Longest token in bytes.
+    /// Longest token, in bytes.
     static let bytesMax = 8 << 10
 
     /// `alg` of the header.
@@ -33,7 +34,7 @@ struct JSONWebToken: Sendable {
         signedBytes = Array(bytes.dropLast(parts[2].count + 1))
 
         let fields = try Self.object(header)
-        // What has to be understood is not understood here.
+        // A token with critical fields must be refused by those who do not know them.
         guard fields["crit"] == nil else { throw TokenError("critical header fields") }
         guard let algorithm = fields["alg"]?.string else { throw TokenError("no algorithm") }
         self.algorithm = algorithm
@@ -54,8 +55,7 @@ struct JSONWebToken: Sendable {
         return members
     }
 
-    /// The claims, if one of the keys has signed them. The key decides what the algorithm is; the header may only
-    /// agree.
+    /// The claims, if one of the keys has signed them. The algorithm is the key's; the header has to agree.
     func verify(with keys: [TokenKey]) throws(TokenError) -> TokenClaims {
         let key: TokenKey
         if let keyIdent {
@@ -72,7 +72,7 @@ struct JSONWebToken: Sendable {
         return TokenClaims(members: claims)
     }
 
-    /// A token of the given claims.
+    /// Makes a token with the given claims.
     static func sign(_ claims: [String: JSONValue], with key: TokenKey) throws -> String {
         var header: [String: JSONValue] = ["alg": .string(key.algorithm.name), "typ": "JWT"]
         if let ident = key.ident { header["kid"] = .string(ident) }
@@ -86,7 +86,7 @@ struct JSONWebToken: Sendable {
 struct TokenClaims: Sendable {
     /// How far the clocks of two machines may be apart, in seconds.
     static let clockSkewSecondsMax: Int64 = 60
-    /// The last second of the year 9999: a later time is none.
+    /// The last second of the year 9999. Later times are refused.
     private static let timeMax: Int64 = 253_402_300_799
 
     let members: [String: JSONValue]
@@ -96,7 +96,7 @@ struct TokenClaims: Sendable {
         return text
     }
 
-    /// A time in seconds since 1970; nil if there is none.
+    /// A time, in seconds since 1970; nil if the claim is missing.
     func time(_ name: String) throws(TokenError) -> Int64? {
         guard let value = members[name] else { return nil }
         guard let time = value.integer, (0...Self.timeMax).contains(time) else {
@@ -105,7 +105,7 @@ struct TokenClaims: Sendable {
         return time
     }
 
-    /// Refuses what is not valid yet, or no longer. `exp` has to be there.
+    /// Refuses a token that is not valid yet, that has expired, or that has no `exp`.
     func checkTimes(now: Int64) throws(TokenError) {
         guard let expiry = try time("exp") else { throw TokenError("no expiry") }
         guard now < expiry else { throw TokenError("expired") }
@@ -116,7 +116,7 @@ struct TokenClaims: Sendable {
         }
     }
 
-    /// Whether the token is meant for somebody: `aud` is a text or a list of texts.
+    /// Whether the audience is in `aud`, which is a string or a list of strings.
     func isFor(_ audience: String) -> Bool {
         switch members["aud"] {
         case .string(let text): text == audience

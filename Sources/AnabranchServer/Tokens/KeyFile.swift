@@ -2,12 +2,12 @@ import AnabranchCore
 import Crypto
 import Foundation
 import JWTKit
-import Logging
+public import Logging
 
 /// The keys with which a server signs its tokens: a file that only its owner can read, made at the first start.
 ///
-/// The first key signs. The others are former first keys, kept until the last token that they signed has expired, so a
-/// new key ends nobody's session. A running server notices that the file has changed.
+/// The first key signs. The others are former first keys. They are kept until the last token that they signed has
+/// expired, so a new key ends no session. A running server reads the file again when it has changed.
 public final class KeyFile: Sendable {
     private struct Secret: Equatable {
         let ident: String
@@ -20,7 +20,7 @@ public final class KeyFile: Sendable {
 
     private let file: WatchedFile<[TokenKey]>
 
-    /// Reads the keys; the file is made, with one key, if there is none.
+    /// Reads the keys. Makes the file, with one key, if there is none.
     /// - Parameter now: seconds since 1970.
     /// - Throws: `FileError`, also if others than its owner could read it.
     public init(path: String, now: UInt64, logger: Logger) async throws {
@@ -31,10 +31,11 @@ public final class KeyFile: Sendable {
         file = try await WatchedFile(path, logger: logger) { try await Self.keys(try Self.read(path)) }
     }
 
-    /// Puts a new key before the others, and drops those that were replaced more than `lifetimeSeconds` ago: whatever
-    /// they have signed is over.
+    /// Puts a new key before the others, and removes those that were replaced more than `lifetimeSeconds` ago: every
+    /// token that they signed has expired.
     /// - Parameter now: seconds since 1970.
     /// - Returns: the new key's ident.
+    /// - Throws: `FileError`.
     public static func rotate(path: String, now: UInt64, lifetimeSeconds: UInt64) throws -> String {
         let now = Int64(clamping: now)
         let newest = newSecret(now: now)

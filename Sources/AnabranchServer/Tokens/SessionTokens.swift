@@ -1,28 +1,28 @@
 import AnabranchCore
 import AnabranchHistory
 
-/// The tokens of our own: an access token opens doors for a short time, a refresh token is worth access tokens as long
-/// as its session lasts (`Spec/Protocol.md`, sections 1.5 and 8.8).
+/// Issues and reads the server's own tokens. An access token is valid for a short time; a refresh token is exchanged
+/// for access tokens as long as its session lasts (`Spec/Protocol.md`, sections 1.5 and 8.8).
 struct SessionTokens: Sendable {
     enum Kind: String {
         case access, refresh
     }
 
-    /// What a token of ours says.
+    /// The session that a token belongs to.
     struct Claims: Equatable, Sendable {
         let user: String
         let session: String
         let app: String
     }
 
-    /// Custom data that is longer, in bytes, is left to the profile: a token has to stay short.
+    /// Custom data that is longer, in bytes, is not put into tokens, which have to stay short.
     static let customDataBytesMax = 2 << 10
 
     let keys: KeyFile
     let issuer: String
     let accessSeconds: Int64
 
-    /// Clients abort without integers in `exp` and `iat`.
+    /// Clients abort if `exp` or `iat` is not an integer.
     func issue(_ kind: Kind, _ session: LoginSession, _ user: User, now: Int64) async throws -> String {
         let sessionEnd = Int64(clamping: session.expiresAt)
         let expiry = kind == .access ? min(now + accessSeconds, sessionEnd) : sessionEnd
@@ -37,10 +37,10 @@ struct SessionTokens: Sendable {
         return try JSONWebToken.sign(claims, with: key)
     }
 
-    /// Believes a token, or says why not. Whether its session is still good is another question.
+    /// The claims of a genuine token. Whether its session still exists is not checked here.
     func read(_ text: String, as kind: Kind, now: Int64) async throws(TokenError) -> Claims {
         let token = try JSONWebToken(text)
-        // Ours name their key even while there is only one.
+        // The server's own tokens always name their key.
         guard token.keyIdent != nil else { throw TokenError("no key named") }
         let claims = try token.verify(with: await keys.keys())
         guard try claims.text("iss") == issuer else { throw TokenError("another issuer") }

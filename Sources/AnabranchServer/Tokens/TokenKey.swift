@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import JWTKit
 
-/// A key with the one algorithm that it is good for.
+/// A key and the one algorithm that it is used with.
 struct TokenKey: Sendable {
     /// `kid` of the tokens that the key signs.
     let ident: String?
@@ -17,9 +17,9 @@ struct TokenKey: Sendable {
     }
 
     /// A public key of a JWKS file (RFC 7517): RSA of at least 2048 bits for RS256, P-256 for ES256, or at least 32
-    /// secret bytes for HS256. The key has to say which if it says anything.
-    /// - Returns: nil if the key is for something else, as a set may well contain such keys.
-    /// - Throws: if it is for signatures that are accepted here, and wrong.
+    /// secret bytes for HS256. If the key names an algorithm, it must be this one.
+    /// - Returns: nil if the key is for something else: a set may contain such keys.
+    /// - Throws: if the key is for one of these algorithms, but malformed or too weak.
     init?(_ jwk: JSONValue) async throws {
         if let use = jwk["use"], use != "sig" { return nil }
         let algorithmOfType = ["RSA": "RS256", "EC": "ES256", "oct": "HS256"]
@@ -40,7 +40,7 @@ struct TokenKey: Sendable {
         case "RSA": _ = try (bytes("n", atLeast: 256), bytes("e", atLeast: 1))
         default: _ = try (bytes("x", atLeast: 32), bytes("y", atLeast: 32))
         }
-        // Only the public members, and a name, which the collection wants for itself.
+        // Only the public members, and any `kid`: the collection takes no key without one.
         var members = (jwk.object ?? [:]).filter { ["kty", "crv", "n", "e", "x", "y"].contains($0.key) }
         members["alg"] = .string(algorithm)
         members["kid"] = "-"

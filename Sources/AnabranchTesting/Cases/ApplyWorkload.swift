@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// What a changeset does that is applied to a state to be timed.
 public enum ApplyWorkload: String, CaseIterable {

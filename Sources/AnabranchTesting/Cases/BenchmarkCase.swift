@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// A merge for the benchmark: the changesets of both sides by name.
 public struct BenchmarkCase {

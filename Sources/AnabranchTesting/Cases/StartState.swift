@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// The state that both sides of a merge case start from, as far as their instructions tell: the classes, columns,
 /// objects and list elements that they take for granted.

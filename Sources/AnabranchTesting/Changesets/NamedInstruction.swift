@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// An object by the names of its class and key. Nothing said: A[1].
 package struct ObjectName: Sendable {

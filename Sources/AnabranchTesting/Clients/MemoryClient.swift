@@ -1,5 +1,5 @@
-import AnabranchCore
-import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 
 /// A client without network or disk: a state, the log of what the server has not confirmed yet, and its place in the
 /// server's log (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).
@@ -15,11 +15,18 @@ package struct MemoryClient {
         var changeset: [UInt8]
         /// As the server has to see it, after the entries that were merged with it.
         var reciprocal: [UInt8]
+
+        func decode(of ident: ClientFileID, into arena: inout ChangesetArena) throws(ChangesetError) -> ChangesetIndex {
+            let tag = OriginTag(timestamp: timestamp, ident: ident)
+            return try arena.decode(reciprocal, version: number.rawValue, tag: tag)
+        }
     }
 
     package let file: SaltedFileID
     private let strategy: MergeStrategy
+    private let pairsPerStep: Int
     private let keepsState: Bool
+    private let skipsFailures: Bool
     package private(set) var state = ObjectGraph()
     private var log: [Version] = []
     private var version: ClientVersion = 1
@@ -30,11 +37,19 @@ package struct MemoryClient {
     private var uploaded = UploadCursor()
     private var acknowledged = UploadCursor()
 
-    /// - Parameter keepsState: Without a state it takes changesets for what they are, and applies none.
-    package init(_ file: SaltedFileID, strategy: MergeStrategy = .indexed, keepsState: Bool = true) {
+    /// - Parameters:
+    ///   - pairsPerStep: How many pairs of instructions a step of a merge visits.
+    ///   - keepsState: Without a state it takes changesets for what they are, and applies none.
+    ///   - skipsFailures: An instruction on an object that cannot be applied is skipped, and is no error.
+    package init(
+        _ file: SaltedFileID, strategy: MergeStrategy = .indexed, pairsPerStep: Int = .max, keepsState: Bool = true,
+        skipsFailures: Bool = false
+    ) {
         self.file = file
         self.strategy = strategy
+        self.pairsPerStep = pairsPerStep
         self.keepsState = keepsState
+        self.skipsFailures = skipsFailures
     }
 
     package var ident: ClientFileID { file.ident }
@@ -60,7 +75,7 @@ package struct MemoryClient {
     package mutating func commit(_ changeset: [UInt8], at timestamp: ChangesetTime) throws {
         var arena = ChangesetArena()
         let number = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: timestamp, ident: ident))
-        try apply([number], of: arena)
+        try apply([number], of: &arena)
         append(changeset, base: download.serverVersion, timestamp: timestamp)
     }
 
@@ -72,10 +87,10 @@ package struct MemoryClient {
             Version(number: version, base: base, timestamp: timestamp, changeset: changeset, reciprocal: changeset))
     }
 
-    private mutating func apply(_ changesets: [ChangesetIndex], of arena: ChangesetArena) throws {
+    private mutating func apply(_ changesets: [ChangesetIndex], of arena: inout ChangesetArena) throws {
         guard keepsState else { return }
-        for changeset in changesets { try state.apply(changeset, of: arena) }
-        _ = try state.eraseAsymmetricObjects()
+        let skipsFailures = skipsFailures
+        _ = try state.applyTransactions(changesets, of: &arena) { skipsFailures && $0.object != nil }
     }
 
     // MARK: Session
@@ -116,9 +131,12 @@ package struct MemoryClient {
     }
 
     /// Uploads the next local changesets, at most `countMax` of them, and has them integrated.
-    package mutating func upload(_ countMax: Int = .max, to file: SyncedFile) throws {
-        guard let upload = nextUpload(countMax, isProgressTold: false) else { return }
-        try file.integrateAtOnce(upload, from: ident)
+    ///
+    /// - Returns: What became of them; nil if there was nothing to upload.
+    @discardableResult
+    package mutating func upload(_ countMax: Int = .max, to file: SyncedFile) throws -> ClientOutcome? {
+        guard let upload = nextUpload(countMax, isProgressTold: false) else { return nil }
+        return try file.integrateAtOnce(upload, from: ident)
     }
 
     // MARK: Download
@@ -135,20 +153,22 @@ package struct MemoryClient {
     package mutating func integrate(
         _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)? = nil
     ) throws {
-        var merge = DownloadMerge()
-        var rest = download.changesets[...]
-        while let base = rest.first?.cursor.clientVersion {
-            let run = rest.prefix { $0.cursor.clientVersion == base }
-            let incoming = try integrate(run, base: base, &merge)
-            if let onMerged {
-                for (entry, changeset) in zip(run, incoming) {
-                    onMerged(entry.cursor.serverVersion, merge.arena.encoded(changeset))
-                }
+        let positions = Dictionary(uniqueKeysWithValues: zip(log.map(\.number.rawValue), log.indices))
+        var merge = LogMerge(download.changesets.map { LogMerge.Incoming($0) }, strategy: strategy)
+        while try merge.beginRun() {
+            let base = ClientVersion(rawValue: merge.base)
+            let versions = log.filter { $0.number > base && !$0.changeset.isEmpty }.map(\.number.rawValue)
+            try merge.begin(meeting: versions) { version, arena in
+                try log[positions[version, default: log.endIndex]].decode(of: ident, into: &arena)
             }
-            rest = rest[run.endIndex...]
+            while try !merge.advance(pairs: pairsPerStep) {}
+            try apply(merge.incoming, of: &merge.arena)
+            for (entry, index) in zip(merge.run, merge.incoming) {
+                onMerged?(ServerVersion(rawValue: entry.version), merge.encoded(index))
+            }
         }
-        for (position, changeset) in merge.local where merge.arena.isDirty(changeset) {
-            log[position].reciprocal = merge.arena.encoded(changeset)
+        for (version, changeset) in merge.changedEntries() {
+            log[positions[version, default: log.endIndex]].reciprocal = changeset
         }
         if let last = download.changesets.last { append([], base: last.cursor.serverVersion, timestamp: 0) }
         advance(to: download.progress)
@@ -160,41 +180,5 @@ package struct MemoryClient {
         acknowledged.clientVersion = progress.upload.clientVersion
         if progress.upload.serverVersion > 0 { acknowledged.serverVersion = progress.upload.serverVersion }
         log.removeFirst(log.prefix { $0.number <= min(download.clientVersion, acknowledged.clientVersion) }.count)
-    }
-
-    /// What is decoded while one download is integrated. Local changesets stay as a run leaves them until the next.
-    private struct DownloadMerge {
-        var arena = ChangesetArena()
-        /// Where the versions of the log, by their position, are in the arena.
-        var local: [Int: ChangesetIndex] = [:]
-    }
-
-    /// Integrates what the server made on one base.
-    ///
-    /// - Returns: where the entries are in the arena.
-    private mutating func integrate(
-        _ run: ArraySlice<DownloadedChangeset>, base: ClientVersion, _ merge: inout DownloadMerge
-    ) throws -> [ChangesetIndex] {
-        var incoming: [ChangesetIndex] = []
-        for entry in run {
-            let version = entry.cursor.serverVersion.rawValue
-            incoming.append(try merge.arena.decode(entry.changeset, version: version, tag: entry.tag))
-        }
-        var local: [ChangesetIndex] = []
-        for position in log.indices where log[position].number > base && !log[position].changeset.isEmpty {
-            local.append(try changeset(at: position, &merge))
-        }
-        try merge.arena.merge(local: local, incoming: incoming, strategy: strategy)
-        try apply(incoming, of: merge.arena)
-        return incoming
-    }
-
-    private func changeset(at position: Int, _ merge: inout DownloadMerge) throws -> ChangesetIndex {
-        if let changeset = merge.local[position] { return changeset }
-        let version = log[position]
-        let tag = OriginTag(timestamp: version.timestamp, ident: ident)
-        let changeset = try merge.arena.decode(version.reciprocal, version: version.number.rawValue, tag: tag)
-        merge.local[position] = changeset
-        return changeset
     }
 }

@@ -1,14 +1,18 @@
-import AnabranchCore
-import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 
 extension SyncedFile {
     /// Integrates one upload, in a commit of its own.
     ///
+    /// - Returns: What became of it.
     /// - Throws: `HistoryError`, also if the upload is refused.
-    package func integrateAtOnce(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
+    @discardableResult
+    package func integrateAtOnce(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) -> ClientOutcome? {
         try enqueue(upload, from: ident)
-        for outcome in try integrate(at: 1).outcomes {
+        let outcomes = try integrate(at: 1).outcomes
+        for outcome in outcomes {
             if let refusal = outcome.refusal { throw refusal }
         }
+        return outcomes.first { $0.ident == ident }
     }
 }

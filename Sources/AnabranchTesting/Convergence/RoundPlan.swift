@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// What happens in one round: replicas write, upload and download, until all are on line at the end.
 package struct RoundPlan {

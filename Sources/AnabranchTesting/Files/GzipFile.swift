@@ -1,5 +1,5 @@
 import CZlib
-import Foundation
+package import Foundation
 
 /// Reads files compressed with gzip.
 package enum GzipFile {

@@ -1,5 +1,5 @@
 import CZstd
-import Foundation
+package import Foundation
 
 /// Reads files of JSON lines, plain or compressed with zstd, a line at a time.
 package enum JSONLines {

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// A merge as the vectors and the benchmark cases record it.
 package struct MergeCase: Decodable, Sendable {

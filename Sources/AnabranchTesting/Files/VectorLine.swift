@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 import Foundation
 
 /// A line of a vector file: a scenario of several replicas around a server, or a single merge.

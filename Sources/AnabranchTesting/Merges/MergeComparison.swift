@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// Merges one case in several ways and compares the results.
 package struct MergeComparison {

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// A merge to try: the steps of both sides, and the document that both start from.
 package struct RandomMerge {

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchTesting
 import ArgumentParser
 import Foundation

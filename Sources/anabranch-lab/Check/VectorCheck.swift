@@ -206,7 +206,7 @@ struct VectorCheck {
                 "\(place), log",
                 problem(recorded) {
                     var graph = ObjectGraph()
-                    try graph.follow(replay.get().log())
+                    try graph.replay(replay.get().log())
                     return graph
                 })
         }

@@ -16,7 +16,7 @@ struct TraceReplay {
     init(_ trace: Trace, strategy: MergeStrategy) throws {
         self.trace = trace
         file = try SyncedFile(path: VirtualPath("trace"), store: InMemoryStore())
-        file.mergeStrategy = strategy
+        file.mergeOptions.strategy = strategy
         let idents = try file.allocateIdents(for: Array(repeating: nil, count: trace.numAgents + 1), at: 1)
         clients = idents.map { MemoryClient($0, strategy: strategy) }
         var founder = clients.removeLast()
@@ -123,7 +123,7 @@ struct TraceReplay {
     /// The states of all clients, the server's, and the one that the server's log makes.
     func states() throws -> [[UInt8]] {
         var fromLog = ObjectGraph()
-        try fromLog.follow(file.log())
+        try fromLog.replay(file.log())
         let server = try file.withState { $0 }
         return try (clients.map(\.state) + [server, fromLog]).map { try $0.canonicalJSON() }
     }

@@ -90,7 +90,8 @@ struct AdminClient {
             }
             defer { timer.cancel() }
             return try await channel.executeThenClose { inbound, outbound in
-                for part in request { try await outbound.write(part) }
+                // At once: a server that has its answer after the first part may have closed before the second.
+                try await outbound.write(contentsOf: request)
                 for try await response in inbound { return response }
                 throw AdminError(description: "the server closed the connection without an answer")
             }

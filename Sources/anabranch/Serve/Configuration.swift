@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import AnabranchServer
 import Foundation
 import Logging

@@ -4,7 +4,9 @@ import AnabranchServer
 import ArgumentParser
 import Foundation
 import Logging
+import NIOCore
 import ServiceLifecycle
+import UnixSignals
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -12,7 +13,12 @@ import Testing
             let grid = try Self.outcome(seed: seed, isCareful: isCareful, .everyPair)
             for thresholds in [MergeThresholds(), .finest] {
                 let indexed = try Self.outcome(seed: seed, isCareful: isCareful, .indexed, thresholds)
-                #expect(grid == indexed, "\(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))")
+                #expect(
+                    grid == indexed,
+                    """
+                    \(RuleForms.tieOfInserts)
+                    \(Seeds.repeatCommand("indexedMergeDoesWhatTheGridDoes", seed: seed))
+                    """)
             }
             if grid == .refused { refusals += 1 }
         }

@@ -10,6 +10,7 @@ enum Seeds {
     }
 
     static func repeatCommand(_ test: String, seed: UInt64) -> String {
-        "seed \(seed); again with: ANABRANCH_SEED=\(seed) swift test -c release -Xswiftc -enable-testing --filter \(test)"
+        "seed \(seed); again with: ANABRANCH_SEED=\(seed) "
+            + "swift test -c release -Xswiftc -enable-testing --filter \(test)"
     }
 }

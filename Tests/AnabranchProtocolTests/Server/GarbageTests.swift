@@ -121,13 +121,13 @@ private struct Peer {
 
 /// What a server has been asked for and not yet done.
 private struct Server {
-    var requests: [Request] = []
+    var requests: [Action] = []
     private(set) var downloads = 0
     private var scans: [(SessionHandle, DownloadCursor)] = []
     private var running: [SessionHandle] = []
 
     mutating func take(_ output: Output) {
-        if case .scan(let handle, let cursor) = output { scans.append((handle, cursor)) }
+        if case .ask(let handle, .scan(let cursor)) = output { scans.append((handle, cursor)) }
     }
 
     mutating func forget() {
@@ -139,13 +139,13 @@ private struct Server {
     mutating func doSome(_ connection: inout ServerConnection, _ generator: inout SeededRandom) {
         if Bool.random(using: &generator), !requests.isEmpty {
             switch requests.removeFirst() {
-            case .open(let handle, let request) where request.needsFileIdent:
-                connection.fileIdentAllocated(handle, SaltedFileID(ident: 2, salt: 77))
-            case .check(let handle, let message):
-                connection.identAccepted(handle, cursor: message.download, exposedVersion: 3)
+            case .ask(let handle, .open(let request)) where request.needsFileIdent:
+                connection.receive(.fileIdentAllocated(SaltedFileID(ident: 2, salt: 77)), for: handle)
+            case .ask(let handle, .identify(let message)):
+                connection.receive(.identAccepted(message.download, exposedVersion: 3), for: handle)
                 running.append(handle)
-            case .integrate(let handle, _) where Int.random(in: 0..<50, using: &generator) == 0:
-                connection.fail(handle, ErrorMessage(.badClientVersion))
+            case .ask(let handle, .integrate) where Int.random(in: 0..<50, using: &generator) == 0:
+                connection.receive(.failed(ErrorMessage(.badClientVersion)), for: handle)
             default: break
             }
         }
@@ -155,11 +155,12 @@ private struct Server {
             let header = DownloadProgress(
                 cursor: DownloadCursor(serverVersion: version), latest: SaltedVersion(version: version, salt: 1),
                 upload: UploadCursor(), downloadableBytes: 0)
-            connection.downloadReady(handle, header, .empty)
+            connection.receive(.download(header, .empty), for: handle)
             downloads += 1
         }
         if Int.random(in: 0..<8, using: &generator) == 0, let handle = running.randomElement(using: &generator) {
-            connection.versionExposed(handle, ServerVersion(UInt64.random(in: 0...99, using: &generator)))
+            let version = ServerVersion(UInt64.random(in: 0...99, using: &generator))
+            connection.receive(.versionExposed(version), for: handle)
         }
     }
 }

@@ -7,9 +7,9 @@ import Testing
     /// `Spec/Protocol.md`, section 14, to the byte.
     @Test func theAnnotatedExample() throws {
         let conversation = try Conversation()
-        let request = conversation.receive("bind 1 10 0 1 0\n\"testpart\"")
+        let action = conversation.receive("bind 1 10 0 1 0\n\"testpart\"")
         let handle = try conversation.handle(1)
-        #expect(request == .open(handle, BindRequest(partition: bytes("\"testpart\""), needsFileIdent: true)))
+        #expect(action == .ask(handle, .open(BindRequest(partition: bytes("\"testpart\""), needsFileIdent: true))))
         try conversation.allocate()
         #expect(conversation.said() == ["ident 1 2 77\n"])
 
@@ -23,7 +23,7 @@ import Testing
         let changeset = [UInt8](repeating: 0x3F, count: 62)
         let body = uploadBody([(3, 0, 374_544_000_000, 0, changeset)])
         guard
-            case .integrate(handle, let upload) = conversation.receive(
+            case .ask(handle, .integrate(let upload)) = conversation.receive(
                 bytes("upload 1 0 \(body.count) 0 3 0 0\n") + body)
         else {
             Issue.record("no UPLOAD")
@@ -38,7 +38,7 @@ import Testing
         conversation.receive("upload 1 0 0 0 4 1 1\n")
         conversation.receive("ping 81234 0\n")
         #expect(conversation.said() == ["pong 81234\n"])
-        #expect(conversation.receive("unbind 1\n") == .detach(handle))
+        #expect(conversation.receive("unbind 1\n") == .ask(handle, .close))
         #expect(conversation.said() == ["unbound 1\n"])
         #expect(conversation.sessionCount == 0)
     }
@@ -75,6 +75,16 @@ import Testing
         #expect(said.map(errorCode) == [106])
         #expect(said.first?.hasPrefix("last: json_error 106 ") == true)
         #expect(said.first?.contains(" 0\n{\"tryAgain\":true,") == true)
+    }
+
+    @Test func aSupersededConnectionEndsWithoutAWord() throws {
+        let conversation = try Conversation()
+        try conversation.run()
+        conversation.receive("ping 4 0\n")
+        try conversation.supersede()
+        #expect(conversation.hasFailed && conversation.sessionCount == 0)
+        #expect(conversation.receive("mark 1 1\n") == nil)
+        #expect(conversation.said() == [])
     }
 
     @Test func theCallerCanEndTheConnection() throws {
@@ -206,7 +216,7 @@ import Testing
         var limits = Limits()
         limits.sessionsPerConnectionMax = 2
         let conversation = try Conversation(limits: limits)
-        func bind(_ session: Int) -> Request? { conversation.receive("bind \(session) 1 0 0 0\nx") }
+        func bind(_ session: Int) -> Action? { conversation.receive("bind \(session) 1 0 0 0\nx") }
         for session in 1...2 { #expect(bind(session) != nil) }
         for session in 3...4 { #expect(bind(session) == nil) }
         let said = conversation.said()

@@ -85,13 +85,14 @@ import Testing
         }
     }
 
-    private func reaction(_ request: Request?) -> Reaction {
-        switch request {
+    private func reaction(_ action: Action?) -> Reaction {
+        switch action {
         case nil: .quiet
-        case .open: .open
-        case .check: .check
-        case .integrate: .integrate
-        case .detach: .detach
+        case .ask(_, .open): .open
+        case .ask(_, .identify): .check
+        case .ask(_, .integrate): .integrate
+        case .ask(_, .close): .detach
+        case .ask(_, .scan): .violation(0)  // nothing that a client sends asks for it
         case .clientFailed(_, _, _, let answer): answer == nil ? .logged : .answered
         case .connectionFailed(let violation): .violation(violation.code.rawValue)
         }
@@ -331,7 +332,7 @@ import Testing
         #expect(said.last == "scan 1 0 0", "the session goes on")
     }
 
-    /// Whoever keeps a failed session makes no work by what it uploads.
+    /// A client that goes on to upload in a failed session makes no work.
     @Test func whatAFailedSessionUploadsIsNotLookedAt() throws {
         let garbage = "upload 1 1 1000 7 0 0 0\nno zlib"
         let failed = try conversation(in: .running)

@@ -3,6 +3,7 @@ import AnabranchHistory
 import Crypto
 import CryptoExtras
 import Foundation
+import JWTKit
 import Testing
 
 @testable import AnabranchServer

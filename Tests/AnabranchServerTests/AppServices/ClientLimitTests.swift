@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import Testing
@@ -154,11 +155,11 @@ import Testing
     }
 
     @Test func soManyPasswordsAreHashedAtATime() {
-        let gate = ConcurrencyLimit()
-        #expect(gate.enter(countMax: 2) && gate.enter(countMax: 2))
-        #expect(!gate.enter(countMax: 2))
-        gate.leave()
-        #expect(gate.enter(countMax: 2))
+        let limit = ConcurrencyLimit(countMax: 2)
+        #expect(limit.acquire() && limit.acquire())
+        #expect(!limit.acquire())
+        limit.release()
+        #expect(limit.acquire())
     }
 
     /// A hash takes many times as long as everything else together, so the shortest times tell whether there was one.

@@ -100,7 +100,7 @@ import Testing
 }
 
 extension MessageAssembler.Event: Equatable {
-    public static func == (left: Self, right: Self) -> Bool {
+    static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.message(let left), .message(let right)), (.ping(let left), .ping(let right)): left == right
         case (.close, .close): true

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import Testing
 
 @testable import AnabranchServer

@@ -14,6 +14,7 @@ import Testing
     private struct Fixture {
         let channel = EmbeddedChannel()
         let files: StoreThreads
+        private(set) weak var handler: SyncHandler?
 
         init(change: (inout ServerSettings) -> Void = { _ in }) throws {
             let connections = ConnectionRegistry()
@@ -40,15 +41,16 @@ import Testing
                 connections.newID(), negotiation: handshake.negotiation, principal: Principal(app: ""),
                 limits: settings.limits,
                 metrics: SyncMetrics(), logger: .quiet)
-            let byteCounter = InboundByteCounter()
+            let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let handler = SyncHandler(
-                connection, accepted, byteCounter: byteCounter, settings: settings, connections: connections,
+                connection, accepted, silence: silence, settings: settings, connections: connections,
                 files: files, logger: .quiet)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             let pipeline = channel.pipeline.syncOperations
-            try pipeline.addHandler(byteCounter)
+            try pipeline.addHandler(silence)
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
             try pipeline.addHandler(handler)
+            self.handler = handler
         }
 
         func receive(_ bytes: [UInt8]) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }
@@ -67,6 +69,15 @@ import Testing
         #expect(fixture.channel.isActive)
         fixture.wait(seconds: 1)
         #expect(!fixture.channel.isActive)
+        try await fixture.files.shutDown()
+    }
+
+    @Test func nothingKeepsTheHandlerOfAClosedConnection() async throws {
+        let fixture = try Fixture()
+        #expect(fixture.handler != nil)
+        fixture.channel.close(promise: nil)
+        fixture.channel.embeddedEventLoop.run()
+        #expect(fixture.handler == nil)
         try await fixture.files.shutDown()
     }
 

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Testing
@@ -22,7 +23,7 @@ import Testing
         // In one turn of the file, as when all of it had been received already.
         let changesets = [1_000, 1 << 20, 1_000].map { Changesets.large($0, seed: 1) }
         for (version, changeset) in zip(2..., changesets) { upload(changeset, version, on: connection) }
-        rig.submit(connection.wire.takeCalls())
+        rig.submit(connection.wire.takeRequests())
         rig.run()
         #expect(connection.isOver)
         let error = try #require(connection.sent.last.map { SyncMessage($0) })

@@ -129,12 +129,12 @@ import Testing
         bad.start()
         _ = (good.hear(), bad.hear())
         try store.damage(VirtualPath("//bad"))
-        var calls: [FileRequest] = []
+        var requests: [FileRequest] = []
         for client in [good, bad] {
             client.connection.wire.receive(Array(Self.uploadMessage.utf8))
-            calls += client.connection.wire.takeCalls()
+            requests += client.connection.wire.takeRequests()
         }
-        rig.submit(calls)
+        rig.submit(requests)
         rig.run()
         #expect(good.hear().map { $0.words[2] } == ["1"])
         #expect(bad.error() == "201 again")

@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(
-        "a client that speaks flexible sync, or no version of ours, is let in and told so",
+        "a client that speaks flexible sync, or no version of the server, is let in and told so",
         arguments: [("com.mongodb.realm-query-sync#14", "114"), ("com.mongodb.realm-sync#99", "105")])
     func refusal(offer: String, code: String) async throws {
         try await withServer { server in

@@ -168,25 +168,26 @@ final class TranscriptReplay {
 
     /// Passes on what a connection asks of its files, at once or in its turn.
     private func submit(_ replayed: Replayed) {
-        for call in replayed.connection.wire.takeCalls() {
-            let session = call.session.session.ident
+        for request in replayed.connection.wire.takeRequests() {
+            let session = request.session.session.ident
             let ident = replayed.clientIdents[session] ?? 0
-            let isWaiting = files[call.path]?.held.contains { $0.session == call.session } ?? false
-            switch call.request {
+            let isWaiting = files[request.path]?.held.contains { $0.session == request.session } ?? false
+            switch request.request {
             case .scan:
-                replayed.scans[session] = call
+                replayed.scans[session] = request
             case .integrate(let upload):
                 if let newest = upload.upload.changesets.map(\.cursor.clientVersion).max() {
-                    files[call.path]?.uploaded[ident] = newest
+                    files[request.path]?.uploaded[ident] = newest
                 }
-                files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: upload))
+                files[request.path]?.held.append(
+                    ReplayedFile.Held(session: request.session, ident: ident, upload: upload))
             case .close where isWaiting:
-                files[call.path]?.held.append(ReplayedFile.Held(session: call.session, ident: ident, upload: nil))
+                files[request.path]?.held.append(ReplayedFile.Held(session: request.session, ident: ident, upload: nil))
             case .identify:
-                inherit(call.path, ident, call.session)
-                rig.handle([call])
+                inherit(request.path, ident, request.session)
+                rig.handle([request])
             default:
-                rig.handle([call])
+                rig.handle([request])
             }
         }
     }
@@ -231,7 +232,9 @@ final class TranscriptReplay {
         let isEnd = next.map { file.held[$0].upload == nil } ?? false
         files[path] = file
         rig.submit([
-            FileRequest(path: path, session: held.session, request: held.upload.map { .integrate($0) } ?? .close)
+            FileRequest(
+                path: path, session: held.session, user: nil,
+                request: held.upload.map { .integrate($0) } ?? .close)
         ])
         if held.upload != nil, isEnd, let next { release(path, next) }
     }

@@ -41,36 +41,36 @@ final class WireRig {
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
         lastNumber += 1
-        let ident = ConnectionID(number: lastNumber)
+        let id = ConnectionID(number: lastNumber)
         let connection = RigConnection(
             SyncConnection(
-                ident, negotiation: negotiation, principal: Principal(app: app), limits: limits, metrics: metrics,
-                logger: .quiet), ident)
-        connections[ident] = connection
+                id, negotiation: negotiation, principal: Principal(app: app), limits: limits, metrics: metrics,
+                logger: .quiet), id)
+        connections[id] = connection
         return connection
     }
 
     func disconnect(_ connection: RigConnection) {
         connection.wire.end()
-        submit(connection.wire.takeCalls())
-        connections[connection.ident] = nil
+        submit(connection.wire.takeRequests())
+        connections[connection.id] = nil
     }
 
     /// One turn of a store thread.
-    func submit(_ calls: [FileRequest]) {
-        guard !calls.isEmpty else { return }
-        handle(calls)
+    func submit(_ requests: [FileRequest]) {
+        guard !requests.isEmpty else { return }
+        handle(requests)
         commit()
     }
 
     /// The first half of a turn.
-    func handle(_ calls: [FileRequest]) { deliver(files.handle(calls)) }
+    func handle(_ requests: [FileRequest]) { deliver(files.handle(requests)) }
 
     /// The second half of a turn.
     func commit() { deliver(files.commit()) }
 
     private func deliver(_ replies: [FileReply]) {
-        for reply in replies { connections[reply.session.connection]?.wire.take(reply) }
+        for reply in replies { connections[reply.session.connection]?.wire.receive(reply) }
     }
 
     /// Lets everything happen that can happen; each connection's messages are in `sent` afterwards.
@@ -79,9 +79,9 @@ final class WireRig {
         while isBusy {
             isBusy = false
             for connection in connections.values {
-                let calls = connection.wire.takeCalls()
-                isBusy = isBusy || !calls.isEmpty
-                submit(calls)
+                let requests = connection.wire.takeRequests()
+                isBusy = isBusy || !requests.isEmpty
+                submit(requests)
                 guard !connection.wire.isSuperseded else {
                     disconnect(connection)
                     continue
@@ -98,14 +98,14 @@ final class WireRig {
 /// A connection of the rig and what it has sent.
 final class RigConnection {
     var wire: SyncConnection
-    let ident: ConnectionID
+    let id: ConnectionID
     var sent: [[UInt8]] = []
     /// A connection-level error was the last message.
     private(set) var isOver = false
 
-    init(_ wire: consuming SyncConnection, _ ident: ConnectionID) {
+    init(_ wire: consuming SyncConnection, _ id: ConnectionID) {
         self.wire = wire
-        self.ident = ident
+        self.id = id
     }
 
     func note(_ outbound: SyncConnection.Outbound) {

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import AnabranchSQLite
 import AnabranchTesting
 import Foundation
@@ -129,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("whoever binds a client file last has it; the connection that had it ends without a word")
+    @Test("the connection that binds a client file last has it; the connection that had it ends without a word")
     func boundTwice() async throws {
         try await withServer { server in
             let first = SyncClient(partition: "/twice") { server.port }

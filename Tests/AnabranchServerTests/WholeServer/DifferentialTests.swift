@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchProtocol
 import Foundation
 import Testing

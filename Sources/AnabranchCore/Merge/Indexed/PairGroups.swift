@@ -42,7 +42,7 @@ struct PairRuns: Sendable {
     fileprivate var groups: [PairGroup]
     private let turns: [Turn]
     private var next = 0
-    /// The position of the next column of the row at hand.
+    /// The position of the next column of the current row.
     fileprivate var position = 0
 
     init(_ groups: [PairGroup]) {
@@ -62,7 +62,7 @@ struct PairRuns: Sendable {
         return turns.sorted()
     }
 
-    /// The row at hand and its group; nil when all rows are through.
+    /// The current row and its group; nil when all rows are through.
     @inline(__always)
     fileprivate var current: (group: Int, row: InstructionIndex)? {
         if groups.count == 1 { return next < groups[0].rows.count ? (0, groups[0].rows[next]) : nil }

@@ -4,7 +4,7 @@
 struct ElementResolution: BitwiseCopyable {
     /// The next of the block's shared elements.
     private var next = 0
-    /// The element at hand: where its entries begin, the next one of the major side to merge, and where those of the
+    /// The current element: where its entries begin, the next one of the major side to merge, and where those of the
     /// minor side begin and end.
     private var first = 0
     private var row = 0

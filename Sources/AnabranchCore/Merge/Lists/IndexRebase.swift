@@ -71,7 +71,7 @@ struct IndexRebase: BitwiseCopyable {
 
     @inline(__always)
     private func rebase(_ operation: Int) {
-        let region = side.places[operation].region
+        let region = side.positions[operation].region
         if subBlocks.included.contains(region) {
             rebaseInSubBlock(operation, region)
         } else {
@@ -82,18 +82,19 @@ struct IndexRebase: BitwiseCopyable {
     @inline(__always)
     private func rebaseInPlace(_ operation: Int, _ region: UInt32) {
         let anchor = side.anchor(operation)
-        var shift = Int(side.places[anchor].shift)
-        if block.commonCount > 0 { shift += erased.sum(before: Int(side.places[anchor].common)) }
+        var shift = Int(side.positions[anchor].shift)
+        if block.commonCount > 0 { shift += erased.sum(before: Int(side.positions[anchor].common)) }
         if !subBlocks.isEmpty { shift += surplus.sum(before: Int(region & ~ListSide.fixed)) }
         let old = side.operations[operation]
         side.operations[operation].index = UInt32(truncatingIfNeeded: Int(old.index) + shift)
         if old.kind == .erase, old.discarded {
-            erased.add(1, at: Int(side.places[operation].common))
-            if side.hasNested { erasedAnywhere.add(1, at: Int(side.places[operation].common)) }
+            erased.add(1, at: Int(side.positions[operation].common))
+            if side.hasNested { erasedAnywhere.add(1, at: Int(side.positions[operation].common)) }
         }
         if old.kind == .nested {
-            let stays = Int(side.places[anchor].erasures) > erasedAnywhere.sum(before: Int(side.places[anchor].common))
-            if stays || side.places[anchor].hasInsertBefore { side.operations[operation].dirty = true }
+            let stays =
+                Int(side.positions[anchor].erasures) > erasedAnywhere.sum(before: Int(side.positions[anchor].common))
+            if stays || side.positions[anchor].hasInsertBefore { side.operations[operation].dirty = true }
         }
         if !subBlocks.isEmpty, old.growth != 0 { own.grow(region, by: old.growth) }
     }
@@ -117,7 +118,7 @@ struct IndexRebase: BitwiseCopyable {
             if let place {
                 change(place.region, merged: -1)
             } else if side.hasNested {
-                erasedAnywhere.add(1, at: Int(side.places[operation].common))
+                erasedAnywhere.add(1, at: Int(side.positions[operation].common))
             }
         case .move:
             change(region, own: -1)
@@ -127,7 +128,7 @@ struct IndexRebase: BitwiseCopyable {
                 side.operations[operation].to = target.index
                 change(target.region, merged: 1)
             }
-            change(side.places[operation].newRegion, own: 1)
+            change(side.positions[operation].newRegion, own: 1)
         }
     }
 

@@ -5,12 +5,14 @@
 /// *region* is a maximal set of gaps that only removable elements separate. What happens in one region shifts the
 /// indices of another one and has no other influence on it.
 struct ListBlock: BitwiseCopyable {
-    /// Per region: what stands in it, and what is to the left of it.
     struct Region: BitwiseCopyable {
+        /// The start index of its first gap.
         var start: UInt32
+        /// The number of removable elements in the regions before.
         var firstRank: UInt32
+        /// The number of its own removable elements.
         var removable: UInt32 = 0
-        /// What is in all regions before.
+        /// What is in the regions before.
         var before: Count
     }
 
@@ -40,9 +42,12 @@ struct ListBlock: BitwiseCopyable {
 
     /// What an operation does to the place that an entry names.
     enum Role: UInt64 {
+        /// Sets the element, or changes something inside it.
         case follows
         case erases
+        /// Moves the element away.
         case moves
+        /// Inserts an element that the side has erased again at its end.
         case inserts
         /// Inserts an element that is there at the end of the side.
         case adds
@@ -96,7 +101,7 @@ struct ListBlock: BitwiseCopyable {
     @inline(__always) func role(_ entry: Int) -> Role { Role(rawValue: entries[entry] >> 28 & 7) ?? .follows }
     @inline(__always) func key(_ entry: Int) -> UInt64 { entries[entry] >> 32 }
     /// The region of an entry's operation.
-    func region(of entry: Int) -> UInt32 { sides[side(entry)].places[operation(entry)].region }
+    func region(of entry: Int) -> UInt32 { sides[side(entry)].positions[operation(entry)].region }
 
     /// An entry for every place of the start that an operation names: the key, even for a gap, odd for the element
     /// after it; the side, the role and the operation.

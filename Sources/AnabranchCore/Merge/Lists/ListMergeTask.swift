@@ -42,9 +42,10 @@ struct ListMergeTask: Sendable {
     private var shared: [SharedElement]?
     private var nextShared = 0
 
-    /// Nil where the pairs have to be visited: an instruction does more than to insert, erase, move or set an element
-    /// or to go on to something inside it; or both sides go on and one of them moves elements; or prior sizes or
-    /// indices do not fit.
+    /// Nil where the pairs have to be visited:
+    /// - an instruction is not an insert, erase, move or update of an element, nor an edit inside an element;
+    /// - both sides have edits inside elements, and one of them moves elements;
+    /// - prior sizes or indices do not fit each other.
     init?(
         _ rows: [InstructionIndex], _ columns: [InstructionIndex], depth: UInt32, in arena: borrowing ChangesetArena
     ) {

@@ -34,7 +34,7 @@ struct ListMerger: ~Copyable, @unchecked Sendable {
     /// How many operations blocks may still hold together, so that attempts do not cost more than the grid.
     private var attempts = 0
     private var gridFactor = 0
-    /// How many pairs of the merge at hand were left to the grid, or to visits of all that both sides do to one
+    /// How many pairs of the current merge were left to the grid, or to visits of all that both sides do to one
     /// element.
     var visitedPairs = 0
 
@@ -77,7 +77,7 @@ struct ListMerger: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Forgets the merge at hand.
+    /// Forgets the current merge.
     mutating func drop() {
         waiting.removeAll(keepingCapacity: true)
         sides = nil

@@ -21,7 +21,7 @@ struct ListSide: BitwiseCopyable {
     }
 
     /// What is found out about the place of an operation.
-    struct Place: BitwiseCopyable {
+    struct Position: BitwiseCopyable {
         var region: UInt32 = ListSide.none
         /// Of a move: the region of the new place.
         var newRegion: UInt32 = ListSide.none
@@ -41,7 +41,7 @@ struct ListSide: BitwiseCopyable {
 
     let operations: ScratchBuffer<ListOperation>
     let replayed: ScratchBuffer<Replayed>
-    let places: ScratchBuffer<Place>
+    let positions: ScratchBuffer<Position>
     let hasMoves: Bool
     let hasNested: Bool
 
@@ -49,7 +49,7 @@ struct ListSide: BitwiseCopyable {
     init(_ operations: ScratchBuffer<ListOperation>, _ memory: inout ScratchMemory) {
         self.operations = operations
         replayed = memory.take(operations.count)
-        places = memory.take(operations.count)
+        positions = memory.take(operations.count)
         hasMoves = operations.contains { $0.kind == .move }
         hasNested = operations.contains { $0.kind == .nested }
     }

@@ -14,13 +14,13 @@ struct RegionLists: BitwiseCopyable {
         starts = memory.take(block.regionCount + 2, repeating: 0)
         entries = memory.take(side.operations.count)
         for number in side.operations.indices where side.operations[number].growth != 0 {
-            starts[side.places[number].region + 2] += 1
+            starts[side.positions[number].region + 2] += 1
         }
         for region in 0..<block.regionCount { starts[region + 2] += starts[region + 1] }
         for number in side.operations.indices {
             let operation = side.operations[number]
             if operation.growth == 0 { continue }
-            let region = side.places[number].region
+            let region = side.positions[number].region
             entries[starts[region + 1]] = Entry(
                 operation: UInt32(number), tag: operation.tag, isInsert: operation.kind == .insert)
             starts[region + 1] += 1
@@ -39,7 +39,7 @@ struct RegionMerge: BitwiseCopyable {
     private let block: ListBlock
     private let lists: (RegionLists, RegionLists)
     private var nextRegion = 0
-    /// The region at hand, and how far its sequence has come.
+    /// The current region, and how far its sequence has come.
     private var number = 0
     private var region: ListBlock.Region
     private var isOpen = false
@@ -152,12 +152,13 @@ struct RegionMerge: BitwiseCopyable {
         if entry.isInsert {
             let right = rightNode(number, operation)
             guard let node = order.insert(number, left: right, at: operation) else { return false }
-            sides[number].places[operation].node = node
+            sides[number].positions[operation].node = node
             return true
         }
         let name = sides[number].replayed[operation].target
         let node =
-            name.isOwn ? sides[number].places[name.operation].node : baseNode(sides[number].places[operation].rank)
+            name.isOwn
+            ? sides[number].positions[name.operation].node : baseNode(sides[number].positions[operation].rank)
         return order.erase(number, node, at: operation)
     }
 
@@ -168,8 +169,8 @@ struct RegionMerge: BitwiseCopyable {
         let sides = block.sides
         let name = sides[number].replayed[operation].right
         if name == .end { return RegionOrder.end }
-        if name.isOwn { return sides[number].places[name.operation].node }
-        let rank = sides[number].places[operation].rank
+        if name.isOwn { return sides[number].positions[name.operation].node }
+        let rank = sides[number].positions[operation].rank
         let isRemovable = rank < region.firstRank + region.removable && block.removable[rank] == name
         return isRemovable ? baseNode(rank) : RegionOrder.end
     }
@@ -181,9 +182,9 @@ struct RegionMerge: BitwiseCopyable {
         order.forEachInsert(of: number) { left in
             while !list[next].isInsert { next += 1 }
             let operation = list[next].operation
-            side.places[operation].shift += left.remaining
-            if left.any ?? false { side.places[operation].hasInsertBefore = true }
-            if left.any == nil, side.replayed[operation].hasNested, !side.places[operation].hasInsertBefore {
+            side.positions[operation].shift += left.remaining
+            if left.any ?? false { side.positions[operation].hasInsertBefore = true }
+            if left.any == nil, side.replayed[operation].hasNested, !side.positions[operation].hasInsertBefore {
                 isComplete = false
             }
             next += 1

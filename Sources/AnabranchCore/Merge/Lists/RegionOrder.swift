@@ -13,8 +13,8 @@
 /// what comes later.
 ///
 /// Only when an element disappears can something be in the wrong place: an insert right of it may be younger than the
-/// erasedBy of an element left of it, and now nothing separates the two any more. `float` carries such inserts to the
-/// left.
+/// operation that erased an element left of it, and now nothing separates the two any more. `moveLeft` takes such
+/// inserts to the left.
 struct RegionOrder: BitwiseCopyable {
     private static let none = NodeLinks.none
     static let front: UInt32 = 0
@@ -55,17 +55,17 @@ struct RegionOrder: BitwiseCopyable {
     /// The first insert, and the end of the nodes.
     private var inserts: UInt32 = 0
     private var count: UInt32 = 0
-    /// Of each insert its side, ...
+    /// Of each insert, its side.
     private let side: ScratchBuffer<UInt8>
-    /// ... its operation's number, ...
+    /// Of each insert, the number of its operation.
     private let insertedBy: ScratchBuffer<UInt32>
-    /// ... and its neighbours in the group.
+    /// Of each insert, its neighbours in the group.
     private let groupLinks: NodeLinks
     /// Groups as trees of inserts.
     private let parent: ScratchBuffer<UInt32>
-    /// At the root of a group: the element it stands before.
+    /// Of each root of a group, the element that the group stands before.
     private let owner: ScratchBuffer<UInt32>
-    /// At the root of a group: the largest `insertedBy`.
+    /// Of each root of a group, the largest `insertedBy`.
     private let youngest: ScratchBuffer<UInt32>
     /// What may still be spent on walks, so that they cannot cost more than the region's grid.
     private var steps = 0

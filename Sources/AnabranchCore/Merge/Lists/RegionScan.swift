@@ -120,13 +120,13 @@ struct RegionScan: BitwiseCopyable {
             let (number, operation) = (block.side(entry), block.operation(entry))
             let side = block.sides[number]
             if block.role(entry) == .receives {
-                side.places[operation].newRegion = region
+                side.positions[operation].newRegion = region
                 continue
             }
             let erased = number == 0 ? before.erased.1 : before.erased.0
             let remaining = number == 0 ? inserts.remaining.1 : inserts.remaining.0
-            side.places[operation] = ListSide.Place(
-                region: region, newRegion: side.places[operation].newRegion, rank: UInt32(block.removableCount),
+            side.positions[operation] = ListSide.Position(
+                region: region, newRegion: side.positions[operation].newRegion, rank: UInt32(block.removableCount),
                 shift: remaining - Int32(erased), common: before.common,
                 erasures: erased, hasInsertBefore: (number == 0 ? inserts.inserts.1 : inserts.inserts.0) > 0)
         }
@@ -175,9 +175,9 @@ extension ListBlock {
         for operation in side.operations.indices where side.operations[operation].kind != .insert {
             let element = side.replayed[operation].target
             guard element.isOwn else { continue }
-            let anchor = side.places[element.operation]
+            let anchor = side.positions[element.operation]
             let isMoved = side.operations[element.operation].kind == .move
-            side.places[operation].region = isMoved ? anchor.newRegion : anchor.region
+            side.positions[operation].region = isMoved ? anchor.newRegion : anchor.region
         }
     }
 
@@ -193,7 +193,7 @@ extension ListBlock {
             invariant(removable[rank] < removable[rank + 1], "removable elements are not in order")
         }
         for side in sides {
-            for place in side.places {
+            for place in side.positions {
                 let isRegion = place.region < UInt32(regionCount)
                 invariant(isRegion || place.region >= ListSide.fixed, "an operation is in region \(place.region)")
             }

@@ -15,7 +15,7 @@ struct SubBlockRegions: BitwiseCopyable {
 
     private mutating func joinRegions(_ side: ListSide) {
         for number in side.operations.indices where side.operations[number].kind == .move {
-            let place = side.places[number]
+            let place = side.positions[number]
             add(place.region)
             add(place.newRegion)
             let (one, other) = (root(place.region), root(place.newRegion))
@@ -125,15 +125,15 @@ struct SubBlocks: BitwiseCopyable {
         starts.update(repeating: 0)
         let growth = memory.take(slotCount, of: Int32.self)
         if isEmpty { return Side(starts: starts, operations: memory.take(0), growth: growth) }
-        for number in side.operations.indices where included.contains(side.places[number].region) {
-            starts[numbers[side.places[number].region] + 2] += 1
+        for number in side.operations.indices where included.contains(side.positions[number].region) {
+            starts[numbers[side.positions[number].region] + 2] += 1
         }
         for number in 0..<count { starts[number + 2] += starts[number + 1] }
         let operations = memory.take(Int(starts[count + 1]), of: ListOperation.self)
         let sizes = RegionSizes(block, self, &memory)
         for number in side.operations.indices {
             var operation = side.operations[number]
-            let place = side.places[number]
+            let place = side.positions[number]
             if included.contains(place.region) {
                 let subBlock = numbers[place.region]
                 operation.index = sizes.indexInSubBlock(operation.index, place.region)

@@ -17,7 +17,7 @@ struct PairwiseGrid: Sendable {
     private var columns: [InstructionIndex]
     private let nan: NaNDirtiness?
     private var nextRow = 0
-    /// The row at hand. A row that rule R8 prepends before it comes last, and goes first.
+    /// The current row. A row that rule R8 prepends before it comes last, and goes first.
     private var current: [Row] = []
 
     init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil) {
@@ -44,7 +44,7 @@ struct PairwiseGrid: Sendable {
         }
     }
 
-    /// Merges the last of the rows at hand with the live columns from its position on, until it is discarded.
+    /// Merges the last of the current rows with the live columns from its position on, until it is discarded.
     ///
     /// - Returns: Whether the row is through; if not, the step is over, or another row goes first.
     private mutating func mergeRow(

@@ -5,6 +5,9 @@
 //
 // Two files of `Lists/` build on it: `ShiftGrid` computes R14, R19 and R21 for many pairs at once, and `RegionMerge`
 // takes older inserts first because of the tie of R14. `ListArithmeticTests` and `ListMergerTests` compare them.
+//
+// `Lists/` also counts what either side adds to a list before it merges a pair. So it takes for granted that an
+// insertion is never lost, and an erasure only to an erasure of the same element (R21).
 
 /// An operation on a list, as far as these rules look at it and change it.
 protocol ListEdit {

@@ -39,7 +39,7 @@ enum PairRules {
     }
 
     /// The same-level rules. The kind of `first` has the higher opcode, or both are of one kind and `first` is the
-    /// major one. Rule R8 (AddColumn against EraseTable) is the transformer's.
+    /// major one. Rule R8 (AddColumn against EraseTable) is in `ClassErasure.swift`.
     private static func applyRule(
         _ first: inout Instruction, _ second: inout Instruction, in arena: ChangesetArena
     ) throws(TransformError) {

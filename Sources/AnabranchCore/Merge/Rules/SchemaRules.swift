@@ -1,5 +1,5 @@
 // Merge rules between schema instructions (`Spec/Transform.md`, section 7.1). In each rule for two instructions of one
-// kind the first is the major one. Rule R8 is in `Transformer.swift`, because it adds an instruction.
+// kind the first is the major one. Rule R8 is in `ClassErasure.swift`, because it adds an instruction.
 
 extension PairRules {
     /// R1. Both sides declare the class: neither needs to hear of it, unless they disagree on what it is.
@@ -84,7 +84,7 @@ extension PairRules {
         return TransformError(.incompatibleSchema, "\(instruction.kind): \(place) \(what)")
     }
 
-    /// A peer's name in words of ours: not all of it, since it can be megabytes.
+    /// A name that a peer has given, for an error message: not all of it, since it can be megabytes.
     private static func quotation(of name: NameID, in arena: ChangesetArena) -> String {
         let bytes = arena.bytes(of: name)
         return String(decoding: bytes.prefix(64), as: UTF8.self) + (bytes.count > 64 ? "…" : "")

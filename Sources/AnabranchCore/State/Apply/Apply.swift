@@ -9,9 +9,9 @@ extension ObjectGraph {
     @discardableResult
     public mutating func apply(_ changeset: ChangesetIndex, of arena: ChangesetArena) throws(ApplyError) -> StateChanges
     {
-        var application = Application(of: arena, to: self)
-        try application.apply(changeset) { _ in false }
-        let result = application.editor.finish()
+        var applier = ChangesetApplier(of: arena, to: self)
+        try applier.apply(changeset) { _ in false }
+        let result = applier.editor.finish()
         self = result.graph
         return result.changes
     }
@@ -30,14 +30,14 @@ extension ObjectGraph {
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
-        var application = Application(of: arena, to: self)
+        var applier = ChangesetApplier(of: arena, to: self)
         for changeset in changesets {
-            try application.apply(changeset, skipping: isSkipped)
-            try application.editor.eraseNewAsymmetricObjects()
+            try applier.apply(changeset, skipping: isSkipped)
+            try applier.editor.eraseNewAsymmetricObjects()
         }
-        let result = application.editor.finish()
+        let result = applier.editor.finish()
         self = result.graph
-        for index in application.discarded { arena.discard(index) }
+        for index in applier.discarded { arena.discard(index) }
         return result.changes
     }
 
@@ -56,7 +56,7 @@ extension ObjectGraph {
 }
 
 /// Carries the instructions of an arena to a `GraphEditor`, with what names and objects were found to be.
-struct Application {
+struct ChangesetApplier {
     private let arena: ChangesetArena
     var editor: GraphEditor
     private var latestClass: (name: NameID, number: ClassID)?

@@ -18,7 +18,9 @@ public struct ApplyError: Error, Equatable, Sendable {
     public let reason: String
     /// The class, the object and the field that the instruction names, as far as it names them.
     public internal(set) var className: [UInt8]?
+    /// The primary key of the object that the instruction names, if it names one.
     public internal(set) var object: PrimaryKey?
+    /// The field that the instruction names, if it names one.
     public internal(set) var field: [UInt8]?
     /// Of a path instruction the columns that it leads through: its field, and below it those of embedded objects, as
     /// far as they are known.
@@ -43,7 +45,9 @@ public struct ApplyError: Error, Equatable, Sendable {
 
 /// A column, named as instructions name it.
 public struct ColumnName: Hashable, Sendable {
+    /// The name of the class, without the prefix of its table.
     public let className: [UInt8]
+    /// The name of the column.
     public let field: [UInt8]
 }
 

@@ -16,7 +16,7 @@ extension GraphEditor {
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
                 let found = elements.find(value)
                 guard found.element == nil else { return .ignored }
-                try editor.remember(value, at: place)
+                try editor.recordLink(value, at: place)
                 elements.insert(SetElement(content: value), at: found.index)
                 return .applied
             }
@@ -67,7 +67,7 @@ extension GraphEditor {
             }
             try check(priorSize, of: list)
             let content = try element(payload, at: place)
-            try remember(content, at: place)
+            try recordLink(content, at: place)
             list.insert(ListElement(content: content), at: index)
         case .move(let destination, let priorSize):
             guard index < list.count, destination < list.count else {

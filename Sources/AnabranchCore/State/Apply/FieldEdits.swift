@@ -101,20 +101,20 @@ extension GraphEditor {
 
     /// What a class knows of the links to it: a Mixed that has held one protects it, for good, and becomes known to it
     /// as a linking column (B3, C3); a link that dangles leaves a tombstone (A6).
-    mutating func remember(_ value: Content, at place: Place) throws(ApplyError) {
+    mutating func recordLink(_ value: Content, at place: Place) throws(ApplyError) {
         guard case .link(let object) = value else { return }
         try noteLink(to: object)
         guard place.isMixed else { return }
-        let origin = Schema.Origin(owner: place.owner, slot: place.slot)
-        guard !schema[object.classID].hasOrigin(origin) else { return }
-        graph.schema[object.classID].add(origin)
-        if place.owner != object.classID { graph.schema[object.classID].protectors.insert(place.owner) }
+        let linking = Schema.LinkingColumn(owner: place.owner, slot: place.slot)
+        guard !schema[object.classID].isLinked(from: linking) else { return }
+        graph.schema[object.classID].add(linking)
+        if place.owner != object.classID { graph.schema[object.classID].mixedLinkers.insert(place.owner) }
         changes.isSchemaChanged = true
     }
 
     /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
     mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
-        try remember(value, at: place)
+        try recordLink(value, at: place)
         if !content.isEqualNumber(to: value) { content = value }
     }
 

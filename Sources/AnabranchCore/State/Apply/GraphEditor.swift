@@ -11,9 +11,9 @@ struct GraphEditor {
 
     var graph: ObjectGraph
     var changes = StateChanges()
-    /// The object that was addressed last, taken out of the graph: instructions on one object follow each other.
+    /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
-    /// Objects that do not exist and that a link was written to since the object at hand was taken.
+    /// Objects that do not exist and that a link was written to since the current object was loaded.
     private var danglingTargets: [ObjectReference] = []
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
@@ -44,7 +44,7 @@ struct GraphEditor {
 
     /// The state after everything that was done.
     mutating func finish() -> (graph: ObjectGraph, changes: StateChanges) {
-        putBack()
+        flush()
         return (graph, changes)
     }
 
@@ -62,7 +62,7 @@ struct GraphEditor {
         }
     }
 
-    /// Whether an object exists, the one at hand included.
+    /// Whether an object exists; asks the current object first.
     func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if current.reference == object { return current.exists }
         return try graph.contains(object)
@@ -82,7 +82,7 @@ struct GraphEditor {
         return try graph.fields(of: object)
     }
 
-    /// Notes that a link was written, for the day when its target is created.
+    /// Notes that a link was written: if its target does not exist, it leaves a tombstone there (A6).
     mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
         if try !exists(object) { danglingTargets.append(object) }
     }
@@ -93,7 +93,7 @@ struct GraphEditor {
     mutating func createObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         let kind = graph.schema.traits(of: object.classID).kind
         guard kind != .embedded else { throw .rejected("the class is embedded") }
-        try take(object)
+        try load(object)
         guard !current.exists else { return .ignored }
         if kind == .topLevelAsymmetric { asymmetricObjects.append(object) }
         current.exists = true
@@ -103,13 +103,13 @@ struct GraphEditor {
 
     /// Whether an object does not exist while links to it may.
     mutating func isTombstone(_ object: ObjectReference) throws(ApplyError) -> Bool {
-        try take(object)
+        try load(object)
         return current.isTombstone && !current.exists
     }
 
     /// The key is one that `checkKey` has accepted.
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
-        try take(object)
+        try load(object)
         guard current.exists else { return .ignored }
         current.exists = false
         current.fields = Fields()
@@ -129,7 +129,7 @@ struct GraphEditor {
     mutating func edit(
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
-        try take(object)
+        try load(object)
         // The fields are moved out and back, so that they are changed in place.
         var fields = Fields()
         guard current.exists else { throw .invalid("no such object") }
@@ -140,12 +140,12 @@ struct GraphEditor {
         return effect
     }
 
-    // MARK: The object at hand
+    // MARK: The current object
 
-    /// Makes an object the one at hand.
-    private mutating func take(_ object: ObjectReference) throws(ApplyError) {
+    /// Makes an object the current one.
+    private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
-        putBack()
+        flush()
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
@@ -156,22 +156,22 @@ struct GraphEditor {
                 storedBytes: stored?.byteCount ?? 0)
             return
         }
-        var taken: Fields?
-        graph.objects[position].modify(at: found.index) { swap(&$0.fields, &taken) }
+        var loaded: Fields?
+        graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
-            isTombstone: entry.fields == nil, fields: taken ?? Fields())
+            isTombstone: entry.fields == nil, fields: loaded ?? Fields())
     }
 
-    /// Puts the object at hand back into the graph; everything that looks at more than one object does this first.
-    mutating func putBack() {
+    /// Writes the current object back into the graph; everything that looks at more than one object does this first.
+    mutating func flush() {
         guard current.reference.classID.rawValue > 0 else { return }
         let object = current
         current = .none
         if object.isChanged { changes.objects.append(object.reference) }
         let position = Int(object.reference.classID.rawValue) - 1
         // A tombstone stays where links may dangle, and where a stored row must be hidden.
-        let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].origins.isEmpty
+        let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].linkingColumns.isEmpty
         let fields = object.exists ? object.fields : nil
         if object.isInMemory {
             if isKept {
@@ -200,9 +200,9 @@ struct GraphEditor {
 public struct StateChanges: Sendable {
     /// Classes or columns were added or erased, or a class was linked to in a new way.
     public internal(set) var isSchemaChanged = false
-    /// A column, or a class, was erased: values that no row of an object tells of are gone.
+    /// A column or class was erased; its values are gone although no object in `objects` changed.
     var erasesValues = false
-    /// Their objects are gone.
+    /// Classes that were erased; their objects are gone with them.
     public internal(set) var erasedClasses: [ClassID] = []
     /// Objects that were created, changed or erased, in this order and possibly several times.
     public internal(set) var objects: [ObjectReference] = []

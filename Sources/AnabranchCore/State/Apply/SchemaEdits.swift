@@ -50,15 +50,15 @@ extension GraphEditor {
     }
 
     mutating func eraseClass(_ name: [UInt8]) throws(ApplyError) -> Effect {
-        putBack()
+        flush()
         let number = try classID(name)
-        for origin in schema[number].origins where origin.owner != number {
-            guard let column = schema.column(of: origin), column.place.target == number else { continue }
+        for linking in schema[number].linkingColumns where linking.owner != number {
+            guard let column = schema.column(of: linking), column.place.target == number else { continue }
             throw .rejected(
-                "\(String(decoding: schema[origin.owner].name, as: UTF8.self))."
+                "\(String(decoding: schema[linking.owner].name, as: UTF8.self))."
                     + "\(String(decoding: column.name, as: UTF8.self)) links to the class")
         }
-        guard schema[number].protectors.isEmpty else {
+        guard schema[number].mixedLinkers.isEmpty else {
             throw .rejected("a Mixed of another class has linked to the class")
         }
         graph.schema.erase(number)
@@ -88,7 +88,7 @@ extension GraphEditor {
             throw .invalid("there have been too many columns")
         }
         graph.schema.add(Column(name: declared.name, place: place), to: number)
-        if place.type == .link { graph.schema[place.target].add(Schema.Origin(owner: number, slot: place.slot)) }
+        if place.type == .link { graph.schema[place.target].add(Schema.LinkingColumn(owner: number, slot: place.slot)) }
         changes.isSchemaChanged = true
         return .applied
     }
@@ -115,7 +115,7 @@ extension GraphEditor {
     }
 
     mutating func eraseColumn(_ name: [UInt8], of className: [UInt8]) throws(ApplyError) -> Effect {
-        putBack()
+        flush()
         let number = try classID(className)
         guard !schema[number].isKey(name) else { throw .invalid("the primary key cannot be erased") }
         guard let slot = schema[number].place(of: name)?.slot else { throw .invalid("no such field") }

@@ -1,23 +1,30 @@
 /// The number of a class in one `ObjectGraph`, in order of creation from 1; never used again, so a link to a class that
 /// was erased and added anew stays distinct.
 public struct ClassID: Hashable, Comparable, Sendable {
+    /// The number, from 1; 0 is no class.
     public let rawValue: UInt32
 
+    /// The class with this number.
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
+    /// A class that was created before another one comes first.
     public static func < (left: ClassID, right: ClassID) -> Bool { left.rawValue < right.rawValue }
 }
 
 /// A top-level object of an `ObjectGraph`, whether it exists or not.
 public struct ObjectReference: Hashable, Comparable, Sendable {
+    /// The class of the object.
     public let classID: ClassID
+    /// The primary key of the object.
     public let key: PrimaryKey
 
+    /// The object of a class that has this key.
     public init(classID: ClassID, key: PrimaryKey) {
         self.classID = classID
         self.key = key
     }
 
+    /// By class, then by key in the order of the class's rows (`Spec/State.md`, D2).
     public static func < (left: ObjectReference, right: ObjectReference) -> Bool {
         left.classID != right.classID ? left.classID < right.classID : left.key < right.key
     }

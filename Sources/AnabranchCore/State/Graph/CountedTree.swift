@@ -191,7 +191,8 @@ private struct LeafNumbers {
 final class TreeNode<Element: TreeElement> {
     static var childrenMax: Int { 32 }
 
-    // Exclusive by construction: only the one tree that refers to a node changes it.
+    // Exclusive by construction: only the one tree that refers to a node changes it. Checked at run time, 20,000
+    // inserts at random places of a list, in one transaction, take a quarter more instructions (callgrind).
     @exclusivity(unchecked) fileprivate(set) var elements: ContiguousArray<Element> = []
     @exclusivity(unchecked) fileprivate(set) var children: ContiguousArray<TreeNode> = []
     /// Per child, how many elements it holds and its first element's separator.

@@ -15,28 +15,26 @@ struct LinkIndex {
         for target: ObjectReference, in editor: inout GraphEditor
     ) throws(ApplyError) -> [LinkSearch] {
         let schema = editor.schema
-        let origins = schema[target.classID].origins.filter { schema.column(of: $0) != nil }
-        guard !origins.isEmpty else { return [] }
+        let linkingColumns = schema[target.classID].linkingColumns.filter { schema.column(of: $0) != nil }
+        guard !linkingColumns.isEmpty else { return [] }
         if owners[target.classID] == nil {
-            editor.putBack()
-            owners[target.classID] = try Self.owners(of: target.classID, origins, in: editor.graph)
+            editor.flush()
+            owners[target.classID] = try Self.owners(of: target.classID, linkingColumns, in: editor.graph)
         }
         let linking = (owners[target.classID]?[target] ?? []).sorted()
-        return linking.isEmpty ? [] : origins.map { LinkSearch(target: target, origin: $0, owners: linking) }
+        return linking.isEmpty ? [] : linkingColumns.map { LinkSearch(target: target, column: $0, owners: linking) }
     }
 
     private static func owners(
-        of target: ClassID, _ origins: [Schema.Origin], in graph: ObjectGraph
+        of target: ClassID, _ linkingColumns: [Schema.LinkingColumn], in graph: ObjectGraph
     ) throws(ApplyError) -> [ObjectReference: Set<ObjectReference>] {
         var owners: [ObjectReference: Set<ObjectReference>] = [:]
-        let linking = Set(origins.map(\.owner))
+        let linking = Set(linkingColumns.map(\.owner))
         for number in graph.schema.present where graph.schema[number].kind != .embedded {
             guard !graph.schema.embedded(in: number).union([number]).isDisjoint(with: linking) else { continue }
             try graph.forEachObject(of: number) { key, fields throws(ApplyError) in
                 let owner = ObjectReference(classID: number, key: key)
-                for content in fields.contents {
-                    content.forEachLink { if $0.classID == target { owners[$0, default: []].insert(owner) } }
-                }
+                fields.forEachLink(to: target) { owners[$0, default: []].insert(owner) }
             }
         }
         return owners
@@ -46,13 +44,13 @@ struct LinkIndex {
 /// Finds the links to one object that stand in one column.
 struct LinkSearch {
     let target: ObjectReference
-    let origin: Schema.Origin
+    let column: Schema.LinkingColumn
     /// The objects that may hold such links.
     let owners: [ObjectReference]
 
-    init(target: ObjectReference, origin: Schema.Origin, owners: [ObjectReference]) {
+    init(target: ObjectReference, column: Schema.LinkingColumn, owners: [ObjectReference]) {
         self.target = target
-        self.origin = origin
+        self.column = column
         self.owners = owners
     }
 
@@ -83,11 +81,11 @@ struct LinkSearch {
         in fields: Fields, of classID: ClassID, _ owner: ObjectReference, _ location: Location?, _ limit: Int,
         _ editor: GraphEditor, _ found: inout [Found]
     ) {
-        for case let column? in editor.schema[classID].columns where found.count < limit {
-            let place = column.place
-            let isOrigin = classID == origin.owner && place.slot == origin.slot
-            guard isOrigin || place.isEmbedded, place.slot < fields.contents.count else { continue }
-            let inner = location?.appending(place, named: column.name) ?? Location(owner, place)
+        for case let candidate? in editor.schema[classID].columns where found.count < limit {
+            let place = candidate.place
+            let isSought = classID == column.owner && place.slot == column.slot
+            guard isSought || place.isEmbedded, place.slot < fields.contents.count else { continue }
+            let inner = location?.appending(place, named: candidate.name) ?? Location(owner, place)
             collect(at: inner, fields.contents[place.slot], limit, editor, &found)
         }
     }
@@ -125,9 +123,9 @@ struct LinkSearch {
 
 extension Schema {
     /// The linking column; nil if it was erased.
-    func column(of origin: Origin) -> Column? {
-        contains(origin.owner) && self[origin.owner].hasColumn(origin.slot)
-            ? self[origin.owner].columns[origin.slot] : nil
+    func column(of linking: LinkingColumn) -> Column? {
+        contains(linking.owner) && self[linking.owner].hasColumn(linking.slot)
+            ? self[linking.owner].columns[linking.slot] : nil
     }
 
     /// The embedded classes whose objects can stand in objects of a class, at any depth.
@@ -154,5 +152,12 @@ extension Content {
         case .object(let fields): for content in fields.contents { content.forEachLink(body) }
         default: break
         }
+    }
+}
+
+extension Fields {
+    /// Calls `body` with each link to an object of a class.
+    fileprivate func forEachLink(to target: ClassID, _ body: (ObjectReference) -> Void) {
+        for content in contents { content.forEachLink { if $0.classID == target { body($0) } } }
     }
 }

@@ -1,8 +1,8 @@
 /// The classes of an `ObjectGraph`: their kinds, keys and columns (`Spec/State.md`, A1 to A4).
 struct Schema: Sendable {
-    /// So many classes a state can have had, erased ones included. Honest schemas have some hundreds.
+    /// The most classes that a state can have had, erased ones included. Honest schemas have some hundreds.
     static let classCountMax = 16_384
-    /// So many columns all present classes together can have had, erased ones included.
+    /// The most columns that all present classes together can have had, erased ones included.
     static let slotCountMax = 262_144
 
     /// By class number minus one; an erased class keeps its place.
@@ -55,7 +55,7 @@ struct Schema: Sendable {
     }
 
     /// A column that holds, or may hold, links: an embedded class stands for itself, not for its owners.
-    struct Origin: Hashable, Sendable {
+    struct LinkingColumn: Hashable, Sendable {
         var owner: ClassID
         var slot: Int
     }
@@ -63,7 +63,7 @@ struct Schema: Sendable {
 
 /// One class.
 struct ClassState: Sendable {
-    /// So many columns a class can have had, erased ones included: an object may have a value for each.
+    /// The most columns that a class can have had, erased ones included: an object may have a value for each.
     static let slotCountMax = 4_096
 
     let name: [UInt8]
@@ -75,10 +75,10 @@ struct ClassState: Sendable {
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
     /// added, a Mixed column when it first held a link. They stay when they are erased.
-    private(set) var origins: [Schema.Origin] = []
-    private var knownOrigins: Set<Schema.Origin> = []
+    private(set) var linkingColumns: [Schema.LinkingColumn] = []
+    private var knownLinkingColumns: Set<Schema.LinkingColumn> = []
     /// Classes whose Mixed columns have ever held a link to this one, which protects it from EraseTable (B3).
-    var protectors: Set<ClassID> = []
+    var mixedLinkers: Set<ClassID> = []
     /// The low word of the next GlobalKey made here (A2).
     var nextGlobalKey: UInt64 = 0
     private(set) var isErased = false
@@ -107,17 +107,14 @@ struct ClassState: Sendable {
         return columns[slot]?.place
     }
 
-    func hasOrigin(_ origin: Schema.Origin) -> Bool { knownOrigins.contains(origin) }
+    func isLinked(from linking: Schema.LinkingColumn) -> Bool { knownLinkingColumns.contains(linking) }
 
     /// Adds a column that links to this class, unless it is known.
-    mutating func add(_ origin: Schema.Origin) {
-        if knownOrigins.insert(origin).inserted { origins.append(origin) }
+    mutating func add(_ linking: Schema.LinkingColumn) {
+        if knownLinkingColumns.insert(linking).inserted { linkingColumns.append(linking) }
     }
 
     func isKey(_ field: [UInt8]) -> Bool { key?.name == field }
-
-    /// The slots of the present columns, ascending: the order in which columns were added.
-    var liveSlots: [Int] { columns.indices.filter { columns[$0] != nil } }
 
     /// Adds a column, or nil in place of one that was erased.
     mutating func add(_ column: Column?) {

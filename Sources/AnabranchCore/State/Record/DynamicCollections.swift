@@ -9,14 +9,19 @@ public struct DynamicList {
         self.transaction = transaction
         self.location = location
         guard case .list = try transaction.content(at: location) else {
-            throw transaction.place(.invalid("there is no list"), location)
+            throw transaction.located(.invalid("there is no list"), location)
         }
     }
 
+    /// The number of elements.
     public var count: Int { get throws(ApplyError) { try transaction.count(at: location) } }
 
+    /// The element at an index: `objectValue` for an embedded object, `list` or `dictionary` for a nested collection.
+    ///
+    /// - Throws: `ApplyError` if the index is not in `0..<count`.
     public func value(at index: Int) throws(ApplyError) -> Payload { try transaction.value(at: try element(index)) }
 
+    /// All elements in order.
     public var values: [Payload] {
         get throws(ApplyError) {
             guard case .list(let list) = try transaction.content(at: location) else { return [] }
@@ -24,9 +29,13 @@ public struct DynamicList {
         }
     }
 
+    /// Adds a value at the end; what it may be says `insert(_:at:)`.
     public func append(_ value: Payload) throws(ApplyError) { try insert(value, at: try count) }
 
-    /// Inserts a value, `objectValue` for a new embedded object, or `list` or `dictionary` for a nested collection.
+    /// Inserts a value so that it stands at `index`: `objectValue` for a new embedded object, `list` or `dictionary`
+    /// for a nested collection.
+    ///
+    /// - Throws: `ApplyError` if the index is not in `0...count`, or the value does not fit the list.
     public func insert(_ value: Payload, at index: Int) throws(ApplyError) {
         let count = try count
         guard 0...count ~= index else { throw outOfRange(index) }
@@ -44,6 +53,9 @@ public struct DynamicList {
         try transaction.perform(.update(value.withoutNullMarker), at: place, priorSize: try count)
     }
 
+    /// Removes an element; those behind it move down by one.
+    ///
+    /// - Throws: `ApplyError` if the index is not in `0..<count`.
     public func remove(at index: Int) throws(ApplyError) {
         let place = try element(index)
         try transaction.perform(.erase(priorSize: try count), at: place)
@@ -61,6 +73,9 @@ public struct DynamicList {
         if index != destination { try transaction.perform(.move(to: destination, priorSize: try count), at: place) }
     }
 
+    /// Exchanges two elements, recorded as one or two moves.
+    ///
+    /// - Throws: `ApplyError` if an index is not in `0..<count`.
     public func swapAt(_ first: Int, _ second: Int) throws(ApplyError) {
         let (low, high) = (min(first, second), max(first, second))
         try move(from: high, to: low)
@@ -75,6 +90,8 @@ public struct DynamicList {
         for _ in count..<size { try append(.null) }
     }
 
+    /// Removes all elements, also those that other clients add at the same time. Nothing is recorded for an empty list,
+    /// unless it is nested in a Mixed.
     public func removeAll() throws(ApplyError) {
         try transaction.clear(location, .list)
     }
@@ -83,14 +100,18 @@ public struct DynamicList {
     public func object(at index: Int) throws(ApplyError) -> DynamicObject {
         let place = try element(index)
         guard try transaction.value(at: place) == .objectValue else {
-            throw transaction.place(.invalid("there is no embedded object"), location)
+            throw transaction.located(.invalid("there is no embedded object"), location)
         }
         return DynamicObject(transaction: transaction, embedding: place)
     }
 
+    /// Adds a new embedded object at the end.
     @discardableResult
     public func appendObject() throws(ApplyError) -> DynamicObject { try insertObject(at: try count) }
 
+    /// Inserts a new embedded object so that it stands at `index`.
+    ///
+    /// - Throws: `ApplyError` if the index is not in `0...count`, or the list is not one of embedded objects.
     @discardableResult
     public func insertObject(at index: Int) throws(ApplyError) -> DynamicObject {
         try insert(.objectValue, at: index)
@@ -113,7 +134,7 @@ public struct DynamicList {
     }
 
     private func outOfRange(_ index: Int) -> ApplyError {
-        transaction.place(.invalid("index \(index) is out of range"), location)
+        transaction.located(.invalid("index \(index) is out of range"), location)
     }
 }
 
@@ -131,12 +152,13 @@ public struct DynamicDictionary {
     private var entries: ContentDictionary {
         get throws(ApplyError) {
             guard case .dictionary(let entries)? = try transaction.content(at: location) else {
-                throw transaction.place(.invalid("there is no dictionary"), location)
+                throw transaction.located(.invalid("there is no dictionary"), location)
             }
             return entries
         }
     }
 
+    /// The number of entries.
     public var count: Int { get throws(ApplyError) { try entries.count } }
 
     /// The keys in the order of their bytes.
@@ -158,6 +180,8 @@ public struct DynamicDictionary {
         }
     }
 
+    /// The value of a key, nil if it is absent: `objectValue` for an embedded object, `list` or `dictionary` for a
+    /// nested collection.
     public func value(for key: String) throws(ApplyError) -> Payload? {
         guard let entry = try entries.find(Array(key.utf8)).element else { return nil }
         return try transaction.payload(of: entry.content)
@@ -165,7 +189,7 @@ public struct DynamicDictionary {
 
     /// Adds or replaces an entry; `objectValue` is a new embedded object, `list` and `dictionary` a nested collection.
     public func set(_ value: Payload, for key: String) throws(ApplyError) {
-        guard value != .erased else { throw transaction.place(.invalid("erased is no value"), location) }
+        guard value != .erased else { throw transaction.located(.invalid("erased is no value"), location) }
         try transaction.perform(.update(value.withoutNullMarker), at: entry(key))
     }
 
@@ -174,6 +198,7 @@ public struct DynamicDictionary {
         if try value(for: key) != nil { try transaction.perform(.update(.erased), at: entry(key)) }
     }
 
+    /// Removes all entries. Nothing is recorded for an empty dictionary, unless it is nested in a Mixed.
     public func removeAll() throws(ApplyError) {
         try transaction.clear(location, .dictionary)
     }
@@ -218,12 +243,13 @@ public struct DynamicSet {
     private var elements: ContentSet {
         get throws(ApplyError) {
             guard case .set(let elements)? = try transaction.content(at: location) else {
-                throw transaction.place(.invalid("there is no set"), location)
+                throw transaction.located(.invalid("there is no set"), location)
             }
             return elements
         }
     }
 
+    /// The number of values.
     public var count: Int { get throws(ApplyError) { try elements.count } }
 
     /// The values in ascending order; dangling links are null.
@@ -233,6 +259,9 @@ public struct DynamicSet {
         }
     }
 
+    /// Whether the set holds an equal value.
+    ///
+    /// - Throws: `ApplyError` if it is no value of a set, for instance `list`.
     public func contains(_ value: Payload) throws(ApplyError) -> Bool {
         do throws(ApplyError) {
             guard let content = try transaction.editor.value(value) else {
@@ -240,7 +269,7 @@ public struct DynamicSet {
             }
             return try elements.find(content).element != nil
         } catch {
-            throw transaction.place(error, location)
+            throw transaction.located(error, location)
         }
     }
 
@@ -256,14 +285,17 @@ public struct DynamicSet {
         if try contains(value) { try transaction.perform(.setErase(value), at: location) }
     }
 
+    /// Removes all values. Nothing is recorded for an empty set.
     public func removeAll() throws(ApplyError) {
         try transaction.clear(location, .set)
     }
 
+    /// Adds the values that are not present.
     public func formUnion(_ other: [Payload]) throws(ApplyError) {
         for value in other { try insert(value) }
     }
 
+    /// Removes the values that are present.
     public func subtract(_ other: [Payload]) throws(ApplyError) {
         for value in other { try remove(value) }
     }

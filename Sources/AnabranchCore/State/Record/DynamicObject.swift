@@ -28,6 +28,7 @@ public struct DynamicObject {
 
     private var classID: ClassID { embedding?.place.target ?? reference.classID }
 
+    /// The name of the class, also of an embedded object.
     public var className: String { String(decoding: transaction.editor.schema[classID].name, as: UTF8.self) }
 
     /// The primary key; nil for an embedded object.
@@ -39,7 +40,7 @@ public struct DynamicObject {
     func location(of field: String) throws(ApplyError) -> Location {
         let name = Array(field.utf8)
         guard let place = transaction.editor.schema[classID].place(of: name) else {
-            throw transaction.place(.invalid("no such field"), reference, field: name)
+            throw transaction.located(.invalid("no such field"), reference, field: name)
         }
         return embedding?.appending(place, named: name) ?? Location(reference, place)
     }
@@ -79,7 +80,7 @@ public struct DynamicObject {
     public func add(_ amount: Int64, to field: String) throws(ApplyError) {
         let location = try location(of: field)
         guard try transaction.value(at: location) != .null else {
-            throw transaction.place(.invalid("null cannot be added to"), location)
+            throw transaction.located(.invalid("null cannot be added to"), location)
         }
         try transaction.perform(.addInteger(amount), at: location)
     }
@@ -98,7 +99,7 @@ public struct DynamicObject {
     public func createObject(_ field: String) throws(ApplyError) -> DynamicObject {
         let location = try location(of: field)
         guard location.place.isEmbedded, location.place.collection == .single else {
-            throw transaction.place(.invalid("the field holds no embedded object"), location)
+            throw transaction.located(.invalid("the field holds no embedded object"), location)
         }
         if try transaction.value(at: location) != .null { try transaction.perform(.update(.null), at: location) }
         try transaction.perform(.update(.objectValue), at: location)
@@ -115,6 +116,9 @@ public struct DynamicObject {
         try DynamicDictionary(transaction, at: try location(of: field))
     }
 
+    /// The set in a field.
+    ///
+    /// - Throws: `ApplyError` if the object has no such field, or the field holds no set.
     public func set(_ field: String) throws(ApplyError) -> DynamicSet {
         try DynamicSet(transaction, at: try location(of: field))
     }

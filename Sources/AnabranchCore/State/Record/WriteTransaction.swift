@@ -29,7 +29,7 @@ public final class WriteTransaction {
         _ name: String, key field: String, _ type: PayloadType, isNullable: Bool = false, isAsymmetric: Bool = false
     ) throws(ApplyError) {
         guard [.int, .string, .objectID, .uuid].contains(type) else {
-            throw place(.invalid("\(type) cannot be a primary key"), name)
+            throw located(.invalid("\(type) cannot be a primary key"), name)
         }
         let key = ClassState.KeyColumn(name: Array(field.utf8), type: type, isNullable: isNullable)
         let kind = isAsymmetric ? TableType.topLevelAsymmetric : .topLevel
@@ -51,7 +51,7 @@ public final class WriteTransaction {
         do throws(ApplyError) {
             if try editor.addClass(declared) == .applied { recorder.addClass(declared) }
         } catch {
-            throw place(error, declared.name)
+            throw located(error, declared.name)
         }
     }
 
@@ -61,7 +61,7 @@ public final class WriteTransaction {
         do throws(ApplyError) {
             _ = try editor.eraseClass(Array(name.utf8))
         } catch {
-            throw place(error, name)
+            throw located(error, name)
         }
         recorder.eraseClass(Array(name.utf8))
     }
@@ -94,7 +94,7 @@ public final class WriteTransaction {
             guard declared.type != .link || declared.target != nil else { throw .invalid("a link needs a class") }
             if try editor.addColumn(declared, to: className) == .applied { recorder.addColumn(declared, to: className) }
         } catch {
-            throw place(error, className, field: declared.name)
+            throw located(error, className, field: declared.name)
         }
     }
 
@@ -104,7 +104,7 @@ public final class WriteTransaction {
         do throws(ApplyError) {
             _ = try editor.eraseColumn(Array(field.utf8), of: Array(className.utf8))
         } catch {
-            throw place(error, Array(className.utf8), field: Array(field.utf8))
+            throw located(error, Array(className.utf8), field: Array(field.utf8))
         }
         recorder.eraseColumn(Array(field.utf8), of: Array(className.utf8))
     }
@@ -146,7 +146,7 @@ public final class WriteTransaction {
                 if mayBeLinked { try recordRevival(of: reference) }
             }
         } catch {
-            throw place(error, className, key: key)
+            throw located(error, className, key: key)
         }
         let object = DynamicObject(transaction: self, reference: reference)
         let slots = try values.map { value throws(ApplyError) in
@@ -167,7 +167,7 @@ public final class WriteTransaction {
     /// The objects of a class in the order of their keys.
     public func objects(_ className: String) throws(ApplyError) -> [DynamicObject] {
         let number = try number(of: Array(className.utf8))
-        editor.putBack()
+        editor.flush()
         var objects: [DynamicObject] = []
         try editor.graph.forEachObject(of: number) { key, _ throws(ApplyError) in
             let reference = ObjectReference(classID: number, key: key)
@@ -181,7 +181,7 @@ public final class WriteTransaction {
         try checkWritable()
         if let location = object.embedding { return try deleteEmbedded(at: location) }
         let reference = object.reference
-        guard try editor.exists(reference) else { throw place(.invalid("no such object"), reference) }
+        guard try editor.exists(reference) else { throw located(.invalid("no such object"), reference) }
         if editor.schema[reference.classID].kind != .topLevelAsymmetric {
             try removeLinks(to: reference) { _ in true }
             recorder.eraseObject(editor.schema[reference.classID].name, reference.key)
@@ -211,9 +211,9 @@ public final class WriteTransaction {
 
     /// Removes the links to an object in columns that are `included`, column by column and owner by owner.
     private func removeLinks(
-        to target: ObjectReference, _ included: (Schema.Origin) -> Bool
+        to target: ObjectReference, _ included: (Schema.LinkingColumn) -> Bool
     ) throws(ApplyError) {
-        for search in try links.searches(for: target, in: &editor) where included(search.origin) {
+        for search in try links.searches(for: target, in: &editor) where included(search.column) {
             for owner in search.owners {
                 while let found = try search.places(of: owner, limit: 1, in: editor).first {
                     switch found.kind {
@@ -257,7 +257,7 @@ public final class WriteTransaction {
             }
             _ = try editor.edit(location.object, location.field, location.path[...], edit)
         } catch {
-            throw place(error, location)
+            throw located(error, location)
         }
         recorder.edit(edit, at: target(of: location), isDefault: isDefault, priorSize: priorSize)
     }
@@ -307,6 +307,7 @@ public struct WriteResult<Result> {
     public var result: Result
     /// The recorded changeset, empty if nothing was touched; it can consist of strings alone.
     public var changeset: [UInt8]
+    /// What was changed: the rows that a store has to write.
     public var changes: StateChanges
 }
 

@@ -26,6 +26,7 @@ public struct RowAddress: Hashable, Sendable {
     /// 0 for the object itself. For a chunk of a list, the column's slot plus one times 2^32 plus the chunk's number.
     public var chunk: UInt64
 
+    /// The address of a row; the default is that of an object itself.
     public init(classID: ClassID, key: [UInt8], chunk: UInt64 = 0) {
         self.classID = classID
         self.key = key
@@ -45,6 +46,7 @@ public struct RowAddress: Hashable, Sendable {
 public struct RowWrites: Sendable {
     /// All rows of these classes go first.
     public internal(set) var erasedClasses: [ClassID] = []
+    /// Rows to remove.
     public internal(set) var removed: [RowAddress] = []
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
@@ -123,7 +125,7 @@ extension ObjectGraph {
             }
             encoder.object(fields, in: state)
             writes.rows.append((address, encoder.bytes))
-        } else if state.origins.isEmpty {
+        } else if state.linkingColumns.isEmpty {
             writes.removed.append(address)
         } else {
             encoder.tombstone()
@@ -142,7 +144,7 @@ struct StoredEntry {
 }
 
 extension ObjectRows {
-    /// A row; an error of the store becomes one of ours.
+    /// A row; an error of the store becomes an `ApplyError`.
     fileprivate func bytes(at address: RowAddress) throws(ApplyError) -> [UInt8]? {
         do { return try row(at: address) } catch { throw ApplyError(.unavailable, "\(error)") }
     }

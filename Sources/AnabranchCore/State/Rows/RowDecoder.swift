@@ -1,4 +1,4 @@
-/// Reads what `RowEncoder` writes, in the same order. A damaged row is an error of ours, never a trap.
+/// Reads what `RowEncoder` writes, in the same order. A damaged row is an error, never a trap.
 struct RowDecoder {
     private let row: [UInt8]
     private var reader: ByteReader
@@ -24,7 +24,7 @@ struct RowDecoder {
         }
     }
 
-    private func damage() -> ChangesetError { ChangesetError(.r3, at: reader.offset, "a row is damaged") }
+    private func damage() -> ChangesetError { ChangesetError(.truncated, at: reader.offset, "a row is damaged") }
 
     private mutating func tag() throws(ChangesetError) -> RowTag {
         guard let tag = RowTag(rawValue: try reader.u8()) else { throw damage() }
@@ -164,9 +164,9 @@ struct RowDecoder {
         }
         for _ in 0..<(try count()) {
             let owner = ClassID(try reader.u32())
-            state.add(Schema.Origin(owner: owner, slot: Int(try reader.u32())))
+            state.add(Schema.LinkingColumn(owner: owner, slot: Int(try reader.u32())))
         }
-        for _ in 0..<(try count()) { state.protectors.insert(ClassID(try reader.u32())) }
+        for _ in 0..<(try count()) { state.mixedLinkers.insert(ClassID(try reader.u32())) }
         return state
     }
 

@@ -115,13 +115,13 @@ struct RowEncoder {
             writer.write(column != nil)
             if let column { self.column(column) }
         }
-        writer.write(UInt64(state.origins.count))
-        for origin in state.origins {
-            writer.write(origin.owner.rawValue)
-            writer.write(UInt32(truncatingIfNeeded: origin.slot))
+        writer.write(UInt64(state.linkingColumns.count))
+        for linking in state.linkingColumns {
+            writer.write(linking.owner.rawValue)
+            writer.write(UInt32(truncatingIfNeeded: linking.slot))
         }
-        writer.write(UInt64(state.protectors.count))
-        for number in state.protectors.sorted() { writer.write(number.rawValue) }
+        writer.write(UInt64(state.mixedLinkers.count))
+        for number in state.mixedLinkers.sorted() { writer.write(number.rawValue) }
     }
 
     private mutating func column(_ column: Column) {

@@ -14,7 +14,10 @@ import Testing
             for thresholds in [MergeThresholds.finest, Self.smallBlocks, MergeThresholds()] {
                 #expect(
                     Self.merge(sides, thresholds) == expected,
-                    "\(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))")
+                    """
+                    regions of a list are not merged as the grid of all pairs merges them. \(RuleForms.tieOfInserts)
+                    \(Seeds.repeatCommand("wholeRunsAreMergedAsTheGridMergesThem", seed: seed))
+                    """)
             }
         }
     }

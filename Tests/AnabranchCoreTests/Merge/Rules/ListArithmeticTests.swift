@@ -1,9 +1,10 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
 
-/// The list rules are stated in `Rules/ListArithmetic.swift`. Every pair of operations on a list of up to five elements:
-/// the rules for instructions, the grid of lists and the grid of shifts do the same.
+/// The list rules are stated in `Rules/ListArithmetic.swift`. For every pair of operations on a list of up to five
+/// elements the rules for instructions, the grid of lists and the grid of shifts do the same.
 @Suite struct ListArithmeticTests {
     /// An operation, and the instruction that it stands for.
     private struct Case: CustomStringConvertible {
@@ -70,8 +71,8 @@ import Testing
         #expect(
             effect(of: shifted(major.operation, minor.operation)) == expected,
             """
-            \(pair): Lists/ShiftGrid.swift differs from Rules/ListArithmetic.swift. Who changes R14 changes both, and \
-            for the tie also the path in Lists/RegionMerge.swift
+            \(pair): Lists/ShiftGrid.swift, which has R14, R19 and R21 in a form of its own, does something else than \
+            Rules/ListArithmetic.swift. \(RuleForms.tieOfInserts)
             """)
     }
 

@@ -1,0 +1,197 @@
+/// Merges the changesets that a peer sends with those entries of the receiver's log that the peer had not seen when it
+/// made them (`Spec/Transform.md`, section 11).
+///
+/// A server merges a client's uploads like this, and a client its downloads. Only the numbers differ:
+///
+/// | | a server takes in an UPLOAD | a client takes in a DOWNLOAD |
+/// |---|---|---|
+/// | the version of a changeset | client version | server version |
+/// | its base | the server version that the client had integrated | the client version that the server had integrated |
+/// | the entries it meets | what others have made | what the client itself has made |
+/// | their changed form is for | the client | the server |
+///
+/// The value has no log and no state. It says which entries it needs, and what has become of them:
+///
+///     var merge = LogMerge(changesets)
+///     while try merge.beginRun() {
+///         let versions = …  // the entries above `merge.base` that the run can meet
+///         try merge.begin(meeting: versions) { version, arena in try arena.decode(…) }
+///         while try !merge.advance(pairs: 100_000) { /* do something else for a while */ }
+///         …  // apply `merge.incoming` to the state
+///     }
+///     …  // store `merge.changedEntries()`
+///
+/// As with `Merge` the size of the steps changes no byte of the result, and a merge can be dropped between two steps.
+public struct LogMerge: ~Copyable, Sendable {
+    /// A changeset as the peer has sent it.
+    public struct Incoming: Sendable {
+        /// What the changeset produced on the peer.
+        public var version: UInt64
+        /// The last version of the receiver's log that the peer had integrated before.
+        public var base: UInt64
+        /// When and where it was made.
+        public var tag: OriginTag
+        /// The changeset, encoded.
+        public var changeset: [UInt8]
+
+        /// What a server receives from the client file `ident`.
+        public init(_ uploaded: UploadedChangeset, from ident: ClientFileID) {
+            version = uploaded.cursor.clientVersion.rawValue
+            base = uploaded.cursor.serverVersion.rawValue
+            tag = OriginTag(timestamp: uploaded.timestamp, ident: ident)
+            changeset = uploaded.changeset
+        }
+
+        /// What a client receives.
+        public init(_ downloaded: DownloadedChangeset) {
+            version = downloaded.cursor.serverVersion.rawValue
+            base = downloaded.cursor.clientVersion.rawValue
+            tag = downloaded.tag
+            changeset = downloaded.changeset
+        }
+    }
+
+    /// A changeset of the peer cannot be decoded.
+    public struct DecodingError: Error {
+        /// The version of the changeset.
+        public let version: UInt64
+        /// What is wrong with it.
+        public let error: ChangesetError
+    }
+
+    /// An entry of the log that takes part.
+    private struct Entry: Sendable {
+        var version: UInt64
+        var index: ChangesetIndex
+    }
+
+    /// Holds the changesets of the run and the entries. While a run is merged nobody else may change it.
+    public var arena = ChangesetArena()
+    /// What follows the run.
+    private var rest: ArraySlice<Incoming>
+    /// The changesets that are merged together, as they came: the peer made them on one base.
+    public private(set) var run: ArraySlice<Incoming> = []
+    /// Those of the run in the arena, in the same order.
+    public private(set) var incoming: [ChangesetIndex] = []
+    /// The entries above the base of the run that take part, or did in an earlier run, in the order of the log. They
+    /// stay as the last run left them, dirty flags included.
+    private var entries: [Entry] = []
+    /// Those that took part in earlier runs and are not above the base any more.
+    private var passedEntries: [Entry] = []
+    /// The merges of all runs share its limit.
+    private var merge: Merge
+    private var encoder = ChangesetEncoder()
+
+    /// - Parameter changesets: What the peer sends, in its order; their bases never go back.
+    public init(_ changesets: [Incoming], strategy: MergeStrategy = .indexed) {
+        rest = changesets[...]
+        merge = Merge(strategy: strategy)
+    }
+
+    // MARK: Runs
+
+    /// The base of the run: the peer has seen the entries up to this one.
+    public var base: UInt64 { run.first?.base ?? 0 }
+
+    /// Whether any entry of the log takes part, or did so.
+    public var hasEntries: Bool { !entries.isEmpty || !passedEntries.isEmpty }
+
+    /// Decodes the next changesets of one base.
+    ///
+    /// - Returns: Whether there are any.
+    public mutating func beginRun() throws(DecodingError) -> Bool {
+        guard let base = rest.first?.base else { return false }
+        run = rest.prefix { $0.base == base }
+        rest = rest[run.endIndex...]
+        try decodeRun()
+        return true
+    }
+
+    /// Goes over to an arena that holds entries of the log already. Nothing happens if the merge has entries of its
+    /// own.
+    ///
+    /// - Parameter arena: No merge has changed it.
+    public mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {
+        guard !hasEntries else { return }
+        self.arena = arena
+        try decodeRun()
+    }
+
+    private mutating func decodeRun() throws(DecodingError) {
+        incoming.removeAll(keepingCapacity: true)
+        incoming.reserveCapacity(run.count)
+        for sent in run {
+            do {
+                incoming.append(try arena.decode(sent.changeset, version: sent.version, tag: sent.tag))
+            } catch {
+                throw DecodingError(version: sent.version, error: error)
+            }
+        }
+    }
+
+    // MARK: Merging
+
+    /// Begins to merge the run with entries of the log.
+    ///
+    /// Entries that an earlier run has changed take part in any case: they can hold instructions that the log does not
+    /// know (`Spec/Transform.md`, rule R8).
+    ///
+    /// - Parameters:
+    ///   - versions: The entries above `base` that the run can meet, in any order.
+    ///   - decode: Decodes an entry into the arena, in the form that it has for the peer. It is asked once for each
+    ///     entry that has not taken part before.
+    /// - Throws: What `decode` throws. The merge must be dropped then.
+    public mutating func begin<Failure: Error>(
+        meeting versions: [UInt64],
+        decode: (_ version: UInt64, _ arena: inout ChangesetArena) throws(Failure) -> ChangesetIndex
+    ) throws(Failure) {
+        var indices: [ChangesetIndex] = []
+        indices.reserveCapacity(versions.count)
+        var known = entries.drop { $0.version <= base }
+        passedEntries += entries[..<known.startIndex]
+        var joined: [Entry] = []
+        joined.reserveCapacity(known.count + versions.count)
+        for version in (versions + changedVersions).sortedUnique() {
+            while let entry = known.first, entry.version < version { joined.append(known.removeFirst()) }
+            if let entry = known.first, entry.version == version {
+                joined.append(known.removeFirst())
+            } else {
+                joined.append(Entry(version: version, index: try decode(version, &arena)))
+            }
+            indices.append(joined[joined.count - 1].index)
+        }
+        entries = joined + known
+        merge.begin(local: indices, incoming: incoming, in: arena)
+    }
+
+    /// Those above the base that are changed and can still meet something.
+    private var changedVersions: [UInt64] {
+        entries.filter { $0.version > base && arena.isDirty($0.index) && !arena.isEmpty($0.index) }.map(\.version)
+    }
+
+    /// Goes on with the merge of the run, like `Merge.advance`.
+    ///
+    /// - Parameter pairs: About how many pairs of instructions to visit, at least one.
+    /// - Returns: Whether the run is merged.
+    /// - Throws: `TransformError`; the merge must be dropped then.
+    public mutating func advance(pairs: Int = .max) throws(TransformError) -> Bool {
+        try merge.advance(in: &arena, pairs: pairs)
+    }
+
+    // MARK: Results
+
+    /// The bytes of a changeset of the run, or of an entry, as it is now.
+    public mutating func encoded(_ changeset: ChangesetIndex) -> [UInt8] { encoder.encode(changeset, of: arena) }
+
+    /// The entries that the merge has changed, in the order of the log: the form in which they meet what the peer sends
+    /// later. Some are empty; that is something else than unchanged. To be asked for after the last run.
+    ///
+    /// - Parameter base: Entries up to this one are left out: nothing that the peer sends later has a lower base.
+    public mutating func changedEntries(after base: UInt64 = 0) -> [(version: UInt64, changeset: [UInt8])] {
+        var changed: [(version: UInt64, changeset: [UInt8])] = []
+        for entry in passedEntries + entries where entry.version > base && arena.isDirty(entry.index) {
+            changed.append((entry.version, encoder.encode(entry.index, of: arena)))
+        }
+        return changed
+    }
+}

@@ -1,0 +1,165 @@
+import AnabranchCore
+
+/// An uploaded changeset in the form in which it enters the log.
+struct MergedChangeset {
+    var clientVersion: ClientVersion
+    var timestamp: ChangesetTime
+    var changeset: [UInt8]
+    /// The conflict keys under which it is found later.
+    var writes: [UInt64]
+}
+
+/// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
+/// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
+struct ClientMerge: ~Copyable {
+    /// To merge with fewer entries than this, they are decoded for the client alone.
+    private static let sharedEntriesMin = 16
+
+    let ident: ClientFileID
+    private var merge: LogMerge
+    private var reader: EntryReader
+    private(set) var merged: [MergedChangeset] = []
+    private(set) var skippedInstructions = SkippedInstructions()
+
+    init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
+        self.ident = ident
+        merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
+        reader = EntryReader(bytesMax: options.localBytesMax)
+        merged.reserveCapacity(changesets.count)
+    }
+
+    /// How many log entries were decoded, or found decoded.
+    var entriesVisited: Int { reader.count }
+
+    /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
+    /// on one base.
+    mutating func run(
+        past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?
+    ) throws(HistoryError) {
+        while try beginRun() {
+            let keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
+            let base = ServerVersion(rawValue: merge.base)
+            if base < log.version { try mergeRun(keys, after: base, past: log, &shared) }
+            if let skipped = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log) {
+                skippedInstructions.append(skipped)
+            }
+            finishRun(keys)
+        }
+    }
+
+    /// The log entries that the merge changed, as the client has to see them from now on.
+    mutating func reciprocals(after base: ServerVersion) -> [ReciprocalChangeset] {
+        merge.changedEntries(after: base.rawValue).map {
+            ReciprocalChangeset(version: ServerVersion(rawValue: $0.version), changeset: $0.changeset)
+        }
+    }
+
+    private mutating func beginRun() throws(HistoryError) -> Bool {
+        do { return try merge.beginRun() } catch { throw HistoryError(error) }
+    }
+
+    private mutating func mergeRun(
+        _ keys: [ConflictKeys], after base: ServerVersion, past log: PendingLog, _ shared: inout DecodedEntryCache
+    ) throws(HistoryError) {
+        let versions = try candidates(for: keys, after: base, in: log)
+        try share(versions, from: log, &shared)
+        var reader = reader
+        defer { self.reader = reader }
+        try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
+            try reader.decode(ServerVersion(rawValue: version), from: log, shared, into: &arena)
+        }
+        do {
+            while try !merge.advance() {}
+        } catch {
+            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
+        }
+    }
+
+    /// The versions above `base` that can conflict with the run, in no order. Beside those that the conflict keys find
+    /// these are the entries whose form for this client differs from the log: that form can contain instructions which
+    /// the log entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
+    private mutating func candidates(
+        for keys: [ConflictKeys], after base: ServerVersion, in log: PendingLog
+    ) throws(HistoryError) -> [ServerVersion] {
+        var versions: [ServerVersion]
+        if keys.contains(where: \.readsEverything) {
+            versions = try log.versions(after: base, excludingOrigin: ident)
+        } else {
+            let reads = keys.count == 1 ? keys[0].reads : keys.flatMap(\.reads).sortedUnique()
+            versions = try log.versions(writing: reads, after: base, excludingOrigin: ident)
+        }
+        let reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
+        // What is empty meets nothing.
+        versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys
+        return versions.sortedUnique()
+    }
+
+    /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
+    private mutating func share(
+        _ versions: [ServerVersion], from log: PendingLog, _ shared: inout DecodedEntryCache
+    ) throws(HistoryError) {
+        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
+        let unchanged = versions.filter { !reader.hasReciprocal(of: $0) }
+        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return }
+        reader.sharedCount = shared.arena.count
+        do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
+    }
+
+    private mutating func finishRun(_ keys: [ConflictKeys]) {
+        for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
+            merged.append(
+                MergedChangeset(
+                    clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
+                    changeset: merge.encoded(index),
+                    writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
+        }
+    }
+}
+
+/// Decodes log entries in the form that they have for one client.
+private struct EntryReader {
+    /// What the log entries that were decoded for the client may occupy, in bytes.
+    let bytesMax: Int
+    private var bytes = 0
+    /// How many entries were asked for.
+    private(set) var count = 0
+    /// How many changesets at the arena's start are shared ones, as they are in the log.
+    var sharedCount = 0
+    /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
+    private var reciprocals: [ServerVersion: [UInt8]]?
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    /// - Parameter base: the base of a run; those of later runs are not lower.
+    mutating func reciprocals(
+        of ident: ClientFileID, after base: ServerVersion, in log: PendingLog
+    ) throws(HistoryError) -> [ServerVersion: [UInt8]] {
+        if let reciprocals { return reciprocals }
+        let stored = try log.view.reciprocals(of: ident, in: VersionRange(after: base, through: log.head.version))
+        let read = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
+        reciprocals = read
+        return read
+    }
+
+    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version] != nil }
+
+    mutating func decode(
+        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
+    ) throws(HistoryError) -> ChangesetIndex {
+        count += 1
+        let reciprocal = reciprocals?[version]
+        if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
+        let before = arena.memoryBytes
+        let index = try log.entry(version).decode(as: reciprocal, into: &arena)
+        bytes += arena.memoryBytes - before
+        try require(bytes <= bytesMax, .badChangeset, "it meets too much of the log to be merged with it")
+        return index
+    }
+}
+
+extension HistoryError {
+    fileprivate init(_ failure: LogMerge.DecodingError) {
+        let (version, error) = (failure.version, failure.error)
+        self.init(.badChangeset, "changeset \(version) at byte \(error.offset): \(error.reason)")
+    }
+}

@@ -1,0 +1,102 @@
+public import AnabranchCore
+
+/// What a write of the server itself made.
+public struct ServerWrite: Equatable, Sendable {
+    /// The log entry that it became; the version that the file had if nothing was changed.
+    public var version: ServerVersion
+    /// The write had been made before, under the same key; nothing happened now.
+    public var isRepetition: Bool
+
+    /// Puts the parts together.
+    public init(version: ServerVersion, isRepetition: Bool) {
+        self.version = version
+        self.isRepetition = isRepetition
+    }
+}
+
+extension SyncedFile {
+    /// Writes to the file's state in the name of the server: a transaction that clients download like everybody's
+    /// (`Spec/History.md`, section 17). It is durable when the call returns.
+    ///
+    /// - Parameters:
+    ///   - idempotencyKey: names the write. A second one of the same name does nothing, also after a restart, unless
+    ///     `IdempotencyKey.countMax` other names came in between. Nil: the write has no name.
+    ///   - timestamp: the wall clock. The entry gets it, or the timestamp of the entry before if that is later.
+    ///   - body: makes the transaction. Nothing is written if it throws.
+    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense, also in an assignment;
+    ///   `HistoryError` if the store fails, after which the write may be repeated, with its key.
+    @discardableResult
+    public func write(
+        idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
+    ) throws -> ServerWrite {
+        let key = idempotencyKey.map { Array($0.utf8) }
+        let (head, made, newest) = try read { view throws(HistoryError) in
+            let head = try view.head()
+            let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
+            return (head, made, try view.entry(head.version)?.timestamp ?? 0)
+        }
+        // The store may hold a commit whose success was never reported: its head counts.
+        self.head = head
+        if let made { return ServerWrite(version: made, isRepetition: true) }
+        guard let before = try currentState() else { throw HistoryError.withoutState }
+        var after = before
+        let (changeset, changes) = try after.writeAsServer(body)
+
+        var commit = Commit(file: id, lease: lease, head: head)
+        if let (entry, conflictKeys) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
+            (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
+            commit.state = StateUpdate(version: entry.version, before: before, after: after, changes: changes)
+        }
+        let version = commit.newHead.version
+        commit.idempotencyKey = key.map { IdempotencyKey(key: $0, version: version) }
+        try SyncedFile.commit([(self, commit)])
+        return ServerWrite(version: version, isRepetition: false)
+    }
+
+    /// Calls `body` with the state at the newest version, which is of use until the next commit.
+    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay.
+    public func withState<Result>(_ body: (ObjectGraph) throws -> Result) throws -> Result {
+        guard let state = try currentState() else { throw HistoryError.withoutState }
+        return try body(state)
+    }
+
+    /// A log entry of the server's own, and the conflict keys that it writes; nil if the changeset has no instruction.
+    private func entry(
+        with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead
+    ) throws(HistoryError) -> (LogEntry, [ConflictKeyEntry])? {
+        let version = head.version + 1
+        var arena = ChangesetArena()
+        do {
+            let tag = OriginTag(timestamp: timestamp, ident: .server)
+            let index = try arena.decode(recorded, version: version.rawValue, tag: tag)
+            guard !arena.isEmpty(index) else { return nil }
+            let changeset = arena.encoded(index)
+            let entry = LogEntry(
+                version: version, salt: versionSalt, origin: 0, clientVersion: 0, timestamp: timestamp,
+                cumulativeSize: head.cumulativeSize + UInt64(changeset.count), changeset: changeset)
+            let keys = arena.conflictKeys(of: index).writes
+            return (entry, keys.map { ConflictKeyEntry(key: $0, version: version, origin: 0) })
+        } catch {
+            throw HistoryError(.badChangeset, "the write cannot be recorded: \(error.reason)")
+        }
+    }
+}
+
+extension HistoryError {
+    fileprivate static let withoutState = HistoryError(.storeUnusable, "the file is open as a relay, without a state")
+}
+
+extension ObjectGraph {
+    /// A transaction of a replica that keeps no objects of asymmetric classes.
+    fileprivate mutating func writeAsServer(
+        _ body: (WriteTransaction) throws -> Void
+    ) throws -> (changeset: [UInt8], changes: StateChanges) {
+        do {
+            var written = try write(as: .server, body)
+            written.changes.append(try eraseAsymmetricObjects())
+            return (written.changeset, written.changes)
+        } catch let error as ApplyError where error.code == .unavailable {
+            throw HistoryError(readingStateFailed: error)
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import AnabranchCore
+
+/// Finds the log entries that can conflict with an upload, in memory: for each conflict key the versions that write it,
+/// newest first, as chains through one array.
+struct ConflictKeyIndex {
+    private struct Node {
+        var version: ServerVersion
+        var origin: ClientFileID
+        /// The next older node of the same key; −1: none.
+        var older: Int
+        /// The next older node of the same key with another origin than this one; −1: none. So a reader passes over a
+        /// run of its own entries in one step.
+        var olderOfOthers: Int
+    }
+
+    private var nodes: [Node] = []
+    /// The newest node of each key.
+    private var newest: [UInt64: Int] = [:]
+
+    /// Versions have to arrive in ascending order.
+    mutating func insert(_ entry: ConflictKeyEntry) {
+        let older = newest.updateValue(nodes.count, forKey: entry.key) ?? -1
+        var olderOfOthers = older
+        if older >= 0, nodes[older].origin == entry.origin { olderOfOthers = nodes[older].olderOfOthers }
+        nodes.append(Node(version: entry.version, origin: entry.origin, older: older, olderOfOthers: olderOfOthers))
+    }
+
+    /// Appends the versions in `range` that write one of `keys` and have another origin, in no order, perhaps several
+    /// times.
+    func collect(
+        _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID,
+        into versions: inout [ServerVersion]
+    ) {
+        for key in keys {
+            var next = newest[key] ?? -1
+            while next >= 0, nodes[next].version > range.base {
+                if nodes[next].origin == origin {
+                    next = nodes[next].olderOfOthers
+                } else {
+                    if nodes[next].version <= range.last { versions.append(nodes[next].version) }
+                    next = nodes[next].older
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+public import AnabranchCore
+
+/// One entry of a synced file's log (`Spec/History.md`, section 2.2). Entries never change after their commit.
+public struct LogEntry: Equatable, Sendable {
+    /// The server version that the entry produced; the first is 1.
+    public var version: ServerVersion
+    /// Proves that two parties mean the same version.
+    public var salt: Salt
+    /// The client file that uploaded the changeset; 0 if the server itself made it.
+    public var origin: ClientFileID
+    /// The version that the changeset produced on the uploading client; 0 for the server's own entries.
+    public var clientVersion: ClientVersion
+    /// When the changeset was made, as received and never corrected.
+    public var timestamp: ChangesetTime
+    /// The sum of the changeset sizes up to and including this entry, in bytes.
+    public var cumulativeSize: UInt64
+    /// The transformed changeset, encoded; no bytes if no instruction survived.
+    public var changeset: [UInt8]
+
+    /// Puts the parts together.
+    public init(
+        version: ServerVersion, salt: Salt, origin: ClientFileID, clientVersion: ClientVersion,
+        timestamp: ChangesetTime, cumulativeSize: UInt64, changeset: [UInt8]
+    ) {
+        self.version = version
+        self.salt = salt
+        self.origin = origin
+        self.clientVersion = clientVersion
+        self.timestamp = timestamp
+        self.cumulativeSize = cumulativeSize
+        self.changeset = changeset
+    }
+
+    /// The origin as it is said on the wire and as the merge rules see it: never 0.
+    public var originOnWire: ClientFileID { origin == 0 ? .server : origin }
+
+    /// When and where the changeset was made, as the merge rules see it.
+    public var tag: OriginTag { OriginTag(timestamp: timestamp, ident: originOnWire) }
+}
+
+/// A log entry as one client file has to see it: after it was merged with changes of that client
+/// (`Spec/History.md`, section 2.3). An empty changeset is something else than no reciprocal changeset.
+public struct ReciprocalChangeset: Equatable, Sendable {
+    /// The version of the log entry.
+    public var version: ServerVersion
+    /// The changeset in the form for the client, encoded.
+    public var changeset: [UInt8]
+
+    /// Puts the parts together.
+    public init(version: ServerVersion, changeset: [UInt8]) {
+        self.version = version
+        self.changeset = changeset
+    }
+}
+
+/// Which changeset of a client a log entry holds.
+public struct Receipt: Equatable, Sendable {
+    /// The version of the log entry.
+    public var version: ServerVersion
+    /// The version that its changeset produced on the client.
+    public var clientVersion: ClientVersion
+
+    /// Puts the parts together.
+    public init(version: ServerVersion, clientVersion: ClientVersion) {
+        self.version = version
+        self.clientVersion = clientVersion
+    }
+}
+
+/// A conflict key that a log entry writes, as an index keeps it: an upload that reads the key has to be merged with the
+/// entry (`Spec/History.md`, section 15).
+public struct ConflictKeyEntry: Equatable, Sendable {
+    /// The key: one of `ConflictKeys.writes`.
+    public var key: UInt64
+    /// The log entry that writes it.
+    public var version: ServerVersion
+    /// The entry's origin: an upload is not merged with entries of its own client.
+    public var origin: ClientFileID
+
+    /// Puts the parts together.
+    public init(key: UInt64, version: ServerVersion, origin: ClientFileID) {
+        self.key = key
+        self.version = version
+        self.origin = origin
+    }
+}

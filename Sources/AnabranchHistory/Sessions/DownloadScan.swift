@@ -1,0 +1,76 @@
+public import AnabranchCore
+
+/// The scan of the log for one reader (`Spec/History.md`, section 7): everything but the reader's own changesets and
+/// the empty ones, each with the exact client version.
+public struct DownloadScan {
+    let file: SyncedFile
+    let ident: ClientFileID
+}
+
+extension DownloadScan: DownloadSource {
+    public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
+        let head = file.head
+        let ident = ident
+        return try file.read { view throws(HistoryError) in
+            guard let reader = try view.clientFile(ident) else {
+                throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
+            }
+            try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
+            let range = VersionRange(after: cursor.serverVersion, through: head.version)
+            let found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
+            let bytes = found.reduce(0) { $0 + $1.changeset.count }
+            let end = bytes > byteBudget ? found.last?.version ?? head.version : head.version
+            let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
+            let sizeAtEnd = end == head.version ? head.cumulativeSize : found.last?.cumulativeSize ?? 0
+            let progress = DownloadProgress(
+                cursor: DownloadCursor(
+                    serverVersion: max(end, cursor.serverVersion),
+                    clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
+                latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: reader.uploadCursor,
+                downloadableBytes: head.cumulativeSize - min(sizeAtEnd, head.cumulativeSize))
+            return Download(
+                progress: progress,
+                changesets: DownloadScan.interleave(found, with: own, startingAt: cursor.clientVersion))
+        }
+    }
+
+    /// Gives each entry the client version of the reader's newest receipt before it.
+    private static func interleave(
+        _ entries: [LogEntry], with own: [Receipt], startingAt clientVersion: ClientVersion
+    ) -> [DownloadedChangeset] {
+        var next = own.startIndex
+        var clientVersion = clientVersion
+        return entries.map { entry in
+            while next < own.endIndex, own[next].version < entry.version {
+                clientVersion = own[next].clientVersion
+                next += 1
+            }
+            return DownloadedChangeset(
+                cursor: DownloadCursor(serverVersion: entry.version, clientVersion: clientVersion),
+                tag: entry.tag, changeset: entry.changeset)
+        }
+    }
+}
+
+extension SyncedFile {
+    /// What a session of client file `ident` downloads.
+    public func downloads(for ident: ClientFileID) -> DownloadScan { DownloadScan(file: self, ident: ident) }
+
+    /// The log between two places, for tools and tests.
+    public func log(after version: ServerVersion = 0) throws(HistoryError) -> [LogEntry] {
+        let range = VersionRange(after: max(version, head.baseVersion), through: head.version)
+        guard !range.isEmpty else { return [] }
+        return try read { view throws(HistoryError) in
+            var entries: [LogEntry] = []
+            var version = range.base
+            while version < range.last {
+                version += 1
+                guard let entry = try view.entry(version) else {
+                    throw HistoryError(.storeDamaged, "entry \(version) is missing")
+                }
+                entries.append(entry)
+            }
+            return entries
+        }
+    }
+}

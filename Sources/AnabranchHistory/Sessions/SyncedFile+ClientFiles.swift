@@ -1,0 +1,98 @@
+public import AnabranchCore
+
+extension SyncedFile {
+    /// Makes new client files, one for each of `users`, in one transaction. They are durable when the call returns.
+    /// - Parameters:
+    ///   - users: who asks for each; nil if the server does not know.
+    ///   - time: seconds since 1970.
+    /// - Throws: a failure of the store; nothing was made then.
+    public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
+        let head = try read { view throws(HistoryError) in try view.head() }
+        let files = zip(head.nextIdent.rawValue..., users).map { number, user in
+            ClientFile(
+                ident: ClientFileID(rawValue: number), salt: Salt.random(using: &randomness), lastSeen: max(1, time),
+                user: user)
+        }
+        try commit(files, at: head)
+        return files.map { SaltedFileID(ident: $0.ident, salt: $0.salt) }
+    }
+
+    /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10) and says where the session starts.
+    ///
+    /// Rows 11 and 12, a file that another session has bound, are the caller's: it knows the connections. Row 10 cannot
+    /// fail, since this server makes files of one type only.
+    ///
+    /// - Parameter user: whom the connection was authenticated as; nil if connections are not authenticated, and then
+    ///   the file's user is not compared.
+    /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
+    ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
+    public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
+        let head = head
+        let file = try read { view throws(HistoryError) in
+            let file = try SyncedFile.check(request, head: head, view: view)
+            try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
+            return file
+        }
+        let queued = queue.progress(of: file.ident)
+        return SessionProgress(
+            download: request.download, threshold: queued?.progress ?? file.uploadCursor,
+            lockedVersion: max(queued?.lockedVersion ?? 0, file.lockedVersion))
+    }
+
+    private static func check(
+        _ request: IdentRequest, head: FileHead, view: any FileView
+    ) throws(HistoryError) -> ClientFile {
+        let ident = request.file.ident, download = request.download, latest = request.latest.version
+        try require(latest <= head.version, .badServerVersion, "the client has seen a version that does not exist")
+        guard ident > 0, let file = try view.clientFile(ident) else {
+            throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
+        }
+        try require(
+            file.salt != 0 && file.salt == request.file.salt, .divergingHistories, "wrong salt of the client file")
+        try require(
+            download.serverVersion >= file.uploadCursor.serverVersion, .badServerVersion,
+            "the download cursor is behind what the client had confirmed")
+        try require(!file.isExpired, .clientFileExpired, "the client file has expired")
+        try require(
+            download.serverVersion <= head.version, .badServerVersion, "the download cursor is beyond the log")
+        try require(
+            download.clientVersion <= file.uploadCursor.clientVersion, .badClientVersion,
+            "the download cursor names a client version that was never integrated")
+        try require(
+            download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
+        try require(
+            try versionSalt(of: latest, head: head, view: view) == request.latest.salt, .divergingHistories,
+            "wrong salt of the latest version")
+        let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
+        try require(
+            download.clientVersion == receipt?.clientVersion ?? 0, .divergingHistories,
+            "the download cursor names another client version than the log")
+        return file
+    }
+
+    private static func versionSalt(
+        of version: ServerVersion, head: FileHead, view: any FileView
+    ) throws(HistoryError) -> Salt? {
+        if version == head.baseVersion { return head.baseSalt }
+        if version == head.version { return head.versionSalt }
+        return try view.entry(version)?.salt
+    }
+
+    /// What is stored about a client file; nil if there is none.
+    public func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
+        try read { view throws(HistoryError) in try view.clientFile(ident) }
+    }
+
+    /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
+    /// expired already.
+    /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
+    public func expire(_ ident: ClientFileID) throws(HistoryError) {
+        let (head, file) = try read { view throws(HistoryError) in (try view.head(), try view.clientFile(ident)) }
+        guard var file, file.salt != 0 else {
+            throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
+        }
+        if file.isExpired { return }
+        file.lastSeen = 0
+        try commit([file], at: head)
+    }
+}

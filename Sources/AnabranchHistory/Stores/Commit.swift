@@ -1,0 +1,86 @@
+public import AnabranchCore
+
+/// Everything that one transaction changes in one synced file. Integration computes it without touching anything; a
+/// store applies it entirely or not at all.
+///
+/// A new kind of stored thing (records of another wire) is one more list here and one more promise of
+/// `HistoryStore.commit`.
+public struct Commit: Sendable {
+    /// The file to be changed.
+    public var file: SyncedFileID
+    /// The right to change it: the lease with which it was opened.
+    public var lease: Lease
+    /// The head that the file has before the commit; a store compares the versions.
+    public var head: FileHead
+    /// New log entries with the versions `head.version + 1`, `+ 2` ….
+    public var entries: [LogEntry] = []
+    /// The conflict keys that the new entries write, in the order of the entries.
+    public var conflictKeys: [ConflictKeyEntry] = []
+    /// Client files as they are afterwards, in ascending order of ident; an ident not stored yet is a new row and has
+    /// to be the next one. Reciprocal changesets up to the row's `uploadCursor.serverVersion` go away, and all of them
+    /// if the row is expired.
+    public var clientFiles: [ClientFile] = []
+    /// Reciprocal changesets that are new or replace a stored one, sorted by client file and version.
+    public var reciprocals: [ReciprocalChange] = []
+    /// What becomes of the stored state; nil if it stays as it is.
+    public var state: StateUpdate?
+    /// The key of the server's own write that this is.
+    public var idempotencyKey: IdempotencyKey?
+
+    /// A commit that changes nothing yet.
+    public init(file: SyncedFileID, lease: Lease, head: FileHead) {
+        self.file = file
+        self.lease = lease
+        self.head = head
+    }
+
+    /// The head that the file has after the commit.
+    public var newHead: FileHead {
+        var result = head
+        if let last = entries.last {
+            result.version = last.version
+            result.versionSalt = last.salt
+            result.cumulativeSize = last.cumulativeSize
+        }
+        if let state { result.stateVersion = state.version }
+        if let last = clientFiles.last { result.nextIdent = max(result.nextIdent, last.ident + 1) }
+        return result
+    }
+
+    /// Whether nothing is changed.
+    public var isEmpty: Bool {
+        entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
+    }
+}
+
+/// A changeset to be stored in the reciprocal history of a client file.
+public struct ReciprocalChange: Equatable, Sendable {
+    /// The client file.
+    public var ident: ClientFileID
+    /// The log entry in its form for the client.
+    public var reciprocal: ReciprocalChangeset
+
+    /// Puts the parts together.
+    public init(ident: ClientFileID, reciprocal: ReciprocalChangeset) {
+        self.ident = ident
+        self.reciprocal = reciprocal
+    }
+}
+
+/// The name under which the server itself has written to a file, and the version that the write made
+/// (`Spec/History.md`, section 17).
+public struct IdempotencyKey: Equatable, Sendable {
+    /// The newest keys of a file that a store keeps at least.
+    public static let countMax = 10_000
+
+    /// A text in UTF-8, compared byte by byte.
+    public var key: [UInt8]
+    /// The version that the file had after the write.
+    public var version: ServerVersion
+
+    /// Puts the parts together.
+    public init(key: [UInt8], version: ServerVersion) {
+        self.key = key
+        self.version = version
+    }
+}

@@ -1,0 +1,62 @@
+public import AnabranchCore
+
+/// What a store holds, for its operator. Reading it ends no lease and makes no file. Lists come in pieces: each call
+/// gives at most `countMax` elements, those that follow the last one known.
+public protocol HistoryCatalog: Sendable {
+    /// The synced files whose paths come after `path`, in the order of their bytes; from the first one on if it is nil.
+    func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile]
+
+    /// One synced file; nil if the store has none at the path.
+    func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile?
+
+    /// The client files of a synced file with idents above `ident`, without the reserved ones; none if there is no such
+    /// synced file.
+    func clientFiles(
+        of path: VirtualPath, after ident: ClientFileID, countMax: Int
+    ) throws(HistoryError) -> [ClientFile]
+
+    /// The log entries of a synced file with versions above `version`; none if there is no such synced file.
+    func entries(
+        of path: VirtualPath, after version: ServerVersion, countMax: Int
+    ) throws(HistoryError) -> [CatalogEntry]
+}
+
+/// A synced file in a catalog.
+public struct CatalogFile: Equatable, Sendable {
+    /// The name of the file.
+    public var path: VirtualPath
+    /// The end and the beginning of its log.
+    public var head: FileHead
+
+    /// Puts the parts together.
+    public init(path: VirtualPath, head: FileHead) {
+        self.path = path
+        self.head = head
+    }
+}
+
+/// A log entry in a catalog: everything but the changeset.
+public struct CatalogEntry: Equatable, Sendable {
+    /// The version that the entry produced.
+    public var version: ServerVersion
+    /// The client file that the entry came from; 0 if the server made it.
+    public var origin: ClientFileID
+    /// The version that the changeset produced on the client; 0 if the server made it.
+    public var clientVersion: ClientVersion
+    /// When the change was made, as its author's clock says.
+    public var timestamp: ChangesetTime
+    /// The size of the changeset in bytes.
+    public var changesetBytes: Int
+
+    /// Puts the parts together.
+    public init(
+        version: ServerVersion, origin: ClientFileID, clientVersion: ClientVersion, timestamp: ChangesetTime,
+        changesetBytes: Int
+    ) {
+        self.version = version
+        self.origin = origin
+        self.clientVersion = clientVersion
+        self.timestamp = timestamp
+        self.changesetBytes = changesetBytes
+    }
+}

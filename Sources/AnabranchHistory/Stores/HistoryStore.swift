@@ -1,0 +1,150 @@
+public import AnabranchCore
+
+/// A store's own number for a synced file.
+public struct SyncedFileID: Hashable, Sendable {
+    /// Any number; only the store knows its meaning.
+    public var number: Int64
+
+    /// Takes a number of the store.
+    public init(_ number: Int64) { self.number = number }
+}
+
+/// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are
+/// refused. So at most one party writes a file, also where stores are shared by machines.
+public struct Lease: Hashable, Comparable, Sendable {
+    /// Higher than that of every earlier lease of the file.
+    public var number: UInt64
+
+    /// Takes a number of the store.
+    public init(_ number: UInt64) { self.number = number }
+
+    /// Whether a lease has been replaced by another one.
+    public static func < (left: Lease, right: Lease) -> Bool { left.number < right.number }
+}
+
+/// A synced file as `HistoryStore.open` hands it out.
+public struct OpenedFile: Equatable, Sendable {
+    /// Names the file in further calls.
+    public var id: SyncedFileID
+    /// Allows to write it, until somebody else opens it.
+    public var lease: Lease
+    /// Its newest head.
+    public var head: FileHead
+
+    /// Puts the parts together.
+    public init(id: SyncedFileID, lease: Lease, head: FileHead) {
+        self.id = id
+        self.lease = lease
+        self.head = head
+    }
+}
+
+/// The end of a synced file's log, and its beginning (`Spec/History.md`, section 2.1).
+public struct FileHead: Equatable, Sendable {
+    /// The current version E: `baseVersion` plus the number of entries.
+    public var version: ServerVersion
+    /// The salt of version E; 0 for version 0.
+    public var versionSalt: Salt
+    /// The cumulative size at version E, in bytes.
+    public var cumulativeSize: UInt64
+    /// The version B before the first entry; raised only by trimming.
+    public var baseVersion: ServerVersion
+    /// The salt of version B; 0 exactly while B is 0.
+    public var baseSalt: Salt
+    /// The next client file ident: the number of rows, reserved ones included.
+    public var nextIdent: ClientFileID
+    /// The version whose state is stored: `version`, unless the file was written without keeping its state.
+    public var stateVersion: ServerVersion
+
+    /// How many client files have been allocated, expired ones included.
+    public var clientFileCount: UInt64 { nextIdent.rawValue - UInt64(ClientFile.reserved.count) }
+
+    /// An empty file, unless something else is said.
+    public init(
+        version: ServerVersion = 0, versionSalt: Salt = 0, cumulativeSize: UInt64 = 0, baseVersion: ServerVersion = 0,
+        baseSalt: Salt = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
+    ) {
+        self.version = version
+        self.versionSalt = versionSalt
+        self.cumulativeSize = cumulativeSize
+        self.baseVersion = baseVersion
+        self.baseSalt = baseSalt
+        self.nextIdent = nextIdent
+        self.stateVersion = stateVersion
+    }
+}
+
+/// Where synced files are kept. Calls are synchronous and block until they are done; they may come from several threads
+/// at once, but those about one file come from one thread at a time.
+///
+/// Promises of every store, checked by one conformance suite:
+/// 1. A commit takes effect entirely or not at all, all commits of one call together, also across a crash.
+/// 2. When `commit` returns, what it wrote survives the end of the process (and, for a store on disk, of the machine).
+/// 3. When `commit` throws, nothing was changed, unless the error came so late that the store cannot know; the caller
+///    then reads the head again before it goes on. Repeating the integration is harmless (`SyncedFile.integrate`).
+/// 4. A read sees one state between two commits, the newest one.
+/// 5. Only a commit with the newest lease and the current versions of log and state is accepted; otherwise `leaseLost`.
+/// 6. The state is stored with the log entries that made it so: after every commit it is that of
+///    `FileHead.stateVersion`.
+/// 7. The newest `IdempotencyKey.countMax` keys of a file's writes are found again.
+/// 8. Errors are `HistoryError`s that tell of the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a
+///    refusal of a client.
+public protocol HistoryStore: Sendable {
+    /// Opens a synced file, creating it with an empty log and the reserved client files if there is none. The lease of
+    /// an earlier opening ends.
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
+
+    /// Runs `body` over the newest state of a file. The view must not be kept.
+    func read<Result: Sendable>(
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result
+
+    /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it
+    /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
+
+    /// Applies commits of different files in one transaction.
+    func commit(_ commits: [Commit]) throws(HistoryError)
+}
+
+/// One state of a synced file, to be read within `HistoryStore.read`.
+public protocol FileView {
+    /// The end and the beginning of the log.
+    func head() throws(HistoryError) -> FileHead
+
+    /// The row of a client file, reserved rows included; nil if there is none.
+    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile?
+
+    /// The entry that produced `version`; nil outside the log.
+    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
+
+    /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes together
+    /// exceed `byteBudget`. Passing over the others costs next to nothing.
+    /// - Parameter excludingOrigin: entries received from this client file are left out; nil: none are.
+    func entries(
+        in range: VersionRange, excludingOrigin: ClientFileID?, byteBudget: Int
+    ) throws(HistoryError) -> [LogEntry]
+
+    /// The versions in `range`, ascending, of the entries that were not received from `excludingOrigin` and are not
+    /// empty. Their changesets are not read.
+    func versions(in range: VersionRange, excludingOrigin: ClientFileID) throws(HistoryError) -> [ServerVersion]
+
+    /// What was received from `ident` in `range`, in order.
+    func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt]
+
+    /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
+    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt?
+
+    /// The versions in `range`, ascending and each once, of entries not received from `excludingOrigin` that write one
+    /// of the conflict keys. The cost follows the entries found and those of that origin that are passed over, not the
+    /// length of the range.
+    func versions(
+        writing keys: [UInt64], in range: VersionRange, excludingOrigin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion]
+
+    /// The version that the server's own write with this key made; nil if there is none, or it was too long ago.
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion?
+
+    /// The reciprocal changesets of a client file in `range`, in order.
+    func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
+}

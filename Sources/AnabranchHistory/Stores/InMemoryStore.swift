@@ -1,0 +1,96 @@
+public import AnabranchCore
+import Synchronization
+
+/// A store without a disk: for tests, simulations and files that need not outlive the process.
+public final class InMemoryStore: Sendable {
+    private struct Directory {
+        var numbers: [VirtualPath: Int] = [:]
+        var files: [LockedFile] = []
+    }
+
+    /// Files are locked one by one.
+    private final class LockedFile: Sendable {
+        let content = Mutex(InMemoryFile())
+    }
+
+    private let directory = Mutex(Directory())
+
+    /// A store without files.
+    public init() {}
+
+    private func file(_ id: SyncedFileID) throws(HistoryError) -> LockedFile {
+        let file = directory.withLock { directory in
+            directory.files.indices.contains(Int(id.number)) ? directory.files[Int(id.number)] : nil
+        }
+        guard let file else { throw HistoryError(.storeFailed, "there is no file \(id.number)") }
+        return file
+    }
+}
+
+extension InMemoryStore: HistoryStore {
+    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        let number = directory.withLock { directory in
+            if let number = directory.numbers[path] { return number }
+            directory.numbers[path] = directory.files.count
+            directory.files.append(LockedFile())
+            return directory.files.count - 1
+        }
+        let id = SyncedFileID(Int64(number))
+        let (lease, head) = try file(id).content.withLock { content in
+            content.lease.number += 1
+            return (content.lease, content.newestHead)
+        }
+        return OpenedFile(id: id, lease: lease, head: head)
+    }
+
+    public func read<Result: Sendable>(
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
+    }
+
+    public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
+        try self.file(file).content.withLock { $0.state }
+    }
+
+    public func commit(_ commits: [Commit]) throws(HistoryError) {
+        let files = try commits.map { commit throws(HistoryError) in try file(commit.file) }
+        for (file, commit) in zip(files, commits) {
+            try file.content.withLock { content throws(HistoryError) in try content.check(commit) }
+        }
+        for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
+    }
+}
+
+extension InMemoryStore: HistoryCatalog {
+    public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
+        let paths = directory.withLock { Array($0.numbers.keys) }
+            .filter { other in path.map { $0.bytes.lexicographicallyPrecedes(other.bytes) } ?? true }
+            .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        let files = try paths.prefix(max(0, countMax)).map { path throws(HistoryError) in try file(path) }
+        return files.compactMap { $0 }
+    }
+
+    public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
+        try content(of: path) { CatalogFile(path: path, head: $0.newestHead) }
+    }
+
+    public func clientFiles(
+        of path: VirtualPath, after ident: ClientFileID, countMax: Int
+    ) throws(HistoryError) -> [ClientFile] {
+        try content(of: path) { $0.clientFiles(after: ident, countMax: countMax) } ?? []
+    }
+
+    public func entries(
+        of path: VirtualPath, after version: ServerVersion, countMax: Int
+    ) throws(HistoryError) -> [CatalogEntry] {
+        try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
+    }
+
+    private func content<Result: Sendable>(
+        of path: VirtualPath, _ body: (InMemoryFile) -> Result
+    ) throws(HistoryError) -> Result? {
+        guard let number = directory.withLock({ $0.numbers[path] }) else { return nil }
+        return try file(SyncedFileID(Int64(number))).content.withLock { body($0) }
+    }
+}

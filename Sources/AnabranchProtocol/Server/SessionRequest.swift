@@ -1,0 +1,73 @@
+public import AnabranchCore
+
+/// Names one session for the caller. It is never used again, unlike the ident, so that an answer that comes too late
+/// cannot be taken for an answer to the session's successor.
+public struct SessionHandle: Hashable, Sendable {
+    /// The client's name for the session.
+    public let ident: SessionID
+    /// How many sessions the connection has had, this one included.
+    let serial: UInt64
+}
+
+/// What a session asks of the synced file behind it. The requests of one session are to be handled in their order; a
+/// `SessionEvent` is the answer, if there is one.
+public enum SessionRequest: Equatable, Sendable {
+    /// BIND: the session begins. The caller finds the server-side file by the partition value; `failed` with 204
+    /// refuses an impossible one. If the client's file needs an ident, the answer is `fileIdentAllocated`.
+    case open(BindRequest)
+    /// IDENT: the answer is `identAccepted` or `failed`, with 108 if another session of this connection has bound the
+    /// client file.
+    case identify(IdentRequest)
+    /// UPLOAD: to be integrated, or refused by `failed`. It can come before the answer to the IDENT; if that is
+    /// `failed`, the UPLOAD is dropped.
+    case integrate(UploadMessage)
+    /// The DOWNLOAD that follows this cursor in the log is to be made: the answer is `download` or `failed`.
+    case scan(from: DownloadCursor)
+    /// UNBIND: the session's hold on its file ends now. There is no answer.
+    case close
+}
+
+/// What the synced file behind a session says. Everything that an event speaks of is durable (`Spec/History.md`,
+/// section 10).
+public enum SessionEvent: Equatable, Sendable {
+    /// The ident of the client's new file.
+    case fileIdentAllocated(SaltedFileID)
+    /// The IDENT passed its check: the session runs, from this cursor on. `exposedVersion` is the newest server
+    /// version.
+    case identAccepted(DownloadCursor, exposedVersion: ServerVersion)
+    /// There are server versions up to this one. It may come at any time, and in any order.
+    case versionExposed(ServerVersion)
+    /// The DOWNLOAD that `scan` asked for. One that ends before the last one did ends the session with 201.
+    case download(DownloadProgress, EncodedBody)
+    /// The file has let go of the session. A code of 200 … 299 ends the session, one of 100 … 199 the connection.
+    case failed(ErrorMessage)
+    /// Another connection has bound the client file, so this connection is presumed dead. It ends without a message,
+    /// and the caller closes the socket.
+    case superseded
+}
+
+extension ServerConnection {
+    /// What a message of the client asks the caller to do.
+    public enum Action: Equatable, Sendable {
+        /// To be passed on to the session's file.
+        case ask(SessionHandle, SessionRequest)
+        /// The client could not integrate a DOWNLOAD: for the log. With an answer, which is on its way, the session is
+        /// over and its hold on the file ends.
+        case clientFailed(SessionHandle, code: Int, text: String, answer: ErrorMessage?)
+        /// The client broke the rules: all sessions are over, and their hold on files ends. The error is on its way.
+        case connectionFailed(ProtocolError)
+    }
+
+    /// What a connection has to do next in order to say what it has to say.
+    public enum Output: Equatable, Sendable {
+        /// Send this.
+        case message(EncodedMessage)
+        /// To be passed on to the session's file: the answer makes a message.
+        case ask(SessionHandle, SessionRequest)
+        /// Send this and nothing after it, read and discard until the client leaves, and give up after
+        /// `Limits.softCloseMillisecondsMax`.
+        case lastMessage(EncodedMessage)
+        /// Close with this WebSocket close code, and then the socket: all that can be said to a client below version 4.
+        case close(code: UInt16)
+    }
+}

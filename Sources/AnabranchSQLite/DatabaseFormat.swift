@@ -1,0 +1,35 @@
+import GRDB
+
+/// What marks a database as one of Anabranch, and tells in which form its tables are.
+struct DatabaseFormat {
+    /// Marks our databases among all SQLite files.
+    let applicationID: Int
+    /// Raised with each migration, so that an older program refuses a newer database instead of misreading it.
+    let version: Int
+
+    /// What a database turns out to be.
+    enum Finding {
+        case current
+        case older(version: Int)
+        case newer(version: Int)
+        /// Somebody else's.
+        case foreign
+    }
+
+    /// A new database counts as one of an older version.
+    func examine(_ db: Database) throws -> Finding {
+        let tables = "SELECT COUNT(*) FROM sqlite_master WHERE tbl_name <> 'grdb_migrations'"
+        let isNew = try Int.fetchOne(db, sql: tables) == 0
+        let owner = try Int.fetchOne(db, sql: "PRAGMA application_id")
+        guard isNew || owner == applicationID else { return .foreign }
+        let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        if found > version { return .newer(version: found) }
+        return found == version ? .current : .older(version: found)
+    }
+
+    /// The last step of a migration.
+    func mark(_ db: Database, version: Int) throws {
+        try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+        try db.execute(sql: "PRAGMA user_version = \(version)")
+    }
+}

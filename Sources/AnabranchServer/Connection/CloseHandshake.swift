@@ -1,0 +1,36 @@
+import NIOCore
+import NIOWebSocket
+
+/// How the server ends a WebSocket: it sends a last frame and shuts its sending side. It reads on, and ignores what it
+/// reads, until the client has closed its side too or the time is up. If it closed at once, the system would reset the
+/// connection, and the client might never see the last frame.
+struct CloseHandshake {
+    let lastFrame: WebSocketFrame
+    /// How long the client may take to close its side.
+    let timeout: TimeAmount
+    /// For the log.
+    let reason: String
+
+    init(lastFrame: WebSocketFrame, timeout: TimeAmount, reason: String) {
+        self.lastFrame = lastFrame
+        self.timeout = timeout
+        self.reason = reason
+    }
+
+    /// With a close frame.
+    init(_ code: WebSocketErrorCode, timeout: TimeAmount, reason: String) {
+        var payload = ByteBuffer()
+        payload.write(webSocketErrorCode: code)
+        self.init(
+            lastFrame: WebSocketFrame(fin: true, opcode: .connectionClose, data: payload), timeout: timeout,
+            reason: reason)
+    }
+
+    /// - Returns: the timer that closes the socket when the time is up.
+    func begin(in context: ChannelHandlerContext) -> Scheduled<Void> {
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenSuccess { context.close(mode: .output, promise: nil) }
+        context.writeAndFlush(NIOAny(lastFrame), promise: sent)
+        return context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { context.close(promise: nil) }
+    }
+}

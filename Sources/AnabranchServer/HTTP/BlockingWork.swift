@@ -1,0 +1,29 @@
+import AnabranchHistory
+import Logging
+import NIOPosix
+
+/// Runs the work of endpoints that blocks, such as calls of stores, on threads that may block.
+struct BlockingWork: Sendable {
+    let logger: Logger
+    /// The log's message if the work cannot be done.
+    let failureMessage: Logger.Message
+
+    /// - Parameter refusal: the response to an error that is not the server's own trouble.
+    func run<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result, refusal: (any Error) -> HTTPError? = { _ in nil }
+    ) async throws(HTTPError) -> Result {
+        do {
+            return try await NIOThreadPool.singleton.runIfActive(work)
+        } catch {
+            throw refusal(error) ?? internalError(error)
+        }
+    }
+
+    /// Logs trouble of the server's own.
+    /// - Returns: the response, which tells nothing about it.
+    func internalError(_ error: any Error) -> HTTPError {
+        let text = (error as? HistoryError)?.withWireCode ?? "\(error)"
+        logger.error(failureMessage, metadata: ["error": "\(text)"])
+        return .unavailable
+    }
+}

@@ -1,0 +1,39 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Testing
+
+@testable import AnabranchServer
+
+@Suite struct WireConversionTests {
+    private static let refusals: [HistoryError.Code] = [
+        .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories, .badChangeset,
+        .badOriginFileIdent, .clientFileExpired, .userMismatch,
+    ]
+    private static let troubles: [HistoryError.Code] = [.storeFailed, .leaseLost, .storeDamaged, .storeUnusable]
+
+    /// A client that was told anything else would throw away what it has not uploaded yet.
+    @Test(arguments: troubles) func troubleOfTheStoreIsTransient(code: HistoryError.Code) {
+        let error = HistoryError(code, "the disk is full")
+        #expect(error.isStoreTrouble && error.isTransient)
+        let message = ErrorMessage(error)
+        #expect(message.code == .otherSessionError && message.action == .transient && message.triesAgain)
+        #expect(!message.message.contains("disk"), "the reason is for the server's log")
+        #expect(error.withWireCode == "201 \(code): the disk is full")
+    }
+
+    @Test func aFullBacklogEndsTheConnectionForAWhile() {
+        let error = HistoryError(.backlogFull, "")
+        #expect(!error.isStoreTrouble && error.isTransient)
+        #expect(ErrorMessage(error).code == .connectionClosed && ErrorMessage(error).triesAgain)
+    }
+
+    @Test func everyRefusalEndsTheSessionWithACodeOfItsOwn() {
+        let codes = Self.refusals.map { ErrorCode($0).rawValue }
+        #expect(codes == [208, 209, 210, 211, 212, 216, 222, 223])
+        for code in Self.refusals {
+            let error = HistoryError(code, "why")
+            #expect(!error.isStoreTrouble && !error.isTransient)
+            #expect(ErrorMessage(error).message.contains("why"))
+        }
+    }
+}

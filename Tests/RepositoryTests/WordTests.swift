@@ -1,0 +1,86 @@
+import Testing
+
+/// One word has one meaning, and a word that was given up does not come back (`Spec/README.md`).
+@Suite struct WordTests {
+    /// A row of the table of retired words.
+    private struct RetiredWord {
+        let word: String
+        let now: String
+        /// Paths, or beginnings of paths, where it may stand.
+        let exceptions: [String]
+    }
+
+    @Test func noRetiredWordIsUsed() throws {
+        let retired = try Self.retiredWords()
+        #expect(retired.count > 50)
+        let words = Dictionary(uniqueKeysWithValues: retired.map { ($0.word, $0) })
+        let files =
+            try Repository.files(in: "Sources", "Tests", "Benchmarks/Benchmarks")
+            + Repository.files(in: "Sources", "Tests", suffix: ".md") + Repository.files(in: "Tests", suffix: ".py")
+            + Repository.files(in: "scripts", suffix: "") + [TextFile("Benchmarks/README.md")]
+        for file in files {
+            let places = file.places { line in
+                for word in line.utf8.split(whereSeparator: { !$0.isWordByte }) {
+                    guard let found = words[String(Substring(word))] else { continue }
+                    if found.exceptions.contains(where: file.path.hasPrefix) { continue }
+                    return "\(found.word) is retired, see Spec/README.md; the word is \(found.now)"
+                }
+                return nil
+            }
+            #expect(places.isEmpty, "\(places.listed)")
+        }
+    }
+
+    /// What replaced a word is in use itself, and no word is explained twice.
+    @Test func theTablesAreConsistent() throws {
+        let retired = try Self.retiredWords()
+        let retiredWords = Set(retired.map(\.word))
+        #expect(retiredWords.count == retired.count, "a retired word stands twice")
+        let sources = try Repository.files(in: "Sources", "Tests").map(\.text).joined(separator: "\n")
+        let code = Set(sources.utf8.split { !$0.isWordByte }.map { String(Substring($0)) })
+        for row in retired {
+            for match in row.now.matches(of: /`(\w+)`/) where !code.contains(String(match.output.1)) {
+                Issue.record("\(match.output.1), which replaced \(row.word), is nowhere in the code")
+            }
+            for path in row.exceptions { #expect(Repository.exists(path), "there is no \(path)") }
+        }
+        let words = try Self.rows(below: "## Words", above: "## Retired words").flatMap { row in
+            row[0].split(separator: ", ").map(String.init)
+        }
+        let repeated = Dictionary(grouping: words) { $0 }.filter { $0.value.count > 1 }.keys.sorted()
+        #expect(words.count > 40)
+        #expect(repeated.isEmpty, "explained twice: \(repeated.listed)")
+    }
+
+    // MARK: The tables
+
+    private static func retiredWords() throws -> [RetiredWord] {
+        try rows(below: "## Retired words", above: nil).map { row in
+            RetiredWord(
+                word: row[0].filter { $0 != "`" }, now: row[1],
+                exceptions: row[2].matches(of: /`([^`]+)`/).map { String($0.output.1) })
+        }
+    }
+
+    /// The cells of the rows of all tables between two headings, without the heads of the tables.
+    private static func rows(below heading: String, above next: String?) throws -> [[String]] {
+        let lines = try TextFile("Spec/README.md").lines
+        let start = try #require(lines.firstIndex(of: heading))
+        let end = try next.map { try #require(lines.firstIndex(of: $0)) } ?? lines.count
+        var rows: [[String]] = []
+        for line in lines[start..<end] where line.hasPrefix("|") {
+            if line.hasPrefix("|---") {
+                rows.removeLast()
+            } else {
+                rows.append(line.dropFirst().split(separator: "|", omittingEmptySubsequences: false).map(\.trimmed))
+            }
+        }
+        return rows
+    }
+}
+
+extension Substring {
+    fileprivate var trimmed: String {
+        String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+    }
+}
