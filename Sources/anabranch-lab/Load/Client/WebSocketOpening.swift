@@ -1,4 +1,3 @@
-import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket

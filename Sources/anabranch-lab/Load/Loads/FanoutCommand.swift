@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import ArgumentParser
 
 struct FanoutCommand: AsyncParsableCommand {

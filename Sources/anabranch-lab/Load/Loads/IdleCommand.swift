@@ -41,8 +41,10 @@ struct IdleCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let numbers = ["sessions": sessions, "connections": connections, "files": files, "name_bytes": nameBytes]
-        try await options.run("idle", numbers.mapValues(Double.init)) { run in
+        var numbers = ["sessions": sessions, "connections": connections, "files": files, "name_bytes": nameBytes]
+            .mapValues(Double.init)
+        numbers["seconds"] = seconds
+        try await options.run("idle", numbers) { run in
             try await run.measure { try await load(run) }
         }
     }
