@@ -6,8 +6,9 @@ struct SlowCommand: AsyncParsableCommand {
         commandName: "slow",
         abstract: "Clients that take what they asked for not at all, or say something and never end.",
         discussion: """
-            There is a history of --megabytes on the file. Each reader asks for it and does not read, but sends PING \
-            every few seconds, as clients do that live. With --unfinished it asks for nothing, but announces a message \
+            There is a history of --megabytes on the file. Each reader asks for it in each of its sessions, all of \
+            which stand at other places of the log, and does not read, but sends PING every few seconds, as clients \
+            do that live. With --unfinished it asks for nothing, but announces a message \
             of so many MiB and sends all of it but the last byte. "rss_mib_per_reader" is the most of what they have \
             cost, "closed" how many of them the server has closed, "closed_last_seconds" how long that took. An \
             operation is a reader.
@@ -48,37 +49,40 @@ struct SlowCommand: AsyncParsableCommand {
         numbers.merge(["readers": Double(readers), "sessions": Double(sessions)]) { $1 }
         numbers["unfinished"] = unfinished
         try await options.run("slow", numbers) { run in
-            let file = "\(run.name)-slow"
-            if unfinished == nil { try await run.writeHistory(of: file, megabytes: megabytes) }
-            try await run.measure { try await load(run, file) }
+            var groups = [[LoadClient]](repeating: [], count: readers)
+            if unfinished == nil {
+                let file = "\(run.name)-slow"
+                groups = try await concurrentMap(0..<readers, limit: 16) { _ in
+                    let first = try await run.departedClient(of: file)
+                    var group = [first]
+                    while group.count < sessions {
+                        group.append(try await run.departedClient(of: file, on: first.eventLoop))
+                    }
+                    return group
+                }
+                try await run.writeHistory(of: file, megabytes: megabytes)
+            }
+            try await run.measure { [groups] in try await load(run, groups) }
         }
     }
 
-    private func load(_ run: LoadRun, _ file: String) async throws -> LoadOutcome {
+    private func load(_ run: LoadRun, _ groups: [[LoadClient]]) async throws -> LoadOutcome {
         let before = try run.serverSnapshot()?.residentBytes ?? 0
         let frame = unfinished.map { LoadConnection.unfinishedMessage(size: Int($0 * 1_048_576)) }
-        let connections = try await concurrentMap(0..<readers, limit: 64) { _ in
-            let connection = run.connection()
+        let connections = try await concurrentMap(groups, limit: 64) { clients in
+            let connection = run.connection(on: clients.first?.eventLoop)
             try await connection.open()
-            guard let frame else {
-                try await ask(for: file, connection)
-                return connection
+            if let frame {
+                try await connection.sendRaw(frame)
+            } else {
+                try await connection.setReading(false)
+                for client in clients { try await client.identify(on: connection) }
             }
-            try await connection.sendRaw(frame)
             return connection
         }
-        let start = ContinuousClock.now
         run.report("\(readers) readers do not read")
-        var peak = before, lastPing = start
-        while ContinuousClock.now - start < .seconds(seconds) {
-            try await Task.sleep(for: .milliseconds(100))
-            peak = max(peak, try run.serverSnapshot()?.residentBytes ?? 0)
-            guard unfinished == nil, ContinuousClock.now - lastPing >= .seconds(pingSeconds) else { continue }
-            lastPing = .now
-            for connection in connections {
-                await connection.send(.ping(timestamp: 1, roundTripMilliseconds: 0))
-            }
-        }
+        let start = ContinuousClock.now
+        let peak = try await hold(connections, run, since: start)
         var closed: [Duration] = []
         for connection in connections {
             if let end = await connection.end { closed.append(end.time - start) }
@@ -92,30 +96,22 @@ struct SlowCommand: AsyncParsableCommand {
         return outcome
     }
 
-    /// Asks for everything in each session, and reads nothing any more.
-    private func ask(for file: String, _ connection: LoadConnection) async throws {
-        var clients: [LoadClient] = []
-        for _ in 0..<sessions {
-            let client = LoadClient(of: file, on: connection.eventLoop)
-            try await client.bind(on: connection)
-            clients.append(client)
+    /// Has them say that they live.
+    ///
+    /// - Returns: the most memory that the server has needed meanwhile.
+    private func hold(
+        _ connections: [LoadConnection], _ run: LoadRun, since start: ContinuousClock.Instant
+    ) async throws -> Int {
+        var peak = 0, lastPing = start
+        while ContinuousClock.now - start < .seconds(seconds) {
+            try await Task.sleep(for: .milliseconds(100))
+            peak = max(peak, try run.serverSnapshot()?.residentBytes ?? 0)
+            guard unfinished == nil, ContinuousClock.now - lastPing >= .seconds(pingSeconds) else { continue }
+            lastPing = .now
+            for connection in connections {
+                await connection.send(.ping(timestamp: 1, roundTripMilliseconds: 0))
+            }
         }
-        try await connection.setReading(false)
-        for client in clients { try await client.identify() }
-    }
-}
-
-extension LoadRun {
-    /// Writes an object of so many megabytes again and again to a file, in messages as clients make them.
-    func writeHistory(of file: String, megabytes: Double) async throws {
-        let feeder = try await connectedClient(of: file)
-        var history = [LoadChangesets.first(of: 1)] + LoadChangesets.history(of: 1, bytes: Int(megabytes * 1e6))
-        while !history.isEmpty {
-            let version = await feeder.upload(Array(history.prefix(8))).version
-            history.removeFirst(min(8, history.count))
-            _ = try await feeder.wait { $0.isAcknowledged(version) }
-        }
-        await feeder.leave()
-        report("a history of \(megabytes) MB is there")
+        return peak
     }
 }

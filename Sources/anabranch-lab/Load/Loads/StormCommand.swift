@@ -43,21 +43,12 @@ struct StormCommand: AsyncParsableCommand {
         ]
         try await options.run("storm", numbers) { run in
             let file = "\(run.name)-storm"
-            let clients = try await departedClients(run, of: file)
+            let departed = try await concurrentMap(0..<clients, limit: 16) { _ in
+                try await run.departedClient(of: file)
+            }
             try await run.writeHistory(of: file, megabytes: megabytes)
             let writers = try await run.connectedClients(writers) { _ in file }
-            try await run.measure { try await load(run, file, clients, writers) }
-        }
-    }
-
-    /// Each has written something and is gone.
-    private func departedClients(_ run: LoadRun, of file: String) async throws -> [LoadClient] {
-        try await concurrentMap(0..<clients, limit: 16) { _ in
-            let client = try await run.connectedClient(of: file)
-            let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
-            _ = try await client.wait { $0.isAcknowledged(version) }
-            await client.leave()
-            return client
+            try await run.measure { try await load(run, file, departed, writers) }
         }
     }
 

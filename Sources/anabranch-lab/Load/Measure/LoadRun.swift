@@ -89,8 +89,8 @@ final class LoadRun: Sendable {
     }
 
     /// A new client of a file, in a session on a connection of its own.
-    func connectedClient(of file: String) async throws -> LoadClient {
-        let connection = connection()
+    func connectedClient(of file: String, on eventLoop: (any EventLoop)? = nil) async throws -> LoadClient {
+        let connection = connection(on: eventLoop)
         try await connection.open()
         let client = LoadClient(of: file, on: connection.eventLoop)
         try await client.join(connection)
