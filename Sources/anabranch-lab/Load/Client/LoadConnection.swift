@@ -18,6 +18,8 @@ actor LoadConnection {
     private var clients: [SessionID: LoadClient] = [:]
     private var lastSession: SessionID = 0
     private var pings: RepeatedTask?
+    /// The server has sent a message.
+    private var hasAnswered = false
     /// When it ended, and why; nil as long as it is open.
     private(set) var end: (time: ContinuousClock.Instant, reason: String)?
     /// Those who wait for the answer to a PING, by its timestamp.
@@ -60,9 +62,19 @@ actor LoadConnection {
         }
     }
 
+    /// A socket that the server closes with its first answer may end before the handler is there to see it.
     private nonisolated func attach(_ channel: any Channel) throws {
         try channel.pipeline.syncOperations.addHandler(FrameHandler(self))
         assumeIsolated { $0.channel = channel }
+        channel.closeFuture.whenComplete { _ in self.assumeIsolated { $0.finishWhenClosed() } }
+    }
+
+    private func finishWhenClosed() {
+        finish(
+            hasAnswered
+                ? "the server closed the socket"
+                : "the server closed the socket at once, as it does if it does not know the token: pass --app, or "
+                    + "another --token")
     }
 
     /// As if the device had lost its network.
@@ -152,6 +164,7 @@ actor LoadConnection {
         let time = ContinuousClock.now
         switch frame.opcode {
         case .binary where frame.fin:
+            hasAnswered = true
             traffic.receive(frame.length)
             do {
                 take(try serverCodec.decode(Array(buffer: frame.unmaskedData)), at: time)
@@ -201,10 +214,6 @@ private final class FrameHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
         connection.assumeIsolated { $0.take(frame) }
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        connection.assumeIsolated { $0.finish("the server closed the socket") }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -36,18 +36,7 @@ enum WebSocketOpening {
                     return refusal.futureResult
                 }))
         configuration.leftOverBytesStrategy = .forwardBytes
-        let upgraded = try channel.pipeline.syncOperations.configureUpgradableHTTPClientPipeline(
-            configuration: configuration)
-        // A socket that ends between the answer and the change of the pipeline leaves the upgrade undecided for ever.
-        let opened = channel.eventLoop.makePromise(of: Void.self)
-        upgraded.cascade(to: opened)
-        channel.closeFuture.whenComplete { _ in
-            opened.fail(
-                LoadError(
-                    "the server closed the socket during the handshake, as it does if it does not know the token: "
-                        + "pass --app, or another --token"))
-        }
-        return opened.futureResult
+        return try channel.pipeline.syncOperations.configureUpgradableHTTPClientPipeline(configuration: configuration)
     }
 }
 
