@@ -78,9 +78,13 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchTesting",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
@@ -117,7 +121,8 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]),
-        .testTarget(name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch-lab"]),
+        .testTarget(
+            name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch", "anabranch-lab"]),
         .testTarget(
             name: "CompatibilityTests",
             dependencies: [

@@ -4,19 +4,20 @@ import ArgumentParser
 struct Lab: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "anabranch-lab",
-        abstract: "Proofs and measurements of Anabranch's merge.",
+        abstract: "Proofs and measurements of Anabranch.",
         discussion: """
             EXAMPLES
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
               anabranch-lab fuzz merge --cases 200000 --seed 1
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
+              anabranch-lab load fanout --readers 1000 --serve .build/release/anabranch
             """,
         groupedSubcommands: [
             CommandGroup(
                 name: "Proof",
                 subcommands: [CheckCommand.self, FuzzCommand.self, ReplayCommand.self, MergeCommand.self]),
-            CommandGroup(name: "Measurement", subcommands: [BenchCommand.self]),
+            CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])
 }
 

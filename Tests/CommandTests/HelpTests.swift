@@ -19,7 +19,7 @@ import Testing
     @Test func theLabIsForThoseWhoProveAndMeasure() {
         let help = Lab.helpMessage(columns: 80)
         #expect(help.contains("EXAMPLES"))
-        #expect(Self.commands(in: help) == ["check", "fuzz", "replay", "merge", "bench"])
+        #expect(Self.commands(in: help) == ["check", "fuzz", "replay", "merge", "bench", "load"])
     }
 
     /// The subcommands that a help text lists.

@@ -1,0 +1,94 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// The requests by which users log in (`Spec/Protocol.md`, section 1.2), each on a connection of its own.
+struct HTTPRequests: Sendable {
+    private static let answerBytesMax = 1 << 20
+
+    let target: LoadTarget
+    let app: String
+    let eventLoops: any EventLoopGroup
+
+    /// How a user logs in.
+    enum Credentials: Sendable {
+        case anonymous
+        case password(email: String, password: String)
+
+        fileprivate var provider: String {
+            switch self {
+            case .anonymous: "anon-user"
+            case .password: "local-userpass"
+            }
+        }
+
+        fileprivate var body: [String: String] {
+            switch self {
+            case .anonymous: ["provider": provider]
+            case .password(let email, let password):
+                ["provider": provider, "username": email, "password": password]
+            }
+        }
+    }
+
+    /// - Returns: the access token.
+    /// - Throws: `LoadError` with the server's words.
+    func logIn(_ credentials: Credentials) async throws -> String {
+        struct Answer: Decodable {
+            var access_token: String?
+            var error: String?
+        }
+        let (status, body) = try await post(
+            "/api/client/v2.0/app/\(app)/auth/providers/\(credentials.provider)/login", credentials.body)
+        let answer = try? JSONDecoder().decode(Answer.self, from: body)
+        guard status == .ok, let token = answer?.access_token else {
+            throw LoadError("nobody can log in to app '\(app)': \(answer?.error ?? "the server answers \(status)")")
+        }
+        return token
+    }
+
+    /// Tries a password.
+    ///
+    /// - Returns: the status of the answer.
+    func tryPassword(_ credentials: Credentials) async throws -> HTTPResponseStatus {
+        try await post(
+            "/api/client/v2.0/app/\(app)/auth/providers/\(credentials.provider)/login", credentials.body
+        ).status
+    }
+
+    private func post(
+        _ path: String, _ body: [String: String]
+    ) async throws -> (status: HTTPResponseStatus, body: Data) {
+        let json = try JSONEncoder().encode(body)
+        let head = HTTPRequestHead(
+            version: .http1_1, method: .POST, uri: path,
+            headers: [
+                "Host": target.authority, "Content-Type": "application/json", "Content-Length": "\(json.count)",
+                "Connection": "close",
+            ])
+        do {
+            let channel = try await ClientBootstrap(group: eventLoops)
+                .connect(host: target.host, port: target.port) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                        try channel.pipeline.syncOperations.addHandler(
+                            NIOHTTPClientResponseAggregator(maxContentLength: Self.answerBytesMax))
+                        return try NIOAsyncChannel<NIOHTTPClientResponseFull, HTTPClientRequestPart>(
+                            wrappingChannelSynchronously: channel)
+                    }
+                }
+            return try await channel.executeThenClose { inbound, outbound in
+                try await outbound.write(.head(head))
+                try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: json))))
+                try await outbound.write(.end(nil))
+                for try await response in inbound {
+                    return (response.head.status, response.body.map { Data($0.readableBytesView) } ?? Data())
+                }
+                throw LoadError("no answer")
+            }
+        } catch {
+            throw LoadError("no answer from http://\(target.authority): \(error)")
+        }
+    }
+}

@@ -1,0 +1,207 @@
+import AnabranchCore
+import AnabranchProtocol
+import Foundation
+import NIOCore
+
+/// A client file and, while there is one, its session. It keeps the numbers that a real client keeps and sends what a
+/// real client sends (`Spec/Protocol.md`, section 8.2), but integrates nothing: its changesets fit any state.
+actor LoadClient {
+    nonisolated let partition: [UInt8]
+    nonisolated let eventLoop: any EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
+
+    // What a client keeps on its disk.
+    private(set) var file: SaltedFileID?
+    private(set) var download = DownloadCursor()
+    private var latest = SaltedVersion()
+    private var acknowledged = UploadCursor()
+    private var version: ClientVersion = 1
+    private var lastTimestamp: ChangesetTime = 0
+
+    // The session.
+    private var connection: LoadConnection?
+    private var session: SessionID = 0
+    private var lastRequest: UInt64 = 0
+    private var answeredRequest: UInt64 = 0
+    private var error: LoadError?
+
+    /// Changesets of others that have come.
+    private(set) var changesetCount = 0
+    private var onDownload: (@Sendable (DownloadMessage, ContinuousClock.Instant) -> Void)?
+    private var onFailure: (@Sendable (LoadError) -> Void)?
+    private var waiters: [Waiter] = []
+
+    private struct Waiter {
+        let isDone: @Sendable (isolated LoadClient) -> Bool
+        let continuation: CheckedContinuation<ContinuousClock.Instant, any Error>
+    }
+
+    /// - Parameter eventLoop: that of all connections that the client will have.
+    init(of partition: String, on eventLoop: any EventLoop) {
+        self.partition = Array("\"\(partition)\"".utf8)
+        self.eventLoop = eventLoop
+    }
+
+    /// - Parameters:
+    ///   - onDownload: is told each DOWNLOAD with changesets, and when it came.
+    ///   - onFailure: is told why the session has ended, unless the client has left.
+    func observe(
+        onDownload: @escaping @Sendable (DownloadMessage, ContinuousClock.Instant) -> Void,
+        onFailure: @escaping @Sendable (LoadError) -> Void = { _ in }
+    ) {
+        self.onDownload = onDownload
+        self.onFailure = onFailure
+    }
+
+    // MARK: Sessions
+
+    /// Begins a session on a connection of the same event loop: BIND, IDENT, MARK.
+    ///
+    /// - Returns: when the client had everything.
+    @discardableResult
+    func join(_ connection: LoadConnection) async throws -> ContinuousClock.Instant {
+        try await identify(on: connection)
+        lastRequest += 1
+        let request = lastRequest
+        send(.mark(session: session, request: request))
+        return try await wait { $0.answeredRequest >= request }
+    }
+
+    /// Begins a session and asks for no answer.
+    ///
+    /// - Parameter changesets: goes out behind IDENT, before any DOWNLOAD can have come: so it was made on the state
+    ///   that the client had when it left.
+    func identify(
+        on connection: LoadConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
+    ) async throws {
+        try await bind(on: connection)
+        try identify()
+        if !changesets.isEmpty { _ = upload(changesets, timestamp: timestamp) }
+    }
+
+    /// IDENT of a file that has been bound.
+    func identify() throws {
+        guard let file else { throw LoadError("the client has no file ident") }
+        send(.ident(session: session, IdentRequest(file: file, download: download, latest: latest)))
+    }
+
+    /// BIND, and the ident if the file is new and wants one.
+    func bind(on connection: LoadConnection, needsFileIdent: Bool = true) async throws {
+        error = nil
+        self.connection = connection
+        session = try await connection.begin(self)
+        let isNew = needsFileIdent && file == nil
+        send(.bind(session: session, BindRequest(partition: partition, needsFileIdent: isNew)))
+        if isNew { _ = try await wait { $0.file != nil } }
+    }
+
+    /// The connection is gone, as after a loss of the network.
+    func leave() async {
+        let connection = self.connection
+        self.connection = nil
+        await connection?.close()
+    }
+
+    // MARK: Messages
+
+    /// Sends changesets, each a version of its own.
+    ///
+    /// - Parameter timestamp: nil for the time, and for another one each time.
+    /// - Returns: the last version, and when the message was sent.
+    @discardableResult
+    func upload(
+        _ changesets: [[UInt8]], timestamp: ChangesetTime? = nil
+    ) -> (version: ClientVersion, time: ContinuousClock.Instant) {
+        let uploads = changesets.map { changeset in
+            version += 1
+            lastTimestamp = max(ChangesetTime(secondsSince1970: Date().timeIntervalSince1970), lastTimestamp + 1)
+            return UploadedChangeset(
+                cursor: UploadCursor(clientVersion: version, serverVersion: download.serverVersion),
+                timestamp: timestamp ?? lastTimestamp, changeset: changeset)
+        }
+        let message = message(with: uploads)
+        uploadedVersion = version
+        let time = ContinuousClock.now
+        send(message)
+        return (uploadedVersion, time)
+    }
+
+    private func send(_ message: ClientMessage) { connection?.assumeIsolated { $0.send(message) } }
+
+    /// The origin tag of the changeset that was made last; no two of a client have the same.
+    var newestTag: OriginTag { OriginTag(timestamp: lastTimestamp, ident: file?.ident ?? 0) }
+
+    /// The number of the client's file; 0 if it has none.
+    var identNumber: UInt64 { file?.ident.rawValue ?? 0 }
+
+    /// The version of the changeset that was uploaded last.
+    private(set) var uploadedVersion: ClientVersion = 0
+
+    private func message(with changesets: [UploadedChangeset]) -> ClientMessage {
+        .upload(
+            session: session,
+            UploadMessage(
+                Upload(
+                    progress: UploadCursor(clientVersion: version, serverVersion: download.serverVersion),
+                    lockedVersion: download.serverVersion, changesets: changesets)))
+    }
+
+    /// An UPLOAD without changesets, as it acknowledges a DOWNLOAD.
+    var progressMessage: ClientMessage { message(with: []) }
+
+    /// MARKs that nobody waits for.
+    func marks(_ count: Int) -> [ClientMessage] {
+        (0..<count).map { _ in
+            lastRequest += 1
+            return .mark(session: session, request: lastRequest)
+        }
+    }
+
+    func isAcknowledged(_ version: ClientVersion) -> Bool { acknowledged.clientVersion >= version }
+
+    // MARK: Events
+
+    /// Waits until something is so.
+    ///
+    /// - Returns: when the message came that made it so.
+    /// - Throws: `LoadError` if the session ends before.
+    func wait(
+        until isDone: @escaping @Sendable (isolated LoadClient) -> Bool
+    ) async throws -> ContinuousClock.Instant {
+        if isDone(self) { return .now }
+        if let error { throw error }
+        return try await withCheckedThrowingContinuation { waiters.append(Waiter(isDone: isDone, continuation: $0)) }
+    }
+
+    func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
+        switch message {
+        case .ident(_, let file): self.file = file
+        case .download(_, let message): take(message, at: time)
+        case .mark(_, let request): answeredRequest = request
+        default: break
+        }
+        for index in waiters.indices.reversed() where waiters[index].isDone(self) {
+            waiters.remove(at: index).continuation.resume(returning: time)
+        }
+    }
+
+    private func take(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
+        let isNews = message.progress.cursor.serverVersion > download.serverVersion
+        download = message.progress.cursor
+        latest = message.progress.latest
+        acknowledged = message.progress.upload
+        version += 1  // the commit that keeps the progress
+        guard isNews else { return }
+        changesetCount += message.changesetCount
+        if message.changesetCount > 0 { onDownload?(message, time) }
+        send(progressMessage)
+    }
+
+    func fail(_ error: LoadError) {
+        self.error = error
+        if connection != nil { onFailure?(error) }
+        connection = nil
+        for waiter in waiters { waiter.continuation.resume(throwing: error) }
+        waiters = []
+    }
+}

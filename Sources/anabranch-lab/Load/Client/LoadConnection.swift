@@ -1,0 +1,223 @@
+import AnabranchCore
+import AnabranchProtocol
+import NIOCore
+import NIOPosix
+import NIOWebSocket
+
+/// A WebSocket to the server and the sessions on it (`Spec/Protocol.md`, section 8). It lives on its event loop, where
+/// also everything happens that an event causes.
+actor LoadConnection {
+    nonisolated let eventLoop: any EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
+
+    private let target: LoadTarget
+    private let traffic: Traffic
+    private let codec = ClientMessageCodec()
+    private let serverCodec = ServerMessageCodec()
+    private var channel: (any Channel)?
+    private var clients: [SessionID: LoadClient] = [:]
+    private var lastSession: SessionID = 0
+    private var pings: RepeatedTask?
+    /// The server has sent a message.
+    private var hasAnswered = false
+    /// When it ended, and why; nil as long as it is open.
+    private(set) var end: (time: ContinuousClock.Instant, reason: String)?
+    /// Those who wait for the answer to a PING, by its timestamp.
+    private var pongs: [Int64: CheckedContinuation<Void, any Error>] = [:]
+    private var lastPing: Int64 = 1
+
+    /// What clients send a minute, so that a server knows that they live; less, because a run is short.
+    private static let pingInterval = TimeAmount.seconds(50)
+
+    init(to target: LoadTarget, on eventLoop: any EventLoop, traffic: Traffic) {
+        self.target = target
+        self.eventLoop = eventLoop
+        self.traffic = traffic
+    }
+
+    // MARK: Opening and closing
+
+    /// - Throws: `LoadError` if the server is not there or does not let the client in.
+    func open() async throws {
+        let connection = self
+        do {
+            let upgraded = try await ClientBootstrap(group: eventLoop)
+                .connectTimeout(.seconds(30))
+                .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .connect(host: target.host, port: target.port) { [target] channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try WebSocketOpening.configure(channel, for: target) { channel in
+                            try connection.attach(channel)
+                        }
+                    }
+                }
+            try await upgraded.get()
+        } catch let error as LoadError {
+            throw error
+        } catch {
+            throw LoadError("no WebSocket to \(target.authority): \(error)")
+        }
+        pings = eventLoop.scheduleRepeatedTask(initialDelay: Self.pingInterval, delay: Self.pingInterval) { _ in
+            connection.assumeIsolated { $0.send(.ping(timestamp: 0, roundTripMilliseconds: 0)) }
+        }
+    }
+
+    /// A socket that the server closes with its first answer may end before the handler is there to see it.
+    private nonisolated func attach(_ channel: any Channel) throws {
+        try channel.pipeline.syncOperations.addHandler(FrameHandler(self))
+        assumeIsolated { $0.channel = channel }
+        channel.closeFuture.whenComplete { _ in self.assumeIsolated { $0.finishWhenClosed() } }
+    }
+
+    private func finishWhenClosed() {
+        finish(
+            hasAnswered
+                ? "the server closed the socket"
+                : "the server closed the socket at once, as it does if it does not know the token: pass --app, or "
+                    + "another --token")
+    }
+
+    /// As if the device had lost its network.
+    func close() async {
+        finish("closed here")
+        try? await channel?.close().get()
+        channel = nil
+    }
+
+    fileprivate func finish(_ reason: String) {
+        guard end == nil else { return }
+        end = (.now, reason)
+        pings?.cancel()
+        let error = LoadError("the connection has ended: \(reason)")
+        for client in clients.values { client.assumeIsolated { $0.fail(error) } }
+        for pong in pongs.values { pong.resume(throwing: error) }
+        (clients, pongs) = ([:], [:])
+    }
+
+    // MARK: Sessions
+
+    /// - Returns: a number for a new session, whose messages the client gets.
+    func begin(_ client: LoadClient) throws -> SessionID {
+        if let end { throw LoadError("the connection has ended: \(end.reason)") }
+        lastSession += 1
+        clients[lastSession] = client
+        return lastSession
+    }
+
+    // MARK: Sending
+
+    func send(_ message: ClientMessage) { channel?.writeAndFlush(frame(of: message), promise: nil) }
+
+    /// PING, and waits for the answer: then the server has read everything that was sent before.
+    func ping() async throws {
+        if let end { throw LoadError("the connection has ended: \(end.reason)") }
+        lastPing += 1
+        send(.ping(timestamp: lastPing, roundTripMilliseconds: 0))
+        try await withCheckedThrowingContinuation { (pong: CheckedContinuation<Void, any Error>) in
+            pongs[lastPing] = pong
+        }
+    }
+
+    /// Sends all, and waits until the system has taken them.
+    func send(_ messages: [ClientMessage]) async throws {
+        guard let channel, end == nil else { throw LoadError("the connection has ended") }
+        for message in messages.dropLast() { channel.write(frame(of: message), promise: nil) }
+        guard let last = messages.last else { return }
+        try await channel.writeAndFlush(frame(of: last)).get()
+    }
+
+    private func frame(of message: ClientMessage) -> WebSocketFrame {
+        let encoded = codec.encode(message)
+        traffic.send(encoded.count)
+        var buffer = ByteBufferAllocator().buffer(capacity: encoded.count)
+        buffer.writeBytes(encoded.head)
+        buffer.writeBytes(encoded.body)
+        return WebSocketFrame(fin: true, opcode: .binary, maskKey: .random(), data: buffer)
+    }
+
+    /// A frame that announces `size` bytes, with all of them but the last one.
+    static func unfinishedMessage(size: Int) -> ByteBuffer {
+        var buffer = ByteBufferAllocator().buffer(capacity: size + 14)
+        buffer.writeBytes([0x82, 0xff])
+        buffer.writeInteger(UInt64(size))
+        buffer.writeInteger(UInt32(0))  // the key of the mask
+        buffer.writeRepeatingByte(UInt8(ascii: "x"), count: size - 1)
+        return buffer
+    }
+
+    /// Sends bytes as they are, and does not wait until anybody takes them.
+    func sendRaw(_ bytes: ByteBuffer) throws {
+        guard let channel else { throw LoadError("the connection has ended") }
+        traffic.send(bytes.readableBytes)
+        let encoder = try channel.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
+        encoder.writeAndFlush(NIOAny(bytes), promise: nil)
+    }
+
+    /// From now on the socket is read, or is not.
+    func setReading(_ isReading: Bool) async throws {
+        try await channel?.setOption(.autoRead, value: isReading).get()
+    }
+
+    // MARK: Receiving
+
+    fileprivate func take(_ frame: WebSocketFrame) {
+        let time = ContinuousClock.now
+        switch frame.opcode {
+        case .binary where frame.fin:
+            hasAnswered = true
+            traffic.receive(frame.length)
+            do {
+                take(try serverCodec.decode(Array(buffer: frame.unmaskedData)), at: time)
+            } catch {
+                finish("a message that is none: \(error)")
+            }
+        case .connectionClose:
+            var payload = frame.unmaskedData
+            finish(Self.reason(ofClosingWith: payload.readInteger(as: UInt16.self)))
+        default: break
+        }
+    }
+
+    /// The codes of `Spec/Protocol.md`, section 2.4.
+    private static func reason(ofClosingWith code: UInt16?) -> String {
+        switch code {
+        case 4001: "the server wants a token that it knows (code 4001): pass --app, or another --token"
+        case 4002: "the server lets this user not in (code 4002): pass --app, or another --token"
+        case let code?: "the server closed it with code \(code)"
+        case nil: "the server closed it"
+        }
+    }
+
+    private func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
+        switch message {
+        case .ident(let session, _), .download(let session, _), .mark(let session, _), .unbound(let session):
+            clients[session]?.assumeIsolated { $0.take(message, at: time) }
+        case .error(let session, let error) where session > 0:
+            clients.removeValue(forKey: session)?.assumeIsolated {
+                $0.fail(LoadError("the server ended the session: error \(error.code), \(error.message)"))
+            }
+        case .error(_, let error): finish("error \(error.code), \(error.message)")
+        case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
+        case .log: break
+        }
+    }
+}
+
+/// Gives what a socket does to its connection.
+private final class FrameHandler: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+
+    private let connection: LoadConnection
+
+    init(_ connection: LoadConnection) { self.connection = connection }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = unwrapInboundIn(data)
+        connection.assumeIsolated { $0.take(frame) }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        connection.assumeIsolated { $0.finish("\(error)") }
+        context.close(promise: nil)
+    }
+}

@@ -1,0 +1,71 @@
+import NIOCore
+import NIOHTTP1
+import NIOWebSocket
+
+/// The handshake of a client (`Spec/Protocol.md`, section 2.1).
+enum WebSocketOpening {
+    /// Longest message that the server may send.
+    private static let frameBytesMax = Int(UInt32.max)
+    private static let offer = (2...14).reversed().map { "com.mongodb.realm-sync#\($0)" }.joined(separator: ", ")
+
+    /// - Parameter onOpen: called when the socket is a WebSocket, on its event loop.
+    /// - Returns: what happens when the server has answered; fails if it does not let the client in.
+    static func configure(
+        _ channel: any Channel, for target: LoadTarget, onOpen: @escaping @Sendable (any Channel) throws -> Void
+    ) throws -> EventLoopFuture<Void> {
+        let upgrader = NIOTypedWebSocketClientUpgrader<Void>(
+            maxFrameSize: frameBytesMax, enableAutomaticErrorHandling: false,
+            upgradePipelineHandler: { channel, _ in
+                channel.eventLoop.makeCompletedFuture { try onOpen(channel) }
+            })
+        let head = HTTPRequestHead(
+            version: .http1_1, method: .GET, uri: target.path,
+            headers: [
+                "Host": target.authority, "Sec-WebSocket-Protocol": offer, "User-Agent": "anabranch-lab",
+            ])
+        var configuration = NIOUpgradableHTTPClientPipelineConfiguration(
+            upgradeConfiguration: NIOTypedHTTPClientUpgradeConfiguration<Void>(
+                upgradeRequestHead: head, upgraders: [upgrader],
+                notUpgradingCompletionHandler: { channel in
+                    let refusal = channel.eventLoop.makePromise(of: Void.self)
+                    do {
+                        try channel.pipeline.syncOperations.addHandler(RefusalHandler(refusal))
+                    } catch {
+                        refusal.fail(error)
+                    }
+                    return refusal.futureResult
+                }))
+        configuration.leftOverBytesStrategy = .forwardBytes
+        return try channel.pipeline.syncOperations.configureUpgradableHTTPClientPipeline(configuration: configuration)
+    }
+}
+
+/// Reads the answer of a server that does not let the client in.
+private final class RefusalHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+
+    private var refusal: EventLoopPromise<Void>?
+
+    init(_ refusal: EventLoopPromise<Void>) { self.refusal = refusal }
+
+    private func refuse(_ reason: String) {
+        refusal?.fail(LoadError(reason))
+        refusal = nil
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .head(let head) = unwrapInboundIn(data) else { return }
+        let reason =
+            switch head.status {
+            case .unauthorized, .forbidden: ": pass --app, or --token, as the server wants users to log in"
+            case .serviceUnavailable: ": it has as many connections as it wants, or as many of this user"
+            default: ""
+            }
+        refuse("the server refuses the WebSocket with status \(head.status)\(reason)")
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        refuse("the server closed the socket in place of an answer")
+    }
+}

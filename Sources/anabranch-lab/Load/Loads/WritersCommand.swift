@@ -1,0 +1,137 @@
+import AnabranchCore
+import AnabranchProtocol
+import ArgumentParser
+import Synchronization
+
+struct WritersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "writers",
+        abstract: "Many clients write at the same time, and read what the others of their file write.",
+        discussion: """
+            Each client has a connection and an object of its own, writes, waits until that is acknowledged, and \
+            writes again. Latencies, from the moment when the UPLOAD was sent: "acknowledged", "reader" (each other \
+            client of the file) and "last_reader". An operation is an UPLOAD.
+
+            EXAMPLE
+              anabranch-lab load writers --clients 64 --files 8 --seconds 10 --serve .build/release/anabranch
+            """)
+
+    @Option(help: "How many clients write.")
+    var clients = 64
+
+    @Option(help: "How many files they share.")
+    var files = 8
+
+    @Option(help: "For how long.")
+    var seconds = 10.0
+
+    @Option(help: "The size of what a client writes; nothing compresses it.")
+    var bytes = 100
+
+    @OptionGroup var options: LoadOptions
+
+    func validate() throws {
+        guard clients > 0, files > 0, clients >= files, seconds > 0, bytes >= 0 else {
+            throw ValidationError("--clients must be at least --files, which is 1 or more, --seconds more than 0.")
+        }
+    }
+
+    func run() async throws {
+        var numbers = ["clients": clients, "files": files, "bytes": bytes].mapValues(Double.init)
+        numbers["seconds"] = seconds
+        try await options.run("writers", numbers) { [files, clients, seconds, bytes] run in
+            let all = try await run.connectedClients(clients) { "\(run.name)-writers-\($0 % files)" }
+            let writers = try await concurrentMap(all, limit: 64) { try await Writer($0) }
+            try await run.measure {
+                let end = ContinuousClock.now + .seconds(seconds)
+                try await withThrowingTaskGroup { group in
+                    for writer in writers { group.addTask { try await writer.write(until: end, bytes: bytes) } }
+                    try await group.waitForAll()
+                }
+                run.report("all writers are done")
+                return Self.outcome(writers, files: files)
+            }
+        }
+    }
+
+    /// Puts together when changesets were sent and when they came, file by file.
+    private static func outcome(_ writers: [Writer], files: Int) -> LoadOutcome {
+        let uploads = writers.map(\.uploads)
+        var outcome = LoadOutcome(operations: uploads.reduce(0) { $0 + $1.count }, operation: "upload")
+        var readers: [Duration] = [], lastReaders: [Duration] = []
+        for file in 0..<files {
+            let members = Array(stride(from: file, to: writers.count, by: files))
+            var sent: [Tag: ContinuousClock.Instant] = [:]
+            for member in members { for upload in uploads[member] { sent[upload.tag] = upload.sent } }
+            var arrivals: [Tag: [Duration]] = [:]
+            for member in members {
+                for (tag, time) in writers[member].arrivals {
+                    if let sent = sent[tag] { arrivals[tag, default: []].append(time - sent) }
+                }
+            }
+            for times in arrivals.values {
+                readers += times
+                if times.count == members.count - 1, let last = times.max() { lastReaders.append(last) }
+            }
+        }
+        outcome.latencies = [
+            "acknowledged": uploads.joined().map { $0.acknowledged - $0.sent }, "reader": readers,
+            "last_reader": lastReaders,
+        ]
+        return outcome
+    }
+}
+
+/// Which changeset of a file.
+private struct Tag: Hashable {
+    var ident: ClientFileID
+    var timestamp: ChangesetTime
+
+    init(_ tag: OriginTag) { (ident, timestamp) = (tag.ident, tag.timestamp) }
+}
+
+/// A client that writes, what it has sent, and what has come from others.
+private final class Writer: Sendable {
+    struct Sent: Sendable {
+        var tag: Tag
+        var sent: ContinuousClock.Instant
+        var acknowledged: ContinuousClock.Instant
+    }
+
+    private struct State {
+        var uploads: [Sent] = []
+        var arrivals: [(Tag, ContinuousClock.Instant)] = []
+    }
+
+    private let client: LoadClient
+    private let state = Mutex(State())
+
+    /// Writes the client's object.
+    init(_ client: LoadClient) async throws {
+        self.client = client
+        let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
+        _ = try await client.wait { $0.isAcknowledged(version) }
+        await client.observe(onDownload: { [weak self] message, time in self?.note(message, at: time) })
+    }
+
+    var uploads: [Sent] { state.withLock { $0.uploads } }
+    var arrivals: [(Tag, ContinuousClock.Instant)] { state.withLock { $0.arrivals } }
+
+    private func note(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
+        let tags = message.download.changesets.map { Tag($0.tag) }
+        state.withLock { state in state.arrivals += tags.map { ($0, time) } }
+    }
+
+    func write(until end: ContinuousClock.Instant, bytes: Int) async throws {
+        let ident = await client.identNumber
+        var number: UInt64 = 0
+        while ContinuousClock.now < end {
+            number += 1
+            let changeset = LoadChangesets.update(of: ident, number: number, bytes: bytes)
+            let (version, sent) = await client.upload([changeset])
+            let tag = Tag(await client.newestTag)
+            let acknowledged = try await client.wait { $0.isAcknowledged(version) }
+            state.withLock { $0.uploads.append(Sent(tag: tag, sent: sent, acknowledged: acknowledged)) }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import Synchronization
+
+/// When each of the readers had what was written in a round.
+final class Arrivals: Sendable {
+    private struct State {
+        var times: [ContinuousClock.Instant] = []
+        var error: LoadError?
+        var waiter: CheckedContinuation<Void, any Error>?
+    }
+
+    private let readers: Int
+    private let state = Mutex(State())
+
+    init(readers: Int) { self.readers = readers }
+
+    /// A reader has got so many changesets.
+    func note(_ count: Int, at time: ContinuousClock.Instant) {
+        change { state in
+            for _ in 0..<count { state.times.append(time) }
+        }
+    }
+
+    /// A reader will get nothing more.
+    func fail(_ error: LoadError) { change { $0.error = error } }
+
+    private func change(_ change: (inout State) -> Void) {
+        let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in
+            change(&state)
+            return isComplete(state) ? state.waiter.take() : nil
+        }
+        waiter?.resume()
+    }
+
+    private func isComplete(_ state: State) -> Bool { state.times.count >= readers || state.error != nil }
+
+    /// Waits for the last one, and begins anew.
+    func all() async throws -> [ContinuousClock.Instant] {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            let isOver = state.withLock { state in
+                if isComplete(state) { return true }
+                state.waiter = continuation
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+        return try state.withLock { state in
+            if let error = state.error { throw error }
+            defer { state.times = [] }
+            return state.times
+        }
+    }
+}

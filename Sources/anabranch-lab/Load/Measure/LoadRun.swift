@@ -1,0 +1,141 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// One run: prepares, lets the bystanders work alone, brings the load, and lets them work alone again.
+final class LoadRun: Sendable {
+    /// Files of different runs on one server have different names.
+    let name: String
+    let target: LoadTarget
+    let traffic = Traffic()
+    private let aloneSeconds: Double
+    private let eventLoops: any EventLoopGroup
+    private let bystanders: Bystanders
+    private let sampler: ServerSampler?
+    private let start = ContinuousClock.now
+    private let connections = Mutex<[LoadConnection]>([])
+    private let result = Mutex<Result?>(nil)
+
+    /// What is known when the load is over.
+    struct Result: Sendable {
+        var outcome: LoadOutcome
+        var phases: LoadPhases
+        var bytes: Traffic.Bytes
+    }
+
+    init(
+        name: String, target: LoadTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
+        bystanders: Bystanders, sampler: ServerSampler?
+    ) {
+        self.name = name
+        self.target = target
+        self.aloneSeconds = aloneSeconds
+        self.eventLoops = eventLoops
+        self.bystanders = bystanders
+        self.sampler = sampler
+    }
+
+    /// Brings the load, once in a run. What is done before is preparation and not measured.
+    func measure(_ load: () async throws -> LoadOutcome) async throws {
+        report("the bystanders are alone for \(aloneSeconds) s")
+        try await Task.sleep(for: .seconds(aloneSeconds / 3))  // first uploads take longer
+        let alone = ContinuousClock.now
+        try await Task.sleep(for: .seconds(aloneSeconds))
+        try sampler?.sample()
+        let before = traffic.bytes
+        report("the load begins")
+        let beginning = ContinuousClock.now
+        let outcome = try await load()
+        let end = ContinuousClock.now
+        try sampler?.sample()
+        let bytes = traffic.bytes - before
+        report("the load is over, the bystanders are alone again")
+        await disconnect()
+        try await Task.sleep(for: .seconds(aloneSeconds))
+        let after = ContinuousClock.now
+        await bystanders.end(patience: .seconds(60))
+        try sampler?.sample()
+        let phases = LoadPhases(alone: alone..<beginning, during: beginning..<end, after: end..<after)
+        result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
+    }
+
+    /// - Throws: `LoadError` if nothing was measured.
+    func report(of load: String, options: [String: Double]) throws -> LoadReport {
+        guard let result = result.withLock({ $0 }) else { throw LoadError("nothing was measured") }
+        let during = result.phases.during
+        return LoadReport(
+            load: load, options: options,
+            seconds: ((during.upperBound - during.lowerBound) / .seconds(1)).rounded(places: 3),
+            operations: result.outcome.operations, operation: result.outcome.operation,
+            refusal: result.outcome.refusal, latencyMs: result.outcome.latencies.mapValues(Percentiles.init),
+            bytes: result.bytes,
+            counts: result.outcome.counts.mapValues { $0.rounded(places: 3) },
+            server: sampler?.figures(
+                of: during.lowerBound...during.upperBound, operations: result.outcome.operations),
+            bystander: bystanders.figures(result.phases))
+    }
+
+    /// Says on standard error how far the run is.
+    func report(_ progress: String) { RunProgress.report(progress, after: .now - start) }
+
+    // MARK: Connections
+
+    /// A new connection that is not open yet; the run closes it in the end.
+    func connection(on eventLoop: (any EventLoop)? = nil) -> LoadConnection {
+        let connection = LoadConnection(to: target, on: eventLoop ?? eventLoops.next(), traffic: traffic)
+        connections.withLock { $0.append(connection) }
+        return connection
+    }
+
+    /// A new client of a file, in a session on a connection of its own.
+    func connectedClient(of file: String, on eventLoop: (any EventLoop)? = nil) async throws -> LoadClient {
+        let connection = connection(on: eventLoop)
+        try await connection.open()
+        let client = LoadClient(of: file, on: connection.eventLoop)
+        try await client.join(connection)
+        return client
+    }
+
+    /// New clients in sessions of their own; a few dozen of them come at a time.
+    func connectedClients(_ count: Int, of file: @escaping @Sendable (Int) -> String) async throws -> [LoadClient] {
+        let done = Atomic(0)
+        return try await concurrentMap(0..<count, limit: 64) { number in
+            let client = try await self.connectedClient(of: file(number))
+            let count = done.wrappingAdd(1, ordering: .relaxed).newValue
+            if count % 1000 == 0 { self.report("\(count) clients are there") }
+            return client
+        }
+    }
+
+    /// Closes all connections that the run has given.
+    func disconnect() async {
+        let all = connections.withLock { all in
+            defer { all = [] }
+            return all
+        }
+        for connection in all { await connection.close() }
+    }
+
+    /// What the server's process needs now; nil if it is not known.
+    func serverSnapshot() throws -> ProcessSnapshot? { try sampler?.snapshot() }
+
+    /// Requests by which users of an app log in.
+    func requests(app: String) -> HTTPRequests { HTTPRequests(target: target, app: app, eventLoops: eventLoops) }
+}
+
+/// The results for all elements in their order, of which `limit` are worked on at a time. The first error ends it.
+func concurrentMap<Element: Sendable, Value: Sendable>(
+    _ elements: some Collection<Element>, limit: Int,
+    _ transform: @escaping @Sendable (Element) async throws -> Value
+) async throws -> [Value] {
+    try await withThrowingTaskGroup(of: (Int, Value).self) { group in
+        var values = [Value?](repeating: nil, count: elements.count)
+        for (number, element) in elements.enumerated() {
+            if number >= limit, let (done, value) = try await group.next() { values[done] = value }
+            group.addTask { (number, try await transform(element)) }
+        }
+        for try await (done, value) in group { values[done] = value }
+        return values.compactMap(\.self)
+    }
+}

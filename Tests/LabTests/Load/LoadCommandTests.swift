@@ -1,0 +1,227 @@
+import Foundation
+import Testing
+
+@testable import anabranch_lab
+
+/// The built command brings small loads to the built server, each in a process of its own.
+@Suite(.serialized) struct LoadCommandTests {
+    /// The directory of the built commands.
+    private static var products: URL {
+        get throws {
+            #if os(macOS)
+            let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+            #else
+            let bundle = Bundle.main.executableURL
+            #endif
+            return try #require(bundle).deletingLastPathComponent()
+        }
+    }
+
+    private static var server: String { get throws { try products.appendingPathComponent("anabranch").path } }
+
+    private struct Answer {
+        var status: Int32
+        var output: String
+        var complaint: String
+
+        /// The only line of the output.
+        var line: Line {
+            get throws {
+                #expect(output.last == "\n" && output.count { $0 == "\n" } == 1, "\(output)")
+                let decoder = JSONDecoder()
+                decoder.keyDecodingStrategy = .convertFromSnakeCase
+                return try decoder.decode(Line.self, from: Data(output.utf8))
+            }
+        }
+    }
+
+    /// What every load prints.
+    private struct Line: Decodable {
+        typealias Numbers = [String: Double]
+
+        struct Server: Decodable {
+            var rssMib: Numbers
+            var rssMibSeries: [Double]
+            var cpuUserSeconds: Double
+            var cpuSystemSeconds: Double
+            var writtenMib: Double
+            var descriptors: Numbers
+            var walMib: Numbers?
+            var databaseMib: Numbers?
+            var logMib: Numbers?
+        }
+
+        struct Phases: Decodable {
+            var alone: Numbers
+            var during: Numbers
+            var after: Numbers
+            var failures: Int
+        }
+
+        struct Bystander: Decodable {
+            var files: Int
+            var deliveryMs: Phases
+            var handshakeMs: Phases
+        }
+
+        var load: String
+        var options: Numbers
+        var seconds: Double
+        var operations: Int
+        var operation: String
+        var latencyMs: [String: Numbers]
+        var bytes: [String: Int]
+        var counts: Numbers
+        var server: Server?
+        var bystander: Bystander?
+    }
+
+    private static func run(_ arguments: [String]) throws -> Answer {
+        let process = Process(), output = Pipe()
+        let complaints = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try Data().write(to: complaints)
+        defer { try? FileManager.default.removeItem(at: complaints) }
+        process.executableURL = try products.appendingPathComponent("anabranch-lab")
+        process.arguments = ["load"] + arguments
+        process.standardOutput = output
+        process.standardError = try FileHandle(forWritingTo: complaints)
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return Answer(
+            status: process.terminationStatus, output: String(decoding: text, as: UTF8.self),
+            complaint: try String(contentsOf: complaints, encoding: .utf8))
+    }
+
+    private static let short = ["--alone-seconds", "0.2", "--bystanders", "1", "--threads", "1"]
+
+    private struct Expectation: Sendable {
+        var load: String
+        var arguments: [String]
+        var operations: PartialRangeFrom<Int>
+        var latencies: Set<String>
+
+        init(_ load: String, _ arguments: [String], _ operations: Int, _ latencies: Set<String>) {
+            self.load = load
+            self.arguments = arguments
+            self.operations = operations...
+            self.latencies = latencies
+        }
+    }
+
+    private static let loads = [
+        Expectation(
+            "idle", ["--sessions", "6", "--connections", "2", "--files", "2", "--seconds", "0.1"], 6,
+            ["handshake", "session"]),
+        Expectation("idle", ["--sessions", "3", "--name-bytes", "500", "--only-bind"], 3, ["handshake", "session"]),
+        Expectation("fanout", ["--readers", "3", "--rounds", "4"], 12, ["acknowledged", "last_reader", "reader"]),
+        Expectation(
+            "writers", ["--clients", "4", "--files", "2", "--seconds", "0.3"], 4,
+            ["acknowledged", "last_reader", "reader"]),
+        Expectation(
+            "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
+        Expectation("slow", ["--readers", "2", "--unfinished", "1", "--seconds", "0.3"], 2, []),
+        Expectation("storm", ["--clients", "3", "--megabytes", "0.6"], 3, ["caught_up", "handshake"]),
+        Expectation(
+            "storm", ["--clients", "2", "--megabytes", "0.1", "--seconds", "0.3", "--writers", "1"], 2,
+            ["caught_up", "handshake"]),
+        Expectation("flood cycles", ["--cycles", "10", "--clients", "2"], 10, ["handshake"]),
+        Expectation("flood pings", ["--clients", "2", "--seconds", "0.2"], 512, []),
+        Expectation("flood marks", ["--clients", "2", "--seconds", "0.2"], 512, []),
+        Expectation("flood progress", ["--clients", "2", "--seconds", "0.2"], 512, []),
+        Expectation("flood passwords", ["--clients", "2", "--seconds", "0.2"], 2, ["answer"]),
+        Expectation("attack empty", ["--count", "10"], 0, ["answered"]),
+        Expectation("attack merge", ["--count", "10"], 2, ["answered", "prepared"]),
+        Expectation("attack object", ["--count", "2", "--megabytes", "0.1"], 22, ["answered", "prepared"]),
+        Expectation("attack name", ["--megabytes", "0.01"], 0, ["answered"]),
+    ]
+
+    @Test(arguments: loads.indices) func aLoadIsBroughtAndMeasured(_ number: Int) throws {
+        let expected = Self.loads[number]
+        let answer = try Self.run(
+            expected.load.split(separator: " ").map(String.init) + expected.arguments + Self.short
+                + ["--serve", try Self.server])
+        #expect(answer.status == 0, "anabranch-lab load \(expected.load): \(answer.complaint)")
+        let line = try answer.line
+        #expect(line.load == expected.load)
+        #expect(expected.operations.contains(line.operations))
+        #expect(Set(line.latencyMs.keys) == expected.latencies)
+        for (name, latency) in line.latencyMs {
+            #expect(try #require(latency["count"]) > 0, "\(name)")
+            #expect(Set(latency.keys) == ["count", "max", "p50", "p99"], "\(name)")
+        }
+        #expect(expected.load == "flood passwords" || line.bytes["sent"] ?? 0 > 0)
+
+        let bystander = try #require(line.bystander)
+        #expect(bystander.files == 1)
+        for phases in [bystander.deliveryMs, bystander.handshakeMs] {
+            #expect(phases.failures == 0)
+            #expect(try #require(phases.alone["count"]) > 0)
+            #expect(try #require(phases.after["count"]) > 0)
+        }
+        let server = try #require(line.server)
+        for level in [server.rssMib, server.descriptors, server.walMib, server.databaseMib, server.logMib] {
+            let level = try #require(level)
+            #expect(Set(level.keys) == ["after", "before", "peak"])
+            #expect(level["peak"] ?? 0 >= level["before"] ?? 1)
+        }
+    }
+
+    @Test func theFloorNeedsNoServer() throws {
+        let answer = try Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1"])
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let line = try answer.line
+        #expect(line.operations == 12)
+        #expect(line.latencyMs["last_reader"]?["count"] == 4)
+        #expect(line.latencyMs["reader"]?["count"] == 12)
+        #expect(line.bystander == nil)
+        #expect(line.server == nil)
+    }
+
+    // MARK: Running servers
+
+    private static let fanout = ["fanout", "--readers", "2", "--rounds", "2"] + short
+
+    @Test func usersOfAnAppLogIn() async throws {
+        let server = try await ServerUnderLoad.start(try Self.server)
+        defer { server.kill() }
+        let answer = try Self.run(
+            Self.fanout + ["--url", server.url, "--app", "notes", "--server-pid", "\(server.place.process)"])
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let figures = try #require(try answer.line.server)
+        #expect(try #require(figures.rssMib["peak"]) > 0)
+        #expect(figures.walMib == nil, "the data directory is not known")
+
+        let wrong = try Self.run(
+            Self.fanout + [
+                "--url", server.url, "--app", "notes", "--email", "a@example.com", "--password", "not the password",
+            ])
+        #expect(wrong.status == 1)
+        #expect(wrong.complaint.contains("nobody can log in to app 'notes': invalid username/password"))
+    }
+
+    @Test func aServerThatLetsNobodyInIsAnErrorThatSaysWhatHelps() async throws {
+        let server = try await ServerUnderLoad.start(try Self.server, [])
+        defer { server.kill() }
+        for arguments in [[], ["--token", "no-token"]] {
+            let answer = try Self.run(Self.fanout + ["--url", server.url] + arguments)
+            #expect(answer.status == 1)
+            #expect(answer.complaint.contains("pass --app"), "\(answer.complaint)")
+            #expect(answer.output.isEmpty)
+        }
+    }
+
+    @Test(arguments: [
+        (["--url", "ws://127.0.0.1:1"], 1, "127.0.0.1:1"), (["--serve", "no/such/program"], 1, "no/such/program"),
+        (["--url", "http://127.0.0.1:1"], 1, "does not begin with ws://"), ([], 64, "--url or --serve"),
+        (["--url", "ws://a", "--serve", "b"], 64, "--url or --serve"),
+        (["--url", "ws://a", "--email", "e"], 64, "--password"),
+        (["--url", "ws://127.0.0.1:1", "--server-pid", "0"], 1, "there is no process 0"),
+    ])
+    func whatCannotBeDoneIsSaid(_ arguments: [String], _ status: Int32, _ words: String) throws {
+        let answer = try Self.run(Self.fanout + arguments)
+        #expect(answer.status == status)
+        #expect(answer.complaint.contains(words), "\(answer.complaint)")
+        #expect(answer.output.isEmpty)
+    }
+}
