@@ -16,6 +16,9 @@ public struct Limits: Equatable, Sendable {
     /// Largest uncompressed size in bytes that a compressed UPLOAD may announce; at most 4 GiB − 1 count.
     public var inflatedBytesMax = 64 << 20
 
+    /// Changesets of one UPLOAD. Clients pack 128 KiB of them into one, which is a few thousand at most.
+    public var uploadChangesetsMax = 65_536
+
     /// A body of up to this many bytes is sent as it is; a longer one is deflated if that makes it smaller.
     public var compressionThresholdBytes = 1024
 

@@ -10,10 +10,17 @@ enum BodyCompression {
         case damaged = "not a zlib stream of the announced size"
     }
 
+    /// How much is inflated before `stop` is asked again, in bytes.
+    private static let partBytes = 64 << 10
+
     /// Inflates a body that must be exactly one zlib stream of exactly `size` bytes.
     ///
-    /// No more than `size` bytes are reserved, and none before `size` has passed the limits.
-    static func inflate(_ body: ArraySlice<UInt8>, to size: Int, limits: Limits) throws(InflationError) -> [UInt8] {
+    /// No more than `size` bytes are reserved, and none before `size` has passed the limits. Memory is used up only as
+    /// the stream fills it.
+    /// - Parameter stop: asked with what has been inflated so far; if it says so, that is the result.
+    static func inflate(
+        _ body: ArraySlice<UInt8>, to size: Int, limits: Limits, stop: (_ begun: [UInt8]) -> Bool = { _ in false }
+    ) throws(InflationError) -> [UInt8] {
         let countable = Int(UInt32.max)
         guard size <= min(limits.inflatedBytesMax, countable), body.count <= countable else { throw .tooLarge }
         guard size <= body.count * Limits.inflationRatioMax else { throw .impossibleSize }
@@ -23,20 +30,37 @@ enum BodyCompression {
         }
         defer { inflateEnd(&stream) }
 
-        var isComplete = false
-        let inflated = body.withUnsafeBufferPointer { input in
-            // zlib wants to be told where the output goes even if there is none.
-            [UInt8](unsafeUninitializedCapacity: max(size, 1)) { output, count in
-                stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
-                stream.avail_in = UInt32(input.count)
-                stream.next_out = output.baseAddress
-                stream.avail_out = UInt32(size)
-                isComplete = CZlib.inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.avail_in == 0
-                count = size - Int(stream.avail_out)
+        var inflated: [UInt8] = []
+        inflated.reserveCapacity(size)
+        var isComplete = false, isStopped = false
+        body.withUnsafeBufferPointer { input in
+            stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
+            stream.avail_in = UInt32(input.count)
+            repeat {
+                let status = inflatePart(of: &stream, to: &inflated, upTo: size)
+                isComplete = status == Z_STREAM_END && stream.avail_in == 0
+                guard status == Z_BUF_ERROR, stream.avail_out == 0 else { break }
+                isStopped = stop(inflated)
+            } while inflated.count < size && !isStopped
+        }
+        guard isStopped || isComplete && inflated.count == size else { throw .damaged }
+        return inflated
+    }
+
+    /// - Returns: zlib's status: `Z_BUF_ERROR` if the stream goes on behind the part.
+    private static func inflatePart(of stream: inout z_stream, to inflated: inout [UInt8], upTo size: Int) -> Int32 {
+        let room = min(partBytes, size - inflated.count)
+        var status = Z_OK
+        // zlib wants to be told where the output goes even if there is none.
+        inflated.append(addingCapacity: max(room, 1)) { output in
+            output.withUnsafeMutableBufferPointer { buffer, count in
+                stream.next_out = buffer.baseAddress
+                stream.avail_out = UInt32(room)
+                status = CZlib.inflate(&stream, Z_FINISH)
+                count = room - Int(stream.avail_out)
             }
         }
-        guard isComplete, inflated.count == size else { throw .damaged }
-        return inflated
+        return status
     }
 
     /// The body as a zlib stream, if that is shorter.

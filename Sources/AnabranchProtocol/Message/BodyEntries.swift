@@ -9,12 +9,21 @@ struct BodyEntries<Entry: BodyEntry>: Sequence, Sendable {
     private(set) var changesetBytes = 0
     private let body: NumberReader
 
-    /// - Parameter body: where the entries begin; they end with its bytes.
-    init(_ body: NumberReader) throws(ProtocolError) {
+    /// - Parameters:
+    ///   - body: where the entries begin; they end with its bytes.
+    ///   - countMax: how many there may be.
+    init(_ body: NumberReader, countMax: Int = .max) throws(ProtocolError) {
         self.body = body
         var rest = body
         while rest.remaining > 0 {
-            changesetBytes += try Self.next(&rest).changeset.count
+            let changeset = try Self.next(&rest).changeset
+            guard count < countMax else {
+                throw ProtocolError(.badSyntax, "\(Entry.message): more than \(countMax) changesets")
+            }
+            guard Entry.allowsEmptyChangesets || !changeset.isEmpty else {
+                throw ProtocolError(.badChangesetSize, "\(Entry.message): changeset without a byte")
+            }
+            changesetBytes += changeset.count
             count += 1
         }
     }
@@ -44,7 +53,7 @@ struct BodyEntries<Entry: BodyEntry>: Sequence, Sendable {
     }
 
     /// The numbers of an entry, and its changeset as a window on the body.
-    private static func next(
+    fileprivate static func next(
         _ body: inout NumberReader
     ) throws(ProtocolError) -> (numbers: Entry, changeset: ArraySlice<UInt8>) {
         let entry = try Entry(numbersFrom: &body)
@@ -53,6 +62,24 @@ struct BodyEntries<Entry: BodyEntry>: Sequence, Sendable {
             throw ProtocolError(.badChangesetSize, "\(Entry.message): changeset longer than the rest of the body")
         }
         return (entry, body.skip(count: Int(changesetBytes)))
+    }
+}
+
+/// Counts the entries of a body while more and more of it comes out of a zlib stream.
+struct EntryCounter<Entry: BodyEntry> {
+    private var count = 0
+    /// Where the first entry that was not complete begins.
+    private var position = 0
+
+    /// - Parameter begun: the body as far as it is known.
+    /// - Returns: how many complete entries it begins with.
+    mutating func count(in begun: [UInt8]) -> Int {
+        var rest = NumberReader(begun, from: position)
+        while rest.remaining > 0, (try? BodyEntries<Entry>.next(&rest)) != nil {
+            count += 1
+            position = rest.position
+        }
+        return count
     }
 }
 
@@ -66,6 +93,8 @@ extension BodyEntries: Equatable {
 protocol BodyEntry: Equatable, Sendable {
     /// The message that has such entries, for errors.
     static var message: String { get }
+    /// Whether a changeset may have no bytes. Nobody sends such, but only servers have ever been free to.
+    static var allowsEmptyChangesets: Bool { get }
 
     var changeset: [UInt8] { get set }
 
@@ -81,6 +110,7 @@ protocol BodyEntry: Equatable, Sendable {
 ///     <client version> <server version> <origin timestamp> <origin file ident> <changeset size> <changeset bytes>
 extension UploadedChangeset: BodyEntry {
     static var message: String { "upload" }
+    static var allowsEmptyChangesets: Bool { false }
 
     func writeNumbers(to body: inout [UInt8]) {
         body.append(entryNumber: cursor.clientVersion)
@@ -103,6 +133,7 @@ extension UploadedChangeset: BodyEntry {
 ///     <original changeset size> <changeset size> <changeset bytes>
 extension DownloadedChangeset: BodyEntry {
     static var message: String { "download" }
+    static var allowsEmptyChangesets: Bool { true }
 
     func writeNumbers(to body: inout [UInt8]) {
         body.append(entryNumber: cursor.serverVersion)

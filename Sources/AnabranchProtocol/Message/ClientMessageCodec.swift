@@ -4,7 +4,7 @@ public import AnabranchCore
 /// partition-based sync is the same in all versions.
 ///
 /// Decoding finds everything that can be wrong with a message by itself, in the order of rows 1 … 6 of section 7.6: its
-/// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (111, 112).
+/// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (103, 111, 112).
 public struct ClientMessageCodec: Sendable {
     private let limits: Limits
 
@@ -121,8 +121,12 @@ public struct ClientMessageCodec: Sendable {
         let size = try head.bodySize()
         let progress = UploadCursor(clientVersion: try head.number(), serverVersion: try head.number())
         let lockedVersion: ServerVersion = try head.number()
-        let body = try head.end(size, isSkipped: skipsUploads(session), limits: limits)
-        let entries = try BodyEntries<UploadedChangeset>(body)
+        // A body with too many changesets is inflated until they are too many, and then refused for that.
+        var counter = EntryCounter<UploadedChangeset>()
+        let body = try head.end(size, isSkipped: skipsUploads(session), limits: limits) { begun in
+            counter.count(in: begun) > limits.uploadChangesetsMax
+        }
+        let entries = try BodyEntries<UploadedChangeset>(body, countMax: limits.uploadChangesetsMax)
         return .upload(
             session: session, UploadMessage(progress: progress, lockedVersion: lockedVersion, entries: entries))
     }

@@ -95,7 +95,10 @@ struct HeadReader {
     }
 
     /// The end of the head, and the body, inflated if it was compressed; empty if it is to be skipped.
-    mutating func end(_ size: BodySize, isSkipped: Bool, limits: Limits) throws(ProtocolError) -> NumberReader {
+    /// - Parameter stop: whether a compressed body need not be inflated further, which then ends there.
+    mutating func end(
+        _ size: BodySize, isSkipped: Bool, limits: Limits, stop: (_ begun: [UInt8]) -> Bool = { _ in false }
+    ) throws(ProtocolError) -> NumberReader {
         guard size.isCompressed || size.compressedBytes == 0 else {
             throw syntax("compressed size without compression")
         }
@@ -104,8 +107,9 @@ struct HeadReader {
         guard size.isCompressed else { return body }
         do throws(BodyCompression.InflationError) {
             let deflated = body.skip(count: size.compressedBytes)
-            return NumberReader(
-                try BodyCompression.inflate(deflated, to: size.uncompressedBytes, limits: limits), from: 0)
+            let inflated = try BodyCompression.inflate(
+                deflated, to: size.uncompressedBytes, limits: limits, stop: stop)
+            return NumberReader(inflated, from: 0)
         } catch {
             throw ProtocolError(.badDecompression, "\(kind): \(error.rawValue)")
         }

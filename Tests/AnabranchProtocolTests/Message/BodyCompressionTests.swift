@@ -34,6 +34,18 @@ import Testing
         }
     }
 
+    @Test("what is stopped has been inflated as far as it was asked for, and a part further at most")
+    func stopping() throws {
+        let body = [UInt8](repeating: 7, count: 1 << 20)
+        let deflated = try deflate(body)
+        for enough in [1, 64 << 10, 100_000, 1 << 20] {
+            let begun = try BodyCompression.inflate(deflated[...], to: body.count, limits: Limits()) {
+                $0.count >= enough
+            }
+            #expect(begun.count >= enough && begun.count < enough + 64 << 10 && body.starts(with: begun))
+        }
+    }
+
     @Test func nothingInflatesToNothing() throws {
         let emptyStream: [UInt8] = [0x78, 0x9C, 0x03, 0x00, 0x00, 0x00, 0x00, 0x01]
         #expect(try inflate(emptyStream, to: 0) == [])

@@ -203,6 +203,11 @@ import Testing
         #expect(violation(bytes("upload 1 0 \(body.utf8.count) 0 9 0 0\n\(body)")) == .badChangesetHeader)
     }
 
+    @Test(arguments: ["1 0 0 0 0 ", "1 0 0 0 1 a2 0 0 0 0 "])
+    func aChangesetWithoutAByteIs112(body: String) {
+        #expect(violation(bytes("upload 1 0 \(body.utf8.count) 0 9 0 0\n\(body)")) == .badChangesetSize)
+    }
+
     @Test(arguments: ["1 0 0 0 1 ", "1 0 0 0 2 a", "1 0 0 0 1 a2 0 0 0 3 bc", "1 0 0 0 9223372036854775807 a"])
     func aChangesetLongerThanItsBodyIs112(body: String) {
         #expect(violation(bytes("upload 1 0 \(body.utf8.count) 0 9 0 0\n\(body)")) == .badChangesetSize)
@@ -227,6 +232,51 @@ import Testing
         #expect(bind(65_536, 8192) == nil)
         #expect(bind(65_537, 0) == .badSyntax)
         #expect(bind(1, 8193) == .badSyntax)
+    }
+
+    @Test("an UPLOAD has at most 65,536 changesets", arguments: [false, true])
+    func changesetsHaveTheirLimit(isCompressed: Bool) throws {
+        for (count, expected) in [(65_535, nil), (65_536, nil), (65_537, ErrorCode.badSyntax)] {
+            let body = uploadBody((0..<UInt64(count)).map { ($0, 0, 1, 0, [1]) })
+            let deflated = try #require(BodyCompression.deflate(body, level: 1))
+            let message =
+                isCompressed
+                ? compressedUpload(deflated, inflatingTo: body.count)
+                : bytes("upload 1 0 \(body.count) 0 9 0 0\n") + body
+            #expect(violation(message) == expected, "\(count) changesets")
+        }
+    }
+
+    /// The stream is broken off behind the entries that are too many: nobody looks there.
+    @Test func tooManyChangesetsAreNotInflated() throws {
+        var limits = Limits()
+        limits.uploadChangesetsMax = 10
+        let body = uploadBody((0..<100_000).map { ($0, 0, 1, 0, [1]) })
+        let deflated = try #require(BodyCompression.deflate(body, level: 1))
+        let begun = compressedUpload(Array(deflated.prefix(deflated.count / 2)), inflatingTo: body.count)
+        #expect(violation(begun, limits: limits) == .badSyntax)
+        #expect(violation(begun, limits: Self.unlimited) == .badDecompression)
+    }
+
+    private static let unlimited: Limits = {
+        var limits = Limits()
+        limits.uploadChangesetsMax = .max
+        return limits
+    }()
+
+    @Test func entriesAreCountedWhileTheirBodyGrows() {
+        let sizes = [1, 90, 2, 300, 7, 1]
+        let body = uploadBody(sizes.map { (UInt64($0), 0, 1, 0, [UInt8](repeating: 9, count: $0)) })
+        let ends = sizes.indices.map { last in
+            uploadBody(sizes[...last].map { (UInt64($0), 0, 1, 0, [UInt8](repeating: 9, count: $0)) }).count
+        }
+        for step in 1...40 {
+            var counter = EntryCounter<UploadedChangeset>()
+            for end in stride(from: 0, through: body.count, by: step) {
+                #expect(counter.count(in: Array(body[..<end])) == ends.count { $0 <= end }, "step \(step)")
+            }
+            #expect(counter.count(in: body) == sizes.count)
+        }
     }
 
     @Test func anUploadOf16MiBComesThroughUnharmed() throws {

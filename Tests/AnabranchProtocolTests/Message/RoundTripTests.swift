@@ -135,7 +135,7 @@ private struct RandomMessages {
         let changesets = (0..<below(4)).map { _ in
             UploadedChangeset(
                 cursor: UploadCursor(clientVersion: number(), serverVersion: number()), timestamp: number(),
-                origin: number(), changeset: bytes(300))
+                origin: number(), changeset: [1] + bytes(299))
         }
         return Upload(
             progress: UploadCursor(clientVersion: number(), serverVersion: number()), lockedVersion: number(),

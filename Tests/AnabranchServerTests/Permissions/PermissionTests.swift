@@ -25,8 +25,8 @@ import Testing
     }
 
     private static let emptyUpload = "upload 1 0 0 0 0 0 0\n"
-    /// One changeset of no bytes.
-    private static let upload = "upload 1 0 13 0 1 0 0\n1 0 1000 0 0 "
+    /// One changeset, which adds a class.
+    private static let upload = "upload 1 0 20 0 1 0 0\n1 0 1000 0 7 ?\0\u{1}A\0\0\u{1}"
 
     private static func client(
         _ server: RunningServer, offer: String = "com.mongodb.realm-sync#14"
