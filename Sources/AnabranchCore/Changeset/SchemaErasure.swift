@@ -6,7 +6,7 @@ extension ChangesetArena {
     package func firstErasure(in changeset: ChangesetIndex) -> String? {
         guard holdsErasure else { return nil }
         return instructions(of: changeset).first { $0.kind == .eraseTable || $0.kind == .eraseColumn }
-            .map { text(of: $0) }
+            .map { excerpt(of: $0) }
     }
 
     /// The first live instruction of a changeset that uses a class which the same changeset has erased and added
@@ -21,9 +21,14 @@ extension ChangesetArena {
             switch instruction.kind {
             case .eraseTable: erased.insert(instruction.className)
             case .addTable: break
-            default: if erased.contains(instruction.className) { return text(of: instruction) }
+            default: if erased.contains(instruction.className) { return excerpt(of: instruction) }
             }
         }
         return nil
+    }
+
+    /// The names of a class and a column that a state can have fit in.
+    private func excerpt(of instruction: Instruction) -> String {
+        String(excerptOf: text(of: instruction).utf8, upTo: 4 * String.excerptBytesMax)
     }
 }

@@ -13,6 +13,7 @@ final class WireRig {
     private let keepsState: Bool
     private let destructiveSchema: DestructiveSchema
     private let metrics: SyncMetrics
+    private let logger: Logger
 
     /// - Parameters:
     ///   - keepsState: whether changesets have to make sense.
@@ -20,29 +21,29 @@ final class WireRig {
     init(
         store: any HistoryStore = InMemoryStore(), keepsState: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, limits: Limits = Limits(),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, logger: Logger = .quiet
     ) {
         self.destructiveSchema = destructiveSchema
         self.keepsState = keepsState
         self.metrics = SyncMetrics(factory: metrics)
-        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics)
+        self.logger = logger
+        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics, logger)
     }
 
     private static func files(
         over store: any HistoryStore, _ keepsState: Bool, _ destructiveSchema: DestructiveSchema, _ limits: Limits,
-        _ metrics: SyncMetrics
+        _ metrics: SyncMetrics, _ logger: Logger
     ) -> FileRegistry {
         FileRegistry(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 1 << 20, destructiveSchema: { _ in destructiveSchema },
-            metrics: metrics, logger: .quiet,
-            unixSeconds: { 1 })
+            metrics: metrics, logger: logger, unixSeconds: { 1 })
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics)
+        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics, logger)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
@@ -51,7 +52,7 @@ final class WireRig {
         let connection = RigConnection(
             SyncConnection(
                 id, negotiation: negotiation, principal: Principal(app: app), limits: limits, metrics: metrics,
-                logger: .quiet), id)
+                logger: logger), id)
         connections[id] = connection
         return connection
     }

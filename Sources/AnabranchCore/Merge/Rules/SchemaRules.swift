@@ -77,16 +77,10 @@ extension PairRules {
     private static func incompatible(
         _ instruction: Instruction, _ what: String, in arena: ChangesetArena
     ) -> TransformError {
-        let name = quotation(of: instruction.className, in: arena)
+        let name = String(excerptOf: arena.bytes(of: instruction.className))
         let place =
             instruction.kind == .addColumn
-            ? "\(name).\(quotation(of: instruction.field, in: arena))" : name
+            ? "\(name).\(String(excerptOf: arena.bytes(of: instruction.field)))" : name
         return TransformError(.incompatibleSchema, "\(instruction.kind): \(place) \(what)")
-    }
-
-    /// A name that a peer has given, for an error message: not all of it, since it can be megabytes.
-    private static func quotation(of name: NameID, in arena: ChangesetArena) -> String {
-        let bytes = arena.bytes(of: name)
-        return String(decoding: bytes.prefix(64), as: UTF8.self) + (bytes.count > 64 ? "…" : "")
     }
 }

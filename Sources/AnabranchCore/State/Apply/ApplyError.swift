@@ -71,22 +71,22 @@ public struct ColumnName: Hashable, Sendable {
 }
 
 extension ApplyError: CustomStringConvertible {
-    /// For example `Task[1].title: no such field`.
+    /// For example `Task[1].title: no such field`. Long names are cut.
     public var description: String {
-        var place = className.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        var place = className.map { String(excerptOf: $0) } ?? ""
         if let object { place += "[\(object)]" }
-        if let field { place += "." + String(decoding: field, as: UTF8.self) }
+        if let field { place += "." + String(excerptOf: field) }
         return place.isEmpty ? reason : "\(place): \(reason)"
     }
 }
 
 extension PrimaryKey: CustomStringConvertible {
-    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, hexadecimal.
+    /// The key for people: `null`, `5`, `"text"`, `{2-0}`, hexadecimal. A long text is cut.
     public var description: String {
         switch self {
         case .null: "null"
         case .int(let value): "\(value)"
-        case .string(let text): "\"\(String(decoding: text, as: UTF8.self))\""
+        case .string(let text): "\"\(String(excerptOf: text))\""
         case .globalKey(let key): "{\(String(key.high, radix: 16))-\(String(key.low, radix: 16))}"
         case .objectID(let value): Hex.encode(value.bytes)
         case .uuid(let value): Hex.encode(value.bytes)

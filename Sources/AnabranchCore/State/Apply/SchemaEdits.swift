@@ -60,8 +60,8 @@ extension GraphEditor {
         for linking in schema[number].linkingColumns where linking.owner != number {
             guard let column = schema.column(of: linking), column.place.target == number else { continue }
             throw .rejected(
-                "\(String(decoding: schema[linking.owner].name, as: UTF8.self))."
-                    + "\(String(decoding: column.name, as: UTF8.self)) links to the class")
+                "\(String(excerptOf: schema[linking.owner].name))."
+                    + "\(String(excerptOf: column.name)) links to the class")
         }
         guard schema[number].mixedLinkers.isEmpty else {
             throw .rejected("a Mixed of another class has linked to the class")
