@@ -10,6 +10,10 @@ public struct Limits: Equatable, Sendable {
     /// Longest partition value of a BIND in bytes.
     public var partitionBytesMax = 64 << 10
 
+    /// Longest partition value of a BIND that may make a new synced file, in bytes. Kept by the host, which knows the
+    /// files that there are.
+    public var newPartitionBytesMax = 1024
+
     /// Longest token of a BIND in bytes. Clients have sent none since 11.8; it is skipped.
     public var tokenBytesMax = 8 << 10
 

@@ -9,6 +9,8 @@ final class ForgetfulStore: HistoryStore {
 
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try base.open(path) }
 
+    func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try base.contains(path) }
+
     func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {

@@ -73,6 +73,15 @@ import Testing
         }
     }
 
+    @Test(arguments: StoreKind.allCases) func lookingForAFileMakesNone(kind: StoreKind) throws {
+        let test = try TestStore(kind)
+        let path = VirtualPath([0, 255, 47])
+        for _ in 0..<2 { #expect(try !test.store.contains(path)) }
+        _ = try test.store.open(path)
+        #expect(try test.store.contains(path))
+        #expect(try !test.store.contains(VirtualPath([0, 255])))
+    }
+
     @Test(arguments: StoreKind.allCases) func whatWasCommittedIsReadBackAlsoAfterARestart(kind: StoreKind) throws {
         let test = try TestStore(kind)
         var fixture = try Fixture(test)

@@ -21,6 +21,11 @@ public protocol HistoryCatalog: Sendable {
     ) throws(HistoryError) -> [CatalogEntry]
 }
 
+extension HistoryStore where Self: HistoryCatalog {
+    /// Whether the catalog has a synced file at the path.
+    public func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try file(path) != nil }
+}
+
 /// A synced file in a catalog.
 public struct CatalogFile: Equatable, Sendable {
     /// The name of the file.

@@ -94,6 +94,9 @@ public protocol HistoryStore: Sendable {
     /// an earlier opening ends.
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
 
+    /// Whether there is a synced file at the path. Nothing is opened or made.
+    func contains(_ path: VirtualPath) throws(HistoryError) -> Bool
+
     /// Runs `body` over the newest state of a file. The view must not be kept.
     func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result

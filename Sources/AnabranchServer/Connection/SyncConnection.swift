@@ -18,8 +18,8 @@ struct SyncConnection: ~Copyable {
     }
 
     private struct Session {
+        /// The app, a slash and the partition value, which may be long: there is no second copy of it.
         let path: VirtualPath
-        let partition: [UInt8]
         /// 0 until the client has named its file.
         var clientFile: ClientFileID = 0
     }
@@ -105,9 +105,9 @@ struct SyncConnection: ~Copyable {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so no two partitions of two apps have one path.
         let path = VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
-        sessions[session] = Session(path: path, partition: bind.partition)
+        sessions[session] = Session(path: path)
         log("session opened", session)
-        guard authorizer.permission(for: principal, on: bind.partition) > .none else {
+        guard permission(on: path) > .none else {
             fail(session, ErrorMessage(.permissionDenied))
             sessions[session] = nil
             return
@@ -115,10 +115,14 @@ struct SyncConnection: ~Copyable {
         submit(.open(bind), of: session)
     }
 
+    private func permission(on path: VirtualPath) -> Permission {
+        authorizer.permission(for: principal, on: Array(path.bytes.dropFirst(principal.app.utf8.count + 1)))
+    }
+
     /// An UPLOAD without changesets only says how far the client has come, which a reader says too.
     private mutating func mayUpload(_ upload: UploadMessage, in session: SessionHandle) -> Bool {
-        guard let partition = sessions[session]?.partition else { return false }
-        switch authorizer.permission(for: principal, on: partition) {
+        guard let path = sessions[session]?.path else { return false }
+        switch permission(on: path) {
         case .none: end(session, .permissionDenied)
         case .read where upload.changesetCount > 0: end(session, .writeNotAllowed)
         case .read, .write: return true
@@ -157,7 +161,7 @@ struct SyncConnection: ~Copyable {
 
     /// Permissions have changed: sessions without any permission end.
     mutating func recheckPermissions() {
-        for (session, state) in sessions where authorizer.permission(for: principal, on: state.partition) == .none {
+        for (session, state) in sessions where permission(on: state.path) == .none {
             end(session, .permissionDenied)
         }
     }

@@ -28,20 +28,19 @@ final class FileRegistry {
     private var activePaths: Set<VirtualPath> = []
     /// The last replies of files that were closed because of an error.
     private var closingReplies: [FileReply] = []
-    /// The new files of each user, over all store threads.
-    private let newFiles: RateCounter
-    private let newFilesPerMinuteMax: Int
+    private let newFiles: UserQuota
+    private let newClientFiles: UserQuota
 
     /// - Parameters:
     ///   - keepsState: whether uploads are applied to the states of their files; if not, the server is a relay.
     ///   - destructiveSchema: whether clients may take classes and columns of a file away.
-    ///   - newFiles: counts the new files of each user.
-    ///   - newFilesPerMinuteMax: a user who has made so many within a minute can only open files that are open already.
+    ///   - newFiles: a user whose share of new files is used up can only open files that are open already.
+    ///   - newClientFiles: a user whose share of new client files is used up gets no further ident.
     ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
         sharedBodiesBytesMax: Int, destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
-        newFiles: RateCounter = RateCounter(), newFilesPerMinuteMax: Int = .max,
+        newFiles: UserQuota = UserQuota(), newClientFiles: UserQuota = UserQuota(),
         metrics: SyncMetrics, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
@@ -50,7 +49,7 @@ final class FileRegistry {
         self.backlogBytesMax = backlogBytesMax
         self.destructiveSchema = destructiveSchema
         self.newFiles = newFiles
-        self.newFilesPerMinuteMax = newFilesPerMinuteMax
+        self.newClientFiles = newClientFiles
         self.unixSeconds = unixSeconds
         self.metrics = metrics
         self.logger = logger
@@ -80,9 +79,12 @@ final class FileRegistry {
 
     /// - Returns: why the file could not be opened.
     private func handle(_ request: FileRequest) -> ErrorMessage? {
-        if exceedsNewFileRate(request) { return ErrorMessage(.otherSessionError, "too many new files; wait") }
         let sessions: FileSessions
         do {
+            if let refusal = try refusal(of: request) {
+                metrics.refusedSession(because: refusal)
+                return refusal.message
+            }
             guard let found = try self.sessions(for: request) else { return nil }
             sessions = found
         } catch {
@@ -183,14 +185,20 @@ final class FileRegistry {
         return sessions
     }
 
-    /// Opening an unknown path makes a file, which stays. So a user can make a limited number of files a minute; beyond
-    /// it, only files that are open can be used, because the store cannot tell whether there is a file without opening
-    /// it.
-    private func exceedsNewFileRate(_ request: FileRequest) -> Bool {
-        guard case .open = request.request, let user = request.user, openFiles[request.path] == nil else {
-            return false
+    /// Opening an unknown path makes a file, and every new client of it makes a row: both stay. So a user can make a
+    /// limited number of them a minute. Beyond that of files, only those that are open can be used.
+    private func refusal(of request: FileRequest) throws(HistoryError) -> SessionRefusal? {
+        guard case .open(let bind) = request.request else { return nil }
+        if openFiles[request.path] == nil {
+            if let user = request.user, newFiles.isUsedUp(by: user, now: now) { return .files }
+            let isLong = bind.partition.count > limits.newPartitionBytesMax
+            if isLong, try !store.contains(request.path) { return .partition }
         }
-        return newFiles.current(user, now: now) >= newFilesPerMinuteMax
+        if bind.needsFileIdent, let user = request.user {
+            if newClientFiles.isUsedUp(by: user, now: now) { return .clientFiles }
+            newClientFiles.count(user, now: now)
+        }
+        return nil
     }
 
     private var now: Int64 { Int64(clamping: unixSeconds()) }

@@ -49,11 +49,17 @@ struct SyncMetrics: Sendable {
         }
     }
 
+    func refusedSession(because refusal: SessionRefusal) {
+        count("anabranch_sessions_refused_total", [("limit", refusal.rawValue)])
+    }
+
     func scanned(in duration: Duration) { scanDuration.record(duration: duration) }
 
     func failed(_ code: ErrorCode) {
-        Counter(
-            label: "anabranch_errors_total", dimensions: [("code", "\(code.rawValue)")], factory: factory
-        ).increment()
+        count("anabranch_errors_total", [("code", "\(code.rawValue)")])
+    }
+
+    private func count(_ label: String, _ dimensions: [(String, String)]) {
+        Counter(label: label, dimensions: dimensions, factory: factory).increment()
     }
 }

@@ -24,8 +24,8 @@ public final class SyncServer: Service {
     private let metrics: SyncMetrics
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
-    /// The new synced files of each user, over all store threads.
-    private let newFiles = RateCounter()
+    private let newFiles: UserQuota
+    private let newClientFiles: UserQuota
     /// The threads of the synced files; nil unless the server runs.
     let files = Mutex<StoreThreads?>(nil)
     /// Whether clients are served: from the moment when the server listens to the moment when it begins to end.
@@ -53,6 +53,8 @@ public final class SyncServer: Service {
         connectionMetrics = ConnectionMetrics(factory: metrics)
         self.admin = admin
         self.settings = settings
+        newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
+        newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
         self.store = store
         self.authenticator = authenticator
         self.endpoints = endpoints ?? NoEndpoints()
@@ -171,7 +173,7 @@ public final class SyncServer: Service {
             store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
             sharedBodiesBytesMax: settings.sharedBodiesBytesMax,
             destructiveSchema: { settings.destructiveSchema(of: $0) }, newFiles: newFiles,
-            newFilesPerMinuteMax: settings.newFilesPerMinuteMax, metrics: metrics, logger: logger,
+            newClientFiles: newClientFiles, metrics: metrics, logger: logger,
             unixSeconds: unixSeconds)
     }
 }

@@ -44,6 +44,9 @@ public struct ServerSettings: Sendable {
     /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
     /// beyond the limit can open only files that are in use, for the rest of the minute.
     public var newFilesPerMinuteMax = 1_000
+    /// Idents of one user for new client files within a minute: a client asks for one when it opens a synced file for
+    /// the first time, or after a reset. The sessions of a user beyond the limit wait for the rest of the minute.
+    public var newClientFilesPerMinuteMax = 1_000
     /// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of their apps.
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.

@@ -241,6 +241,7 @@ struct Configuration {
             settings.connectionsPerAddressMax = .max
             settings.connectionsPerUserMax = .max
             settings.newFilesPerMinuteMax = .max
+            settings.newClientFilesPerMinuteMax = .max
             settings.destructiveSchema = allowsDestructiveSchema ? .allow : .refuse
         }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)

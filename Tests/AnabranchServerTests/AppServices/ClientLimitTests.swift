@@ -113,6 +113,29 @@ import Testing
         }
     }
 
+    @Test func aUserGetsSoManyIdentsInAMinute() async throws {
+        try await AppServicesRig.run(change: { $0.newClientFilesPerMinuteMax = 3 }) { rig async throws in
+            let ann = try await WebSocketClient.open(
+                port: rig.port, path: Self.path(try await rig.newUser("ann@example.com")))
+            let bob = try await WebSocketClient.open(
+                port: rig.port, path: Self.path(try await rig.newUser("bob@example.com")))
+            func bind(_ client: WebSocketClient, _ session: Int) async throws -> String {
+                try await client.send("bind \(session) 1 0 1 0\nx")
+                let answer = try await client.message()
+                let isTransient = String(decoding: answer.body, as: UTF8.self).contains(#""tryAgain":true"#)
+                return answer.words[0] + (isTransient ? " again" : "")
+            }
+            for session in 1...3 { #expect(try await bind(ann, session) == "ident") }
+            #expect(try await bind(ann, 4) == "json_error again")
+            #expect(try await bind(bob, 1) == "ident")
+            let metrics = try await rig.admin("GET", "/metrics").body
+            #expect(metrics.contains("anabranch_sessions_refused_total{limit=\"client_files\"} 1\n"))
+            rig.clock.advance(by: 60)
+            #expect(try await bind(ann, 5) == "ident")
+            for client in [ann, bob] { try await client.close() }
+        }
+    }
+
     /// A request as the HTTP side hands it on, from an address of the test's choice.
     private static func login(from address: String) -> EndpointRequest {
         EndpointRequest(

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchProtocol
 import AnabranchSQLite
 import Foundation
 import Testing
@@ -58,6 +59,10 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let store = try SQLiteStore(directory: folder.appendingPathComponent("data").path)
+        // Nobody can make these any more, but there may be some from earlier.
+        for path in Self.paths where path.count > Limits().newPartitionBytesMax {
+            _ = try store.open(VirtualPath(Array("demo/".utf8) + path))
+        }
         let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
         var settings = AppServicesRig.development
         settings.userWithoutToken = "developer"

@@ -1,7 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
-import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -9,52 +8,6 @@ import Testing
 /// Trouble of the server's own never costs a client its data: sessions are told to come again, and nothing else
 /// happens (`Spec/History.md`, section 10).
 @Suite struct StoreFailureTests {
-    /// A store whose disk can be full.
-    private final class FragileStore: HistoryStore {
-        enum Operation { case open, read, commit }
-
-        private let store = InMemoryStore()
-        private let failing = Mutex<Set<Operation>>([])
-        /// Commits of this file alone fail, and so do those that it is part of.
-        private let damaged = Mutex<SyncedFileID?>(nil)
-
-        func fail(_ operations: Operation...) { failing.withLock { $0 = Set(operations) } }
-
-        func damage(_ path: VirtualPath) throws(HistoryError) {
-            let id = try store.open(path).id
-            damaged.withLock { $0 = id }
-        }
-
-        private func check(_ operation: Operation) throws(HistoryError) {
-            if failing.withLock({ $0.contains(operation) }) { throw HistoryError(.storeFailed, "the disk is full") }
-        }
-
-        func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
-            try check(.open)
-            return try store.open(path)
-        }
-
-        func read<Result: Sendable>(
-            _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
-        ) throws(HistoryError) -> Result {
-            try check(.read)
-            return try store.read(file, body)
-        }
-
-        func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-            try check(.read)
-            return try store.state(of: file)
-        }
-
-        func commit(_ commits: [Commit]) throws(HistoryError) {
-            try check(.commit)
-            if let id = damaged.withLock({ $0 }), commits.contains(where: { $0.file == id }) {
-                throw HistoryError(.storeDamaged, "a page does not match its checksum")
-            }
-            try store.commit(commits)
-        }
-    }
-
     /// One client of one file without a socket.
     private struct Client {
         let rig: WireRig

@@ -26,6 +26,8 @@ final class GatedStore: HistoryStore {
 
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try store.open(path) }
 
+    func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try store.contains(path) }
+
     func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {

@@ -1,0 +1,20 @@
+import AnabranchProtocol
+
+/// Why a session gets no file although nothing is wrong with the store. The raw value is for metrics.
+enum SessionRefusal: String {
+    /// The user has made too many synced files within a minute.
+    case files
+    /// The user has had too many idents for client files within a minute.
+    case clientFiles = "client_files"
+    /// There is no such synced file, and the partition value is too long for a new one.
+    case partition
+
+    /// What the client is told.
+    var message: ErrorMessage {
+        switch self {
+        case .files: ErrorMessage(.otherSessionError, "too many new files; wait")
+        case .clientFiles: ErrorMessage(.otherSessionError, "too many new client files; wait")
+        case .partition: ErrorMessage(.illegalRealmPath, "too long for a new file")
+        }
+    }
+}

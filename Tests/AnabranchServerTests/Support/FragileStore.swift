@@ -1,0 +1,54 @@
+import AnabranchCore
+import AnabranchHistory
+import Synchronization
+
+/// A store whose disk can be full.
+final class FragileStore: HistoryStore {
+    enum Operation { case open, read, commit }
+
+    private let store = InMemoryStore()
+    private let failing = Mutex<Set<Operation>>([])
+    /// Commits of this file alone fail, and so do those that it is part of.
+    private let damaged = Mutex<SyncedFileID?>(nil)
+
+    func fail(_ operations: Operation...) { failing.withLock { $0 = Set(operations) } }
+
+    func damage(_ path: VirtualPath) throws(HistoryError) {
+        let id = try store.open(path).id
+        damaged.withLock { $0 = id }
+    }
+
+    private func check(_ operation: Operation) throws(HistoryError) {
+        if failing.withLock({ $0.contains(operation) }) { throw HistoryError(.storeFailed, "the disk is full") }
+    }
+
+    func contains(_ path: VirtualPath) throws(HistoryError) -> Bool {
+        try check(.open)
+        return try store.contains(path)
+    }
+
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        try check(.open)
+        return try store.open(path)
+    }
+
+    func read<Result: Sendable>(
+        _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try check(.read)
+        return try store.read(file, body)
+    }
+
+    func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
+        try check(.read)
+        return try store.state(of: file)
+    }
+
+    func commit(_ commits: [Commit]) throws(HistoryError) {
+        try check(.commit)
+        if let id = damaged.withLock({ $0 }), commits.contains(where: { $0.file == id }) {
+            throw HistoryError(.storeDamaged, "a page does not match its checksum")
+        }
+        try store.commit(commits)
+    }
+}
