@@ -17,7 +17,7 @@ final class FileRegistry {
     private let unixSeconds: @Sendable () -> UInt64
     private let metrics: SyncMetrics
     private let logger: Logger
-    private var openFiles: [VirtualPath: FileSessions] = [:]
+    private(set) var openFiles: [VirtualPath: FileSessions] = [:]
     private var bodies: SharedBodies
     /// The files with the newest integrations, the newest at the end. They keep in memory what makes the next
     /// integration cheaper.
@@ -72,9 +72,14 @@ final class FileRegistry {
             } catch {
                 close(sessions, because: error)
             }
-            replies += sessions.takeReplies()
         }
-        return replies + takeClosingReplies()
+        return replies + takeReplies()
+    }
+
+    /// What there is to be told, everything of it durable.
+    func takeReplies() -> [FileReply] {
+        defer { closingReplies = [] }
+        return activeFiles.flatMap { $0.takeReplies() } + closingReplies
     }
 
     /// - Returns: why the file could not be opened.
@@ -107,8 +112,9 @@ final class FileRegistry {
         defer { activePaths.removeAll(keepingCapacity: true) }
         let active = activeFiles
         integrate(active.filter(\.file.hasQueuedUploads))
+        let replies = takeReplies()
         for sessions in active where sessions.isIdle { openFiles[sessions.file.path] = nil }
-        return active.flatMap { $0.takeReplies() } + takeClosingReplies()
+        return replies
     }
 
     /// One transaction for all files; if it fails, one for each, so that a file in trouble does not stop the others.
@@ -144,7 +150,7 @@ final class FileRegistry {
         }
     }
 
-    /// Makes a write of the server itself. Running sessions of the file learn of it in the next turn.
+    /// Makes a write of the server itself. What running sessions of the file are told of it is among the replies.
     /// - Throws: what `SyncedFile.write` throws.
     func write(
         to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
@@ -155,9 +161,15 @@ final class FileRegistry {
             activePaths.insert(path)
             let made = try sessions.file.write(idempotencyKey: idempotencyKey, at: timestamp, body)
             sessions.notifyExposed()
+            retainRecent([path])
             return made
         } catch let error as HistoryError {
-            log(error, path: path)
+            // That a relay cannot be written to is no trouble of its store.
+            if error.isTransient, error.code != .storeUnusable, let sessions = openFiles[path] {
+                close(sessions, because: error)
+            } else {
+                log(error, path: path)
+            }
             throw error
         }
     }
@@ -215,11 +227,6 @@ final class FileRegistry {
         sessions.failAll(error)
         closingReplies += sessions.takeReplies()
         openFiles[sessions.file.path] = nil
-    }
-
-    private func takeClosingReplies() -> [FileReply] {
-        defer { closingReplies = [] }
-        return closingReplies
     }
 
     // MARK: Log

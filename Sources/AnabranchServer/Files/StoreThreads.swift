@@ -35,18 +35,20 @@ final class StoreThreads: Sendable {
         thread(of: request.path).submit(request)
     }
 
-    /// Runs a job with the files of the thread that `path` belongs to, before the requests that wait.
+    /// Runs a job with the files of the thread that `path` belongs to, before the requests that wait. When the call
+    /// returns, the sessions have been told what the job has done: a client that learns of it in another way, and asks
+    /// by MARK whether it has everything, is not told so too early.
     /// - Throws: what the job throws; `storeFailed` if the threads have ended.
     func run<Result: Sendable>(
         on path: VirtualPath, _ job: @escaping @Sendable (FileRegistry) throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             thread(of: path).submit { registry in
-                continuation.resume(
-                    with: Swift.Result {
-                        guard let registry else { throw HistoryError(.storeFailed, "the server has ended") }
-                        return try job(registry)
-                    })
+                let outcome = Swift.Result {
+                    guard let registry else { throw HistoryError(.storeFailed, "the server has ended") }
+                    return try job(registry)
+                }
+                return { continuation.resume(with: outcome) }
             }
         }
     }
@@ -62,9 +64,12 @@ final class StoreThreads: Sendable {
 }
 
 private final class StoreThread: Sendable {
+    /// Is run once, without files if the thread has ended.
+    /// - Returns: what is to be called when the sessions have been told.
+    typealias Job = @Sendable (FileRegistry?) -> () -> Void
+
     private struct Inbox {
-        /// Each is run once, without files if the thread has ended.
-        var jobs: [@Sendable (FileRegistry?) -> Void] = []
+        var jobs: [Job] = []
         var requests: [FileRequest] = []
         var isScheduled = false
 
@@ -90,7 +95,7 @@ private final class StoreThread: Sendable {
 
     func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
 
-    func submit(_ job: @escaping @Sendable (FileRegistry?) -> Void) { submit { $0.jobs.append(job) } }
+    func submit(_ job: @escaping Job) { submit { $0.jobs.append(job) } }
 
     private func submit(_ put: (inout Inbox) -> Void) {
         let isFirst = inbox.withLock { inbox in
@@ -107,14 +112,14 @@ private final class StoreThread: Sendable {
     /// Called when the thread has ended.
     private func failJobs() {
         while let (jobs, _) = next() {
-            for job in jobs { job(nil) }
+            for job in jobs { job(nil)() }
         }
     }
 
     private func takeTurns() {
         while let (jobs, requests) = next() {
             registry.withLock { registry in
-                for job in jobs { job(registry) }
+                run(jobs, with: registry)
                 deliver(Self.byConnection(registry.handle(requests), done: []))
                 deliver(Self.byConnection(registry.commit(), done: requests))
                 budget.release(requests.reduce(0) { $0 + $1.cost })
@@ -122,7 +127,14 @@ private final class StoreThread: Sendable {
         }
     }
 
-    private func next() -> (jobs: [@Sendable (FileRegistry?) -> Void], requests: [FileRequest])? {
+    private func run(_ jobs: [Job], with registry: FileRegistry) {
+        guard !jobs.isEmpty else { return }
+        let completions = jobs.map { $0(registry) }
+        deliver(Self.byConnection(registry.takeReplies(), done: []))
+        for complete in completions { complete() }
+    }
+
+    private func next() -> (jobs: [Job], requests: [FileRequest])? {
         inbox.withLock { inbox in
             guard !inbox.isEmpty else {
                 inbox.isScheduled = false

@@ -133,6 +133,46 @@ import Testing
         #expect(client.hear().map(\.kind) == ["download"])
     }
 
+    @Test("a write of the server that fails ends the file's sessions until they come again")
+    func writeFails() throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        var client = try Client(rig, "/f")
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+        store.fail(.commit)
+        #expect(throws: HistoryError(.storeFailed, "")) { try write(rig) }
+        rig.handle([])
+        rig.commit()
+        rig.run()
+        #expect(client.error() == "201 again")
+        store.fail()
+        client.say("unbind 1\n")
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+        #expect(try write(rig).version == 1)
+        rig.handle([])
+        rig.run()
+        #expect(client.hear().map(\.kind) == ["download"])
+    }
+
+    @Test("a write of the server to a relay is refused, and its sessions go on")
+    func relay() throws {
+        let rig = WireRig(keepsState: false)
+        var client = try Client(rig, "/f")
+        client.start()
+        _ = client.hear()
+        #expect(throws: HistoryError(.storeUnusable, "")) { try write(rig) }
+        upload(client)
+        #expect(client.hear().map { $0.words[2] } == ["1"])
+    }
+
+    private func write(_ rig: WireRig) throws -> ServerWrite {
+        try rig.files.write(to: VirtualPath("//f"), idempotencyKey: nil, at: 1) { tx in
+            try tx.addClass("Note", key: "_id", .int)
+        }
+    }
+
     @Test("trouble of the store is counted wherever it shows; what clients do wrong is not")
     func counting() throws {
         let store = FragileStore(), counters = CountingMetrics()

@@ -1,5 +1,7 @@
+import AnabranchCore
 import AnabranchHistory
-import AnabranchProtocol
+@testable import AnabranchProtocol
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -19,5 +21,52 @@ import Testing
                 try await stores.run(on: VirtualPath("/f")) { _ in }
             }
         }
+    }
+
+    /// A client that learns of the write from whoever made it asks by MARK whether it has everything. The answer has to
+    /// count the write in.
+    @Test("when a write returns, the sessions have been told of it")
+    func tellingOfWrites() async throws {
+        let store = InMemoryStore(), path = VirtualPath("//notes")
+        let file = try #require(try SyncedFile(path: path, store: store).allocateIdents(for: [nil], at: 1).first)
+        let told = Mutex<Set<ServerVersion>>([])
+        let (running, onRunning) = AsyncStream.makeStream(of: Void.self)
+        let stores = StoreThreads(
+            count: 1, waitingBytesMax: .max,
+            makeRegistry: {
+                FileRegistry(
+                    store: store, limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
+                    metrics: SyncMetrics(), logger: .quiet, unixSeconds: { 1 })
+            },
+            deliver: { batches in
+                for reply in batches.flatMap(\.replies) {
+                    switch reply.event {
+                    case .identAccepted: onRunning.yield()
+                    case .versionExposed(let version): _ = told.withLock { $0.insert(version) }
+                    default: Issue.record("\(reply.event)")
+                    }
+                }
+            })
+        let session = SessionKey(
+            connection: ConnectionID(number: 1), session: SessionHandle(ident: 1, serial: 1))
+        let claim = IdentRequest(file: file, download: DownloadCursor(), latest: SaltedVersion())
+        for request in [
+            SessionRequest.open(BindRequest(partition: Array("/notes".utf8), needsFileIdent: false)),
+            .identify(claim),
+        ] {
+            stores.submit(
+                FileRequest(path: path, session: session, user: nil, capabilities: .all, request: request))
+        }
+        for await _ in running { break }
+        for number in 1...200 {
+            let made = try await stores.run(on: path) { registry in
+                try registry.write(to: path, idempotencyKey: nil, at: 1) { tx in
+                    try tx.addClass("Note", key: "_id", .int)
+                    try tx.create("Note", key: .int(Int64(number)))
+                }
+            }
+            #expect(told.withLock { $0.contains(made.version) }, "write \(number)")
+        }
+        try await stores.shutDown()
     }
 }
