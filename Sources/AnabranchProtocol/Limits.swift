@@ -43,6 +43,10 @@ public struct Limits: Equatable, Sendable {
     /// A connection without a message for so long is dead; clients send PING every 60 s. Kept by the host.
     public var silenceMillisecondsMax: Int64 = 180_000
 
+    /// How long the socket of a connection may take nothing while something waits to be sent, whatever the client sends
+    /// meanwhile. Kept by the host.
+    public var stallMillisecondsMax: Int64 = 60_000
+
     /// How long the host waits for the client to leave after a connection-level error.
     public var softCloseMillisecondsMax: Int64 = 600_000
 

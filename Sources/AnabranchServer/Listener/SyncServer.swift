@@ -159,7 +159,12 @@ public final class SyncServer: Service {
             let handler = SyncHandler(
                 connection, handshake, silence: silence, settings: settings, connections: connections, files: files,
                 logger: logger)
-            try channel.pipeline.syncOperations.addHandler(silence, position: .first)
+            let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
+            let stall = StallDetector(limit: stallLimit) { [connectionMetrics] in
+                connectionMetrics.connectionsStalled.increment()
+                logger.info("the client has stopped reading")
+            }
+            try channel.pipeline.syncOperations.addHandlers([stall, silence], position: .first)
             try channel.pipeline.syncOperations.addHandler(handler)
         }
         try HTTPHandler.install(

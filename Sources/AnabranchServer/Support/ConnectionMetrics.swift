@@ -5,10 +5,13 @@ import NIOHTTP1
 struct ConnectionMetrics: Sendable {
     private let factory: any MetricsFactory
     let connectionsAccepted: Counter
+    /// Connections that were closed because their clients did not read.
+    let connectionsStalled: Counter
 
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
+        connectionsStalled = Counter(label: "anabranch_connections_stalled_total", factory: factory)
     }
 
     func answered(_ status: HTTPResponseStatus) {

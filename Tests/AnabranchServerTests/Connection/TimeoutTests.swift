@@ -1,9 +1,11 @@
 import AnabranchHistory
 import AnabranchProtocol
+import Metrics
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
 import NIOWebSocket
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -157,6 +159,95 @@ import Testing
         let frame = try #require(try fixture.channel.readOutbound(as: WebSocketFrame.self))
         #expect(frame.extensionData.map { String(buffer: $0) } == "pong 1\n")
         try await fixture.files.shutDown()
+    }
+
+    /// A socket that takes what it is given only as far as the test lets it.
+    private final class ReluctantSocket: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+
+        var takesAll = false
+
+        func flush(context: ChannelHandlerContext) {
+            if takesAll { context.flush() }
+        }
+    }
+
+    private struct StallFixture {
+        let channel = EmbeddedChannel()
+        let socket = ReluctantSocket()
+        let counters = CountingMetrics()
+
+        init() throws {
+            let metrics = ConnectionMetrics(factory: counters)
+            let stall = StallDetector(limit: .milliseconds(Limits().stallMillisecondsMax)) {
+                metrics.connectionsStalled.increment()
+            }
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            try channel.pipeline.syncOperations.addHandlers([socket, stall])
+        }
+
+        var stalls: Int { counters.value("anabranch_connections_stalled_total") }
+
+        func write(bytes: Int) {
+            channel.writeAndFlush(ByteBuffer(repeating: 7, count: bytes), promise: nil)
+        }
+
+        /// The socket takes everything that waits.
+        func take() {
+            socket.takesAll = true
+            channel.flush()
+            socket.takesAll = false
+        }
+
+        func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
+    }
+
+    @Test("a socket that takes nothing for a minute is closed, whatever comes in")
+    func stall() throws {
+        let fixture = try StallFixture()
+        fixture.wait(seconds: 1_000)
+        fixture.write(bytes: 1)
+        for _ in 0..<59 {
+            fixture.wait(seconds: 1)
+            try fixture.channel.writeInbound(ByteBuffer(bytes: Self.ping))
+            fixture.write(bytes: 1)
+        }
+        #expect(fixture.channel.isActive && fixture.stalls == 0)
+        fixture.wait(seconds: 1)
+        #expect(!fixture.channel.isActive && fixture.stalls == 1)
+    }
+
+    @Test("a socket that has taken everything has all the time until the next message waits")
+    func noStall() throws {
+        let fixture = try StallFixture()
+        for _ in 0..<10 {
+            fixture.write(bytes: 100)
+            fixture.wait(seconds: 59)
+            fixture.take()
+            fixture.wait(seconds: 50)
+        }
+        #expect(fixture.channel.isActive)
+        fixture.write(bytes: 100)
+        fixture.wait(seconds: 75)
+        #expect(!fixture.channel.isActive && fixture.stalls == 1)
+    }
+
+    @Test("a socket that takes 4,096 bytes a minute is slow, one that takes less is as good as gone", arguments: -1...1)
+    func trickle(more: Int) throws {
+        let channel = EmbeddedChannel()
+        let taken = Mutex(0)
+        let stall = StallDetector(limit: .seconds(60)) { _ in
+            taken.withLock { $0 == 0 ? 0 : 1_000_000 - $0 }
+        } onStall: {
+        }
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try channel.pipeline.syncOperations.addHandler(stall)
+        channel.write(ByteBuffer(repeating: 7, count: 1_000_000), promise: nil)
+        taken.withLock { $0 = 1 }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(59))
+        taken.withLock { $0 = StallDetector.bytesMin + more }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        #expect(channel.isActive == (more >= 0))
     }
 
     private static func installHTTP(in channel: any Channel) throws {

@@ -1,0 +1,80 @@
+import NIOCore
+
+/// Notices a socket that takes nothing more although something waits to be sent: its client has stopped reading. What
+/// comes in, PINGs for instance, does not count.
+///
+/// Stands first in the pipeline, where it sees what is written as the socket is given it.
+final class StallDetector: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// A socket that takes less within the limit, in bytes, while more waits, is as good as one that takes nothing.
+    static let bytesMin = 4 << 10
+
+    private let limit: TimeAmount
+    private let waitingBytes: (any Channel) -> Int
+    private let onStall: () -> Void
+    private var writtenBytes = 0
+    /// When the socket last had nothing to take, or was seen to have taken enough.
+    private var lastProgress = NIODeadline.now()
+    /// What it had taken by then, in bytes.
+    private var takenBytes = 0
+    private var timer: Scheduled<Void>?
+
+    /// - Parameters:
+    ///   - limit: how long the socket may take nothing. It is noticed within a quarter more.
+    ///   - waitingBytes: how much of what was written the socket has not taken.
+    ///   - onStall: called once, before the socket is closed.
+    init(
+        limit: TimeAmount, waitingBytes: @escaping (any Channel) -> Int = StallDetector.bufferedBytes,
+        onStall: @escaping () -> Void
+    ) {
+        self.limit = limit
+        self.waitingBytes = waitingBytes
+        self.onStall = onStall
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timer?.cancel()
+        context.fireChannelInactive()
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if waitingBytes(context.channel) == 0 { noteProgress(at: context.eventLoop.now, taken: writtenBytes) }
+        writtenBytes += unwrapOutboundIn(data).readableBytes
+        context.write(data, promise: promise)
+        if timer == nil { schedule(context) }
+    }
+
+    static func bufferedBytes(_ channel: any Channel) -> Int {
+        (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    }
+
+    private func noteProgress(at time: NIODeadline, taken: Int) {
+        lastProgress = time
+        takenBytes = taken
+    }
+
+    private func schedule(_ context: ChannelHandlerContext) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(limit.nanoseconds / 4)) { [self] in
+            check(context)
+        }
+    }
+
+    private func check(_ context: ChannelHandlerContext) {
+        timer = nil
+        let waiting = waitingBytes(context.channel), now = context.eventLoop.now
+        guard waiting > 0 else { return }
+        let taken = writtenBytes - waiting
+        if taken - takenBytes >= Self.bytesMin {
+            noteProgress(at: now, taken: taken)
+        } else if lastProgress + limit <= now {
+            onStall()
+            return context.close(promise: nil)
+        }
+        schedule(context)
+    }
+}
