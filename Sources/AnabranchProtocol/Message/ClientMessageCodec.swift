@@ -4,7 +4,8 @@ public import AnabranchCore
 /// partition-based sync is the same in all versions.
 ///
 /// Decoding finds everything that can be wrong with a message by itself, in the order of rows 1 … 6 of section 7.6: its
-/// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (103, 111, 112).
+/// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (103, 111,
+/// 112).
 public struct ClientMessageCodec: Sendable {
     private let limits: Limits
 

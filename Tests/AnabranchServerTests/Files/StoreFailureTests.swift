@@ -153,7 +153,8 @@ import Testing
         #expect(try write(rig).version == 1)
         rig.handle([])
         rig.run()
-        #expect(client.hear().map(\.kind) == ["download"])
+        client.say("mark 1 1\n")
+        #expect(client.hear().map(\.kind) == ["download", "mark"])
     }
 
     @Test("a write of the server to a relay is refused, and its sessions go on")
