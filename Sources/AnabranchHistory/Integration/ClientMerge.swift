@@ -22,11 +22,11 @@ struct ClientMerge: ~Copyable {
     private var reader: EntryReader
     private(set) var merged: [MergedChangeset] = []
     private(set) var skippedInstructions = SkippedInstructions()
-    private let destructiveSchema: DestructiveSchema
+    private let options: MergeOptions
 
     init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
-        destructiveSchema = options.destructiveSchema
+        self.options = options
         merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
         reader = EntryReader(bytesMax: options.localBytesMax)
         merged.reserveCapacity(changesets.count)
@@ -44,13 +44,15 @@ struct ClientMerge: ~Copyable {
         past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?
     ) throws(HistoryError) {
         while try beginRun() {
-            for index in merge.incoming { try merge.arena.checkErasures(in: index, by: destructiveSchema) }
+            for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
             if state != nil { endRunBehindNullErasure() }
             let keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
             let base = ServerVersion(rawValue: merge.base)
             if base < log.version || restoringCount > 0 { try mergeRun(keys, after: base, past: log, &shared) }
             let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
-            if applied != nil { for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) } }
+            if applied != nil, !options.allowsReplacedClasses {
+                for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) }
+            }
             finishRun(keys)
             guard let applied else { continue }
             skippedInstructions.append(applied.skipped)

@@ -6,6 +6,8 @@ package struct MergeOptions: Sendable {
     package var strategy = MergeStrategy.indexed
     /// Whether uploads may take classes and columns away.
     package var destructiveSchema = DestructiveSchema.refuse
+    /// Whether a class may be used in the changeset that replaces it: for recorded histories that no client loads.
+    package var allowsReplacedClasses = false
     /// What the log entries that an upload is merged with may occupy in memory, in bytes.
     package var localBytesMax = 1 << 30
 }

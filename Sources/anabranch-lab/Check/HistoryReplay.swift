@@ -7,6 +7,7 @@ enum HistoryReplay {
     static func file(with uploads: [Scenario.Upload], together: Bool, keepsState: Bool) throws -> SyncedFile {
         let file = try SyncedFile(
             path: VirtualPath("replay"), store: InMemoryStore(), keepsState: keepsState, destructiveSchema: .allow)
+        file.mergeOptions.allowsReplacedClasses = true
         let lastIdent = uploads.map(\.client).max() ?? 0
         if lastIdent > .server {
             let count = Int(lastIdent.rawValue - ClientFileID.server.rawValue)
