@@ -37,7 +37,7 @@ struct FloorCommand: AsyncParsableCommand {
         let writers = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         let readerLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         let arrivals = Arrivals(readers: readers)
-        let sockets = try await Sockets(readers, writers: writers, readers: readerLoops, bytes: bytes, arrivals)
+        let sockets = try await SocketPairs(readers, writers: writers, readers: readerLoops, bytes: bytes, arrivals)
         var outcome = LoadOutcome(operations: readers * rounds, operation: "delivery")
         let start = ContinuousClock.now
         for _ in 1...rounds {
@@ -63,7 +63,7 @@ struct FloorCommand: AsyncParsableCommand {
 }
 
 /// Both ends of many sockets.
-private struct Sockets {
+private struct SocketPairs {
     /// The ends to be written to, by their event loop.
     private let ends: [(eventLoop: any EventLoop, channels: [any Channel])]
     private let bytes: ByteBuffer

@@ -18,7 +18,7 @@ struct ServerFigures: Encodable {
     var cpuSystemSeconds: Double
     /// User and system together; nil if there were no operations.
     var cpuUsPerOperation: Double?
-    /// Written to disks during the load.
+    /// What went to disks during the load.
     var writtenMib: Double
     /// Open files and sockets before and after.
     var descriptors: Level
