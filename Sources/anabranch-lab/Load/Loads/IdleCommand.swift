@@ -10,7 +10,7 @@ struct IdleCommand: AsyncParsableCommand {
 
             EXAMPLES
               anabranch-lab load idle --sessions 10000 --connections 1000 --serve .build/release/anabranch
-              anabranch-lab load idle --sessions 4000 --connections 4 --files 1 --name-bytes 60000 --only-bind \
+              anabranch-lab load idle --sessions 4000 --connections 4 --files 1 --name-bytes 1000 --only-bind \
             --serve .build/release/anabranch
             """)
 
