@@ -9,7 +9,7 @@ enum AccountSchema {
     /// Refuses a database that is somebody else's or made by a newer program.
     static func check(_ db: Database) throws {
         switch try format.examine(db) {
-        case .current, .older: break
+        case .current, .older, .new: break
         case .newer(let found):
             throw AccountError(
                 .storeFailed, "the accounts have format \(found); this program reads up to \(format.version)")

@@ -12,16 +12,18 @@ struct DatabaseFormat {
         case current
         case older(version: Int)
         case newer(version: Int)
+        /// Without a table, and nobody's.
+        case new
         /// Somebody else's.
         case foreign
     }
 
-    /// A new database counts as one of an older version.
     func examine(_ db: Database) throws -> Finding {
         let tables = "SELECT COUNT(*) FROM sqlite_master WHERE tbl_name <> 'grdb_migrations'"
         let isNew = try Int.fetchOne(db, sql: tables) == 0
         let owner = try Int.fetchOne(db, sql: "PRAGMA application_id")
-        guard isNew || owner == applicationID else { return .foreign }
+        if isNew, owner == 0 { return .new }
+        guard owner == applicationID else { return .foreign }
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         if found > version { return .newer(version: found) }
         return found == version ? .current : .older(version: found)

@@ -14,9 +14,12 @@ public final class SQLiteStore: Sendable {
     private let waiting = Mutex<[CommitRequest]>([])
 
     /// Opens the store in a directory, which is made if it is missing, and brings it to the current format.
-    /// - Throws: `storeUnusable` if another process uses the directory or a newer program has written it.
+    /// - Throws: `storeUnusable` if another process uses the directory, a newer program has written it, or its database
+    ///   has lost its contents.
     public init(directory path: String) throws(HistoryError) {
-        directory = try DataDirectory(path)
+        let directory = try DataDirectory(path)
+        self.directory = directory
+        let isThere = try directory.checkDatabaseIsWhole()
         let databasePath = directory.databasePath
         pool = try translatingErrors {
             var configuration = Configuration()
@@ -24,7 +27,7 @@ public final class SQLiteStore: Sendable {
             configuration.maximumReaderCount = 16
             let pool = try DatabasePool(path: databasePath, configuration: configuration)
             try pool.writeWithoutTransaction { db in
-                try StoreSchema.check(db)
+                if try StoreSchema.check(db), isThere { try directory.checkIsNew() }
                 try db.execute(
                     sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
             }
@@ -135,7 +138,11 @@ func translatingErrors<Result>(_ body: () throws -> Result) throws(HistoryError)
         return try body()
     } catch let error as HistoryError {
         throw error
-    } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
+        let name = DataDirectory.databaseName
+        throw HistoryError(
+            .storeDamaged, "\(name) is damaged or no database: restore a backup, or use another directory (\(error))")
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
         throw HistoryError(.storeDamaged, error.description)
     } catch {
         throw HistoryError(.storeFailed, "\(error)")

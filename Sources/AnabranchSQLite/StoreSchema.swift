@@ -9,16 +9,22 @@ enum StoreSchema {
     private static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 2)
 
     /// Refuses a database that is somebody else's or made by a newer program.
-    static func check(_ db: Database) throws { try check(db, isWriter: true) }
+    /// - Returns: whether it is new.
+    static func check(_ db: Database) throws -> Bool { try check(db, isWriter: true) }
 
     /// Refuses also a database of an older format, for programs that only read.
-    static func checkIsCurrent(_ db: Database) throws { try check(db, isWriter: false) }
+    static func checkIsCurrent(_ db: Database) throws { _ = try check(db, isWriter: false) }
 
-    private static func check(_ db: Database, isWriter: Bool) throws {
+    private static func check(_ db: Database, isWriter: Bool) throws -> Bool {
         let version = format.version
         switch try format.examine(db) {
-        case .current: break
-        case .older where isWriter: break
+        case .current: return false
+        case .older where isWriter: return false
+        case .new where isWriter: return true
+        case .new:
+            throw HistoryError(
+                .storeUnusable,
+                "the store has no tables: no server has used it yet, or it has lost them; then restore a backup")
         case .older(let found):
             throw HistoryError(
                 .storeUnusable, "the store has format \(found); a server that opens it brings it to \(version)")
@@ -26,7 +32,9 @@ enum StoreSchema {
             throw HistoryError(
                 .storeUnusable, "the store has format \(found); this program reads up to \(version)")
         case .foreign:
-            throw HistoryError(.storeUnusable, "the database is not a store of Anabranch")
+            throw HistoryError(
+                .storeUnusable,
+                "\(DataDirectory.databaseName) is not a store of Anabranch: restore a backup, or use another directory")
         }
     }
 

@@ -172,7 +172,10 @@ import Testing
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
             ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 2"),
-            ("PRAGMA application_id = 5", "the database is not a store of Anabranch"),
+            (
+                "PRAGMA application_id = 5",
+                "anabranch.sqlite is not a store of Anabranch: restore a backup, or use another directory"
+            ),
         ] {
             let fixture = try Fixture()
             try fixture.store.pool.writeWithoutTransaction { try $0.execute(sql: statement) }

@@ -3,6 +3,7 @@ import AnabranchCore
 import AnabranchSQLite
 import AnabranchTesting
 import Foundation
+import GRDB
 import Testing
 
 /// A directory that goes away with this object; in memory where the system offers that.
@@ -107,5 +108,18 @@ func code(_ body: () throws -> Void) throws -> HistoryError.Code? {
         return nil
     } catch let error as HistoryError {
         return error.code
+    }
+}
+
+/// Databases that no server has made.
+enum SQLiteFixture {
+    /// A page, and no table in it.
+    static func makeEmptyDatabase(at path: String, applicationID: Int = 0) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+            try db.execute(sql: "CREATE TABLE t (x); DROP TABLE t; VACUUM")
+        }
+        try queue.close()
     }
 }
