@@ -7,6 +7,8 @@ import GRDB
 struct SQLiteFile: FileView {
     let id: SyncedFileID
     let db: Database
+    /// Whether reading fails on what is not what was written. The verification looks at what there is.
+    var isChecked = true
 
     static let headColumns = """
         id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, state_version, path
@@ -32,6 +34,14 @@ struct SQLiteFile: FileView {
 
     func head() throws(HistoryError) -> FileHead {
         try translatingErrors {
+            let head = try storedHead()
+            if isChecked { try check(head) }
+            return head
+        }
+    }
+
+    private func storedHead() throws(HistoryError) -> FileHead {
+        try translatingErrors {
             let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file WHERE id = ?"
             guard let head = try rows(sql, [id.number], SQLiteFile.head).first else {
                 throw HistoryError(.storeDamaged, "there is no file \(id.number)")
@@ -43,14 +53,31 @@ struct SQLiteFile: FileView {
     func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND ident = ?"
-            return try rows(sql, [id.number, sought(ident)], SQLiteFile.clientFile).first
+            let found = try rows(sql, [id.number, sought(ident)]) { row in
+                (try SQLiteFile.clientFile(row), checksum: Checksum(bytes: try row.bytes(7)))
+            }
+            guard let (file, checksum) = found.first else {
+                guard try !isChecked || ident >= storedHead().nextIdent else { throw damaged("client file \(ident)") }
+                return nil
+            }
+            guard try !isChecked || checksum == chainStart().covering(file) else {
+                throw damaged("client file \(ident)")
+            }
+            return file
         }
     }
 
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? AND version = ?"
-            return try rows(sql, [id.number, sought(version)], SQLiteFile.entry).first
+            var checked = CheckedEntries(of: self)
+            let found = try rows(sql, [id.number, sought(version)]) { try checked.entry($0) }
+            if let entry = found.first { return entry }
+            let head = try storedHead()
+            guard !isChecked || version <= head.baseVersion || version > head.version else {
+                throw damaged("log entry \(version)")
+            }
+            return nil
         }
     }
 
@@ -63,15 +90,19 @@ struct SQLiteFile: FileView {
                 WHERE file = ? AND version > ? AND version <= ? AND origin IS NOT ? AND length(changeset) > 0
                 ORDER BY version
                 """
+            var checked = CheckedEntries(of: self)
             var entries: [LogEntry] = []
             var bytes = 0
             let cursor = try Row.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(sought)])
             while bytes <= byteBudget, let row = try cursor.next() {
-                let entry = try SQLiteFile.entry(row)
+                let entry = try checked.entry(row)
                 bytes += entry.changeset.count
                 entries.append(entry)
             }
+            let end = bytes <= byteBudget ? range.last : entries.last?.version ?? range.last
+            try checkPassedOver(
+                in: VersionRange(after: range.base, through: end), byOrigin: origin, bytesRead: UInt64(bytes))
             return entries
         }
     }
@@ -80,19 +111,25 @@ struct SQLiteFile: FileView {
     {
         try translatingErrors {
             let sql = """
-                SELECT version FROM log_entry
+                SELECT version, length(changeset) FROM log_entry
                 WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
                 ORDER BY version
                 """
-            return try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) }
+            var bytes: UInt64 = 0
+            let versions = try rows(sql, arguments(range) + [sought(origin)]) { row in
+                bytes &+= try row.number(1)
+                return try row.number(0) as ServerVersion
+            }
+            try checkPassedOver(in: range, byOrigin: origin, bytesRead: bytes)
+            return versions
         }
     }
 
     func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
         try translatingErrors {
             let sql = """
-                SELECT version, client_version FROM log_entry
-                WHERE file = ? AND version > ? AND version <= ? AND origin = ? ORDER BY version
+                SELECT \(SQLiteFile.receiptColumns) FROM \(SQLiteFile.receiptTables)
+                WHERE r.file = ? AND r.version > ? AND r.version <= ? AND r.origin = ? ORDER BY r.version
                 """
             return try rows(sql, arguments(range) + [sought(ident)], SQLiteFile.receipt)
         }
@@ -101,8 +138,8 @@ struct SQLiteFile: FileView {
     func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt? {
         try translatingErrors {
             let sql = """
-                SELECT version, client_version FROM log_entry
-                WHERE file = ? AND origin = ? AND version <= ? ORDER BY version DESC LIMIT 1
+                SELECT \(SQLiteFile.receiptColumns) FROM \(SQLiteFile.receiptTables)
+                WHERE r.file = ? AND r.origin = ? AND r.version <= ? ORDER BY r.version DESC LIMIT 1
                 """
             let arguments: StatementArguments = [id.number, sought(ident), sought(version)]
             return try rows(sql, arguments, SQLiteFile.receipt).first
@@ -128,11 +165,17 @@ struct SQLiteFile: FileView {
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         try translatingErrors {
             let sql = """
-                SELECT version, changeset FROM reciprocal
+                SELECT version, changeset, checksum FROM reciprocal
                 WHERE file = ? AND version > ? AND version <= ? AND ident = ? ORDER BY version
                 """
+            let start = try chainStart()
             return try rows(sql, arguments(range) + [sought(ident)]) { row in
-                ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
+                let found = ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
+                let change = ReciprocalChange(ident: ident, reciprocal: found)
+                guard try !isChecked || Checksum(bytes: row.bytes(2)) == start.covering(change) else {
+                    throw damaged("the reciprocal changeset of client file \(ident), version \(found.version)")
+                }
+                return found
             }
         }
     }
@@ -144,10 +187,14 @@ struct SQLiteFile: FileView {
         }
     }
 
-    /// A number to be looked for: nothing is stored under those beyond 2^63−1.
-    private func sought(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
+    private func damaged(_ record: String) -> HistoryError {
+        HistoryError(.storeDamaged, "\(record) is not what was written")
+    }
 
-    private func arguments(_ range: VersionRange) -> StatementArguments {
+    /// A number to be looked for: nothing is stored under those beyond 2^63−1.
+    func sought(_ number: some TypedNumber) -> Int64 { Int64(clamping: number.rawValue) }
+
+    func arguments(_ range: VersionRange) -> StatementArguments {
         [id.number, sought(range.base), sought(range.last)]
     }
 
@@ -172,10 +219,6 @@ struct SQLiteFile: FileView {
             ident: try row.number(0), salt: try row.number(1),
             uploadCursor: UploadCursor(clientVersion: try row.number(2), serverVersion: try row.number(3)),
             lockedVersion: try row.number(4), lastSeen: try row.number(5), user: try row.text(6))
-    }
-
-    private static func receipt(_ row: Row) throws -> Receipt {
-        Receipt(version: try row.number(0), clientVersion: try row.number(1))
     }
 }
 

@@ -48,7 +48,12 @@ public final class SQLiteStore: Sendable {
 extension SQLiteStore: HistoryStore {
     public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
         let (id, head) = try translatingErrors {
-            if let found = try pool.read({ db in try SQLiteFile.find(path, in: db) }) { return found }
+            let found = try pool.read { db in
+                let found = try SQLiteFile.find(path, in: db)
+                if let (id, head) = found { try SQLiteFile(id: id, db: db).check(head) }
+                return found
+            }
+            if let found { return found }
             return try pool.write { db in try SQLiteFile.find(path, in: db) ?? SQLiteFile.create(path, in: db) }
         }
         let lease = leases.withLock { leases in

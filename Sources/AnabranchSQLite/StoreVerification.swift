@@ -99,7 +99,9 @@ public struct StoreVerification {
     private func check(_ id: SyncedFileID) throws -> VerifiedFile {
         do {
             return try pool.read { db in
-                try FileVerification(SQLiteFile(id: id, db: db), SQLiteRows(file: id, pool: pool)).run()
+                try FileVerification(
+                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: pool)
+                ).run()
             }
         } catch let error as HistoryError {
             var unreadable = VerifiedFile(path: VirtualPath("file \(id.number)"))

@@ -85,12 +85,14 @@ struct SipHash128 {
 
     /// Adds the last bytes and ends.
     mutating func finish(with bytes: [UInt8]) -> (low: UInt64, high: UInt64) {
-        var rest = bytes[...]
-        while rest.count >= 8 {
-            compress(SipHash128.word(of: rest.prefix(8)))
-            rest = rest.dropFirst(8)
+        let wordsEnd = bytes.count & ~7
+        bytes.withUnsafeBytes { buffer in
+            for offset in stride(from: 0, to: wordsEnd, by: 8) {
+                compress(UInt64(littleEndian: buffer.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+            }
         }
-        compress(SipHash128.word(of: rest) | UInt64(truncatingIfNeeded: byteCount + bytes.count) << 56)
+        let rest = SipHash128.word(of: bytes[wordsEnd...])
+        compress(rest | UInt64(truncatingIfNeeded: byteCount + bytes.count) << 56)
         v2 ^= 0xee
         for _ in 0..<4 { round() }
         let low = v0 ^ v1 ^ v2 ^ v3

@@ -89,6 +89,7 @@ public struct FileHead: Equatable, Sendable {
 /// 7. The newest `IdempotencyKey.countMax` keys of a file's writes are found again.
 /// 8. Errors are `HistoryError`s that tell of the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a
 ///    refusal of a client.
+/// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file, creating it with an empty log and the reserved client files if there is none. The lease of
     /// an earlier opening ends.

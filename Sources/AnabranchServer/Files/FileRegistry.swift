@@ -251,7 +251,7 @@ final class FileRegistry {
     }
 
     private func log(_ error: HistoryError, path: VirtualPath) {
-        metrics.storeFailures.increment()
+        metrics.failed(error)
         logger.error("the store failed", metadata: ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"])
     }
 }

@@ -12,7 +12,8 @@ struct SyncMetrics: Sendable {
     let bytesSent: Counter
     let uploadsReceived: Counter
     let downloadsMade: Counter
-    let storeFailures: Counter
+    private let storeFailures: Counter
+    private let storeDamages: Counter
     private let commits: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
@@ -31,6 +32,7 @@ struct SyncMetrics: Sendable {
         uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
         downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
+        storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
@@ -51,6 +53,11 @@ struct SyncMetrics: Sendable {
 
     func refusedSession(because refusal: SessionRefusal) {
         count("anabranch_sessions_refused_total", [("limit", refusal.rawValue)])
+    }
+
+    func failed(_ error: HistoryError) {
+        storeFailures.increment()
+        if error.code == .storeDamaged { storeDamages.increment() }
     }
 
     func scanned(in duration: Duration) { scanDuration.record(duration: duration) }

@@ -29,7 +29,13 @@ extension ErrorMessage {
         self.init(ErrorCode(error.code), error.isTransient ? "" : error.reason)
         // The user of the app may see it, and can do something about it.
         if error.code == .clientTooOld { message = error.reason }
+        if error.code == .storeDamaged { backOff = .untilRepaired }
     }
+}
+
+extension BackOff {
+    /// Damage stays until somebody does something about it: 5 minutes, up to an hour.
+    static let untilRepaired = BackOff(firstSeconds: 300, maxSeconds: 3600, multiplier: 2)
 }
 
 extension HistoryError {

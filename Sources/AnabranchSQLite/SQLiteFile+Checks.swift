@@ -1,0 +1,112 @@
+import AnabranchCore
+import AnabranchHistory
+import GRDB
+
+/// Log entries that are what was written, or reading them fails (`Spec/Durability.md`, section 4).
+struct CheckedEntries {
+    private let file: SQLiteFile
+    /// The entry that was read last: with the next version begins no new search.
+    private var newest: (version: ServerVersion, checksum: Checksum)?
+
+    init(of file: SQLiteFile) { self.file = file }
+
+    /// - Parameter row: with `SQLiteFile.entryColumns`.
+    mutating func entry(_ row: Row) throws -> LogEntry {
+        let entry = try SQLiteFile.entry(row)
+        guard file.isChecked else { return entry }
+        let stored = Checksum(bytes: try row.bytes(7))
+        let before =
+            if let newest, newest.version + 1 == entry.version { newest.checksum } else {
+                try file.checksum(before: entry.version)
+            }
+        guard let stored, stored == before?.following(entry) else {
+            throw HistoryError(
+                .storeDamaged, "log entry \(entry.version), or the one before it, is not what was written")
+        }
+        newest = (entry.version, stored)
+        return entry
+    }
+}
+
+extension SQLiteFile {
+    // MARK: Log
+
+    /// The checksum with which that of an entry is keyed; nil if it is damaged.
+    func checksum(before version: ServerVersion) throws -> Checksum? {
+        let sql = "SELECT checksum FROM log_entry WHERE file = ? AND version = ? - 1"
+        let found = try rows(sql, [id.number, sought(version)]) { Checksum(bytes: try $0.bytes(0)) }
+        return try found.first ?? chainStart()
+    }
+
+    /// Where the checksums of the file begin.
+    func chainStart() throws -> Checksum {
+        let paths = try rows("SELECT path FROM synced_file WHERE id = ?", [id.number]) { try $0.bytes(0) }
+        guard let path = paths.first else { throw HistoryError(.storeDamaged, "there is no file \(id.number)") }
+        return Checksum(startOf: VirtualPath(path))
+    }
+
+    /// Checks what a scan has passed over. Its changesets need not be read for that: their sizes are what is missing
+    /// between the cumulative sizes at both ends, and the index `receipt` names the origin's own a second time.
+    /// - Parameter bytesRead: of the entries that were not passed over.
+    func checkPassedOver(in range: VersionRange, byOrigin origin: ClientFileID?, bytesRead: UInt64) throws {
+        guard isChecked, !range.isEmpty else { return }
+        var bytes = bytesRead
+        if let origin {
+            let sql = """
+                SELECT COALESCE(SUM(length(changeset)), 0) FROM log_entry INDEXED BY receipt
+                WHERE file = ? AND version > ? AND version <= ? AND origin = ?
+                """
+            bytes &+= try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) as UInt64 }.first ?? 0
+        }
+        guard try cumulativeSize(at: range.last) &- cumulativeSize(at: range.base) == bytes else {
+            throw HistoryError(
+                .storeDamaged, "of the log entries \(range.base + 1) to \(range.last) some are not what was written")
+        }
+    }
+
+    private func cumulativeSize(at version: ServerVersion) throws -> UInt64 {
+        let sql = """
+            SELECT cumulative_size FROM log_entry WHERE file = ? AND version <= ? ORDER BY version DESC LIMIT 1
+            """
+        return try rows(sql, [id.number, sought(version)]) { try $0.number(0) }.first ?? 0
+    }
+
+    /// A receipt from the index, which has to say the same as the entry.
+    /// - Parameter row: with `receiptColumns`.
+    static func receipt(_ row: Row) throws -> Receipt {
+        let version: ServerVersion = try row.number(0), clientVersion: ClientVersion = try row.number(1)
+        guard try row.number(2) == version, try row.number(3) == clientVersion, try row.number(4) == row.number(5)
+        else { throw HistoryError(.storeDamaged, "log entry \(version) is indexed as another one") }
+        return Receipt(version: version, clientVersion: clientVersion)
+    }
+
+    static let receiptColumns = "r.version, r.client_version, e.version, e.client_version, r.origin, e.origin"
+    static let receiptTables = "log_entry r INDEXED BY receipt CROSS JOIN log_entry e ON e.rowid = r.rowid"
+
+    // MARK: Head
+
+    /// The head has no checksum of its own: it has to agree with the newest entry and the newest client file.
+    func check(_ head: FileHead) throws {
+        let sql = """
+            SELECT version, salt, cumulative_size, checksum FROM log_entry
+            WHERE file = ? ORDER BY version DESC LIMIT 1
+            """
+        let newest = try rows(sql, [id.number]) { row in
+            let version: ServerVersion = try row.number(0), salt: Salt = try row.number(1)
+            let holds =
+                try head.version == version && head.versionSalt == salt && head.cumulativeSize == row.number(2)
+            return (holds: holds, chain: try row.bytes(3))
+        }.first
+        let chains = try rows("SELECT chain FROM synced_file WHERE id = ?", [id.number]) { try $0.bytes(0) }
+        let chain = try newest?.chain ?? (head.baseVersion == 0 ? chainStart().bytes : chains.first)
+        guard newest?.holds ?? (head.version == head.baseVersion), chains.first == chain else {
+            throw HistoryError(.storeDamaged, "the log does not end at version \(head.version) as it was written")
+        }
+        let idents = try rows("SELECT MAX(ident) FROM client_file WHERE file = ?", [id.number]) { row in
+            try row.number(0) as UInt64
+        }
+        guard idents.first.map({ $0 &+ 1 }) == head.nextIdent.rawValue else {
+            throw HistoryError(.storeDamaged, "the client files do not end before \(head.nextIdent)")
+        }
+    }
+}
