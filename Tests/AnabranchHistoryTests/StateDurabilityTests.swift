@@ -97,8 +97,9 @@ import Testing
         }
         let file = try SyncedFile.open(in: store, keepsState: true)
         try file.enqueue(Upload([ChangesetWriter.setting(2, to: 5)], from: 20, base: 3), from: 3)
-        #expect(try code { _ = try file.integrate(at: 1) } == .storeFailed)
-        #expect(file.hasQueuedUploads)
+        let outcome = try #require(try file.integrate(at: 1).outcomes.first)
+        #expect(outcome.refusal?.code == .storeFailed && outcome.refusal?.isTransient == true)
+        #expect(try file.clientFile(3)?.uploadCursor.clientVersion ?? 20 < 20)
     }
 
     /// A store that was written before states were kept.

@@ -38,14 +38,13 @@ struct Integration {
         self.options = options
     }
 
-    /// Takes in one client's changesets, or refuses them and goes on as if they had not been there.
-    /// - Throws: a failure of the store; a refusal goes into the report.
-    mutating func add(_ upload: Upload, from ident: ClientFileID) throws(HistoryError) {
+    /// Takes in one client's changesets, or refuses them and goes on as if they had not been there: also when the store
+    /// cannot read what they have to be merged with, for the others need something else.
+    mutating func add(_ upload: Upload, from ident: ClientFileID) {
         let stateBefore = state
         do {
             report.outcomes.append(try integrate(upload, from: ident))
         } catch {
-            if error.isTransient { throw error }
             state = stateBefore
             report.outcomes.append(ClientOutcome(ident: ident, newVersions: 0, refusal: error))
         }

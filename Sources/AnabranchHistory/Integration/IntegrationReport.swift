@@ -16,8 +16,9 @@ public struct ClientOutcome: Equatable, Sendable {
     public var ident: ClientFileID
     /// How many log entries its changesets became.
     public var newVersions: Int
-    /// `badChangeset`, `destructiveSchemaChange`, `badOriginFileIdent` or `clientFileExpired`: then nothing of what was
-    /// queued has left a trace.
+    /// `badChangeset`, `destructiveSchemaChange`, `badOriginFileIdent` or `clientFileExpired`; or trouble of the store
+    /// with what these changesets meet, `storeDamaged` or `storeFailed`. Then nothing of what was queued has left a
+    /// trace.
     public var refusal: HistoryError?
     /// What did not enter the log because somebody else has erased its class or column meanwhile.
     public var skippedInstructions = SkippedInstructions()

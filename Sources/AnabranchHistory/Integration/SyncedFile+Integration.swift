@@ -56,7 +56,7 @@ extension SyncedFile {
                 into: PendingLog(continuing: view, head: head), state: state, versionSalt: versionSalt,
                 time: max(1, time), options: mergeOptions)
             swap(&integration.decodedEntries, &decodedEntries)
-            for (ident, upload) in queue.joined() { try integration.add(upload, from: ident) }
+            for (ident, upload) in queue.joined() { integration.add(upload, from: ident) }
             var commit = Commit(file: id, lease: lease, head: head)
             integration.fill(&commit)
             return PreparedCommit(

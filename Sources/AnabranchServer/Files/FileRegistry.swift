@@ -231,8 +231,10 @@ final class FileRegistry {
 
     // MARK: Log
 
-    /// Logs instructions that did not enter the log. A refused upload is logged by its session.
+    /// Logs trouble of the store, and instructions that did not enter the log. Another refused upload is logged by its
+    /// session.
     private func log(_ outcome: ClientOutcome, path: VirtualPath) {
+        if let refusal = outcome.refusal, refusal.isStoreTrouble { log(refusal, path: path, client: outcome.ident) }
         if outcome.entriesRestoringNulls > 0 {
             logger.notice(
                 "null was put back into sets, for no client could download that it was taken out",
@@ -250,8 +252,10 @@ final class FileRegistry {
             ])
     }
 
-    private func log(_ error: HistoryError, path: VirtualPath) {
+    private func log(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
         metrics.failed(error)
-        logger.error("the store failed", metadata: ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"])
+        var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]
+        if let client { metadata["client"] = "\(client)" }
+        logger.error("the store failed", metadata: metadata)
     }
 }

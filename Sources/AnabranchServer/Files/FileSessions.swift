@@ -125,9 +125,11 @@ final class FileSessions {
     /// Called when the commit of the queued uploads is durable.
     func didCommit(_ report: IntegrationReport) {
         for outcome in report.outcomes {
-            if let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] {
-                fail(key, ErrorMessage(refusal))
-            }
+            guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
+            var message = ErrorMessage(refusal)
+            // It will upload the same again, which then meets the same.
+            if refusal.isStoreTrouble { message.backOff = .untilRepaired }
+            fail(key, message)
         }
         if report.madeVersions { notifyExposed() }
     }

@@ -129,4 +129,29 @@ import Testing
         other.hear()
         #expect(other.received.count == 2)
     }
+
+    @Test("an upload that meets damage is refused, and the file's other clients go on")
+    func damageThatOneClientMeets() throws {
+        let (rig, readers) = try damagedRig()
+        let stale = readers[0], innocent = readers[1]
+        try innocent.start()
+        innocent.hear()
+        for round in 1...3 {
+            try stale.start()
+            stale.hear()
+            stale.upload(try Changesets.independent(of: 4, count: 1))
+            let error = try stale.error()
+            #expect(error.words[1] == "201")
+            let text = String(decoding: error.body, as: UTF8.self)
+            #expect(text.contains(#""tryAgain":true"#) && text.contains(#""backoffIntervalSec":300"#))
+            #expect(innocent.hear().isEmpty)
+            #expect(counters.value("anabranch_store_damages_total") == round)
+        }
+        let writer = Client(rig, "/bad")
+        try writer.start()
+        #expect(try writer.error().words[1] == "201")
+        // An upload on the newest version meets nothing of it.
+        innocent.upload(try Changesets.independent(of: 5, count: 1), on: 2)
+        #expect(innocent.hear().map { $0.words[2] + " " + $0.words[6] } == ["3 2"])
+    }
 }
