@@ -20,7 +20,8 @@ struct Anabranch: AsyncParsableCommand {
             CommandGroup(
                 name: "Data",
                 subcommands: [
-                    VerifyCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
+                    VerifyCommand.self, RestoreCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self,
+                    ChangesetCommand.self,
                 ]),
         ])
 
