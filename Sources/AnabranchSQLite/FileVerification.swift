@@ -31,11 +31,20 @@ final class FileVerification {
     }
 
     func run() throws -> VerifiedFile {
-        try checkClientFiles()
-        try checkLog()
-        try checkReciprocals()
-        try checkState()
+        try goOn(behind: "client files", checkClientFiles)
+        try goOn(behind: "log", checkLog)
+        try goOn(behind: "reciprocal changesets", checkReciprocals)
+        try goOn(behind: "state", checkState)
         return result
+    }
+
+    /// A page of the database that cannot be read ends one part of the check, and the next one follows.
+    private func goOn(behind place: @autoclosure () -> String, _ part: () throws -> Void) throws {
+        do {
+            try part()
+        } catch let error as DatabaseError where error.isDamage {
+            expect(false, .database, place(), "cannot be read: \(error)")
+        }
     }
 
     private func expect(
@@ -107,23 +116,25 @@ final class FileVerification {
             version: head.baseVersion, salt: head.baseSalt, origin: 0, clientVersion: 0, timestamp: 0,
             cumulativeSize: 0, changeset: [])
         var link: Checksum? = start
-        try forEach(sql, named: "log entry") { row in
-            let entry = try SQLiteFile.entry(row)
-            let place = "log entry \(entry.version)"
-            let stored = Checksum(bytes: try row.bytes(7))
-            expect(
-                entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
-            expect(
-                stored != nil && stored == link?.following(entry), .checksum, place,
-                "the entry, or the one before it, is not what was written")
-            expect(
-                entry.cumulativeSize == previous.cumulativeSize &+ UInt64(entry.changeset.count), .size, place,
-                "the cumulative size is \(entry.cumulativeSize)")
-            try check(entry, place)
-            link = stored
-            previous = entry
-            result.entryCount += 1
-            result.logBytes += UInt64(entry.changeset.count)
+        try goOn(behind: "log behind version \(previous.version)") {
+            try forEach(sql, named: "log entry") { row in
+                let entry = try SQLiteFile.entry(row)
+                let place = "log entry \(entry.version)"
+                let stored = Checksum(bytes: try row.bytes(7))
+                expect(
+                    entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
+                expect(
+                    stored != nil && stored == link?.following(entry), .checksum, place,
+                    "the entry, or the one before it, is not what was written")
+                expect(
+                    entry.cumulativeSize == previous.cumulativeSize &+ UInt64(entry.changeset.count), .size, place,
+                    "the cumulative size is \(entry.cumulativeSize)")
+                try check(entry, place)
+                link = stored
+                previous = entry
+                result.entryCount += 1
+                result.logBytes += UInt64(entry.changeset.count)
+            }
         }
         expect(
             head.version == previous.version, .continuity, "log", "it ends at \(previous.version), not \(head.version)")

@@ -147,7 +147,7 @@ func translatingErrors<Result>(_ body: () throws -> Result) throws(HistoryError)
         let name = DataDirectory.databaseName
         throw HistoryError(
             .storeDamaged, "\(name) is damaged or no database: restore a backup, or use another directory (\(error))")
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+    } catch let error as DatabaseError where error.isDamage {
         throw HistoryError(.storeDamaged, error.description)
     } catch {
         throw HistoryError(.storeFailed, "\(error)")

@@ -63,6 +63,7 @@ public struct VerifiedFile: Equatable, Sendable {
 /// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
 public struct StoreVerification {
     private let reader: StoreReader
+    /// Is read without transactions: nobody else uses the store, and a transaction that has met damage cannot be ended.
     private var pool: DatabasePool { reader.pool }
 
     /// Opens the store in a directory.
@@ -75,15 +76,27 @@ public struct StoreVerification {
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         try translatingErrors {
-            try pool.read { db in
-                let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-                    .map { StoreDamage(kind: .database, place: "database", finding: $0) }
+            try pool.unsafeRead { db in
+                let structure = try StoreVerification.orUnreadable {
+                    try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+                        .map { StoreDamage(kind: .database, place: "database", finding: $0) }
+                }
                 // Each file has at least the rows of its reserved client files.
-                let orphans = try Int64.fetchAll(
-                    db, sql: "SELECT DISTINCT file FROM client_file WHERE file NOT IN (SELECT id FROM synced_file)"
-                ).map { StoreDamage(kind: .continuity, place: "file \($0)", finding: "its record is missing") }
+                let orphans = try StoreVerification.orUnreadable {
+                    try Int64.fetchAll(
+                        db, sql: "SELECT DISTINCT file FROM client_file WHERE file NOT IN (SELECT id FROM synced_file)"
+                    ).map { StoreDamage(kind: .continuity, place: "file \($0)", finding: "its record is missing") }
+                }
                 return structure + orphans
             }
+        }
+    }
+
+    private static func orUnreadable(_ damages: () throws -> [StoreDamage]) throws -> [StoreDamage] {
+        do {
+            return try damages()
+        } catch let error as DatabaseError where error.isDamage {
+            return [StoreDamage(kind: .database, place: "database", finding: "a part cannot be read: \(error)")]
         }
     }
 
@@ -91,22 +104,35 @@ public struct StoreVerification {
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
-            let ids = try pool.read { db in try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path") }
+            let ids = try pool.unsafeRead { db in
+                try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path")
+            }
             for id in ids { report(try check(SyncedFileID(id))) }
         }
     }
 
     private func check(_ id: SyncedFileID) throws -> VerifiedFile {
         do {
-            return try pool.read { db in
+            return try pool.unsafeRead { db in
                 try FileVerification(
                     SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: pool)
                 ).run()
             }
         } catch let error as HistoryError {
-            var unreadable = VerifiedFile(path: VirtualPath("file \(id.number)"))
-            unreadable.damages = [StoreDamage(kind: .value, place: "record of the file", finding: error.reason)]
-            return unreadable
+            return unreadable(id, .value, error.reason)
+        } catch let error as DatabaseError where error.isDamage {
+            return unreadable(id, .database, "it cannot be read: \(error)")
         }
     }
+
+    private func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
+        var file = VerifiedFile(path: VirtualPath("file \(id.number)"))
+        file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
+        return file
+    }
+}
+
+extension DatabaseError {
+    /// A page is not what SQLite expects there.
+    var isDamage: Bool { resultCode == .SQLITE_CORRUPT }
 }

@@ -1,0 +1,51 @@
+import AnabranchCore
+import AnabranchSQLite
+import AnabranchTesting
+import Foundation
+import Testing
+
+@testable import AnabranchHistory
+
+/// A page of the database that is gone: the verification tells of everything else all the same.
+@Suite struct DamagedPageTests {
+    @Test func theVerificationGoesOnBehindAPageThatCannotBeRead() throws {
+        let directory = try TemporaryDirectory()
+        let store = try SQLiteStore(directory: directory.path)
+        for path in ["/a", "/b"] {
+            let file = try SyncedFile.open(path, in: store)
+            _ = try file.allocateIdents(for: ["ann"], at: 1000)
+            for number in 1...100 as ClosedRange<UInt64> {
+                let changeset = ChangesetWriter.setting(Int64(number), to: Int64(number))
+                try file.enqueue(Upload([changeset], from: ClientVersion(number)), from: 2)
+                #expect(try file.integrate(at: 1000).outcomes.allSatisfy { $0.refusal == nil })
+            }
+        }
+        try store.close()
+        let original = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/anabranch.sqlite"))
+        let pageBytes = 4096
+        var oneIsGood = 0, logsThatEnd = 0
+        // Without the page of the schema there is no store.
+        for page in 1..<(original.count / pageBytes) {
+            var bytes = original
+            for place in page * pageBytes..<(page + 1) * pageBytes { bytes[place] = 0xff }
+            let copy = try TemporaryDirectory()
+            try bytes.write(to: URL(fileURLWithPath: copy.path + "/anabranch.sqlite"))
+            let verification = try StoreVerification(directory: copy.path)
+            _ = try verification.checkDatabase()
+            var files: [VerifiedFile] = []
+            do {
+                try verification.checkFiles { files.append($0) }
+            } catch {
+                // The list of the files itself.
+                #expect(error.code == .storeDamaged && files.isEmpty, "page \(page + 1)")
+                continue
+            }
+            #expect(files.count == 2, "page \(page + 1)")
+            if files.count(where: \.damages.isEmpty) == 1 { oneIsGood += 1 }
+            let places = files.flatMap(\.damages).filter { $0.kind == .database }.map(\.place)
+            if places.contains(where: { $0.hasPrefix("log behind version ") }) { logsThatEnd += 1 }
+        }
+        #expect(oneIsGood > 0)
+        #expect(logsThatEnd > 0)
+    }
+}
