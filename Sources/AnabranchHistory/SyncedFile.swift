@@ -25,6 +25,8 @@ public final class SyncedFile {
     let versionSalt: Salt
     var randomness: any RandomNumberGenerator
     var queue = UploadQueue()
+    /// What becomes of the first of them; nil between a commit and the next step.
+    var integration: Integration?
     package var mergeOptions = MergeOptions()
     /// For the next integration.
     var decodedEntries = DecodedEntryCache()
@@ -103,7 +105,10 @@ public final class SyncedFile {
             do {
                 try store.commit(changes)
             } catch {
-                for (file, _) in commits { file.isStateUncertain = true }
+                for (file, _) in commits {
+                    file.isStateUncertain = true
+                    file.dropIntegration()
+                }
                 throw error
             }
         }

@@ -48,6 +48,10 @@ final class Workload {
     private var clock: UInt64 = 1_000
     private var opened: UInt64
     private let cachedObjectsMax: Int
+    /// Whether uploads are merged in small steps, between which everything else goes on.
+    private let isStepwise: Bool
+    /// How many of `queued` are being merged.
+    private var mergingCount = 0
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
     private(set) var comparedForms = 0
     private var downloadsTold: [ClientFileID: [ServerVersion]] = [:]
@@ -58,6 +62,7 @@ final class Workload {
         opened = seed &* 1000
         test = try TestStore(kind)
         cachedObjectsMax = seed % 2 == 0 ? 1 : 1000
+        isStepwise = seed % 3 > 0
         file = try SyncedFile.open(
             in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
         rogue = try file.allocateIdent()
@@ -202,16 +207,17 @@ final class Workload {
 
     private func integrate() throws {
         let before = file.version
-        let report = try file.integrate(at: clock)
+        guard let report = try merge() else { return }
         var expected = 0
-        for ident in Set(queued.map(\.ident)).sorted() {
-            let uploads = queued.filter { $0.ident == ident }.map(\.upload)
+        let merged = queued.prefix(mergingCount)
+        for ident in Set(merged.map(\.ident)).sorted() {
+            let uploads = merged.filter { $0.ident == ident }.map(\.upload)
             var joined = uploads[0]
             for upload in uploads.dropFirst() { joined.changesets += upload.changesets }
             try reference.integrate(joined, from: ident)
             expected += joined.changesets.count
         }
-        queued.removeAll()
+        queued.removeFirst(mergingCount)
         for outcome in report.outcomes {
             let isRogue = !participants.contains { $0.client.ident == outcome.ident }
             try require((outcome.refusal != nil) == isRogue, "I-18: \(outcome)")
@@ -220,6 +226,19 @@ final class Workload {
         try require(file.version == before + UInt64(expected), "I-15: \(file.version) after \(before)")
         try require(report.madeVersions == (expected > 0), "I-40")
         for participant in participants { try checkRow(of: participant) }
+    }
+
+    /// - Returns: nil if more steps are needed.
+    private func merge() throws -> IntegrationReport? {
+        if !file.isIntegrating { mergingCount = queued.count }
+        guard isStepwise else { return try file.integrate(at: clock) }
+        for _ in 0...below(40) {
+            var limit = StepLimit(asking: { true }, piece: 1)
+            guard try !file.advanceIntegration(at: clock, until: &limit) else {
+                return try SyncedFile.commitIntegrations(of: [file])[0]
+            }
+        }
+        return nil
     }
 
     private func checkRow(of participant: Participant) throws {

@@ -13,7 +13,15 @@ struct MergedChangeset {
 
 /// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
 /// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
+///
+/// It goes run by run, which is what the client made on one base, and each run piece by piece:
+///
+///     begin ─▶ search ─▶ read ─▶ merge ─▶ apply ─▶ begin …
+///
+/// `advance` returns in between when its step is over. Nothing that it keeps depends on the view of the log.
 struct ClientMerge: ~Copyable {
+    private enum Stage { case begin, search, read, merge, apply }
+
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
 
@@ -23,6 +31,16 @@ struct ClientMerge: ~Copyable {
     private(set) var merged: [MergedChangeset] = []
     private(set) var skippedInstructions = SkippedInstructions()
     private let options: MergeOptions
+
+    private var stage = Stage.begin
+    /// The conflict keys of the run's changesets.
+    private var keys: [ConflictKeys] = []
+    /// Looks for the entries that the run meets.
+    private var search = EntrySearch(for: [], in: VersionRange(after: 0, through: 0))
+    /// The entries that the run meets, ascending.
+    private var versions: [ServerVersion] = []
+    /// Those of `versions` that were not read yet.
+    private var unread: ArraySlice<ServerVersion> = []
 
     init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
@@ -38,26 +56,70 @@ struct ClientMerge: ~Copyable {
     /// How many of `merged` put nulls back.
     var restoringCount: Int { reader.restored.count }
 
-    /// Merges all changesets and applies them to the state, if one is kept, run by run: a run is what the client made
-    /// on one base.
-    mutating func run(
-        past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?
-    ) throws(HistoryError) {
-        while try beginRun() {
-            for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
-            if state != nil { endRunBehindNullErasure() }
-            let keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
-            let base = ServerVersion(rawValue: merge.base)
-            if base < log.version || restoringCount > 0 { try mergeRun(keys, after: base, past: log, &shared) }
-            let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
-            if applied != nil, !options.allowsReplacedClasses {
-                for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) }
+    /// What the merge occupies, in bytes, beside the upload.
+    var memoryBytes: Int { merge.arena.memoryBytes }
+
+    /// Merges changesets and applies them to the state, if one is kept, until the step is over.
+    /// - Returns: whether all of them are merged.
+    mutating func advance(
+        past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?,
+        until limit: inout StepLimit
+    ) throws(HistoryError) -> Bool {
+        while true {
+            switch stage {
+            case .begin:
+                guard try beginRun(past: log, keepsState: state != nil) else { return true }
+            case .search:
+                guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return false }
+                try endSearch(past: log, sharing: &shared)
+            case .read:
+                guard try read(from: log, shared, until: &limit) else { return false }
+                try meet(from: log, shared)
+            case .merge:
+                guard try mergeRun(until: &limit) else { return false }
+                stage = .apply
+            case .apply:
+                let bytes = try applyRun(past: log, into: &state)
+                stage = .begin
+                if limit.isOver(after: bytes) { return false }
             }
-            finishRun(keys)
-            guard let applied else { continue }
+        }
+    }
+
+    private var base: ServerVersion { ServerVersion(rawValue: merge.base) }
+
+    /// - Returns: whether there is a run.
+    private mutating func beginRun(past log: PendingLog, keepsState: Bool) throws(HistoryError) -> Bool {
+        do {
+            guard try merge.beginRun() else { return false }
+        } catch {
+            throw HistoryError(error)
+        }
+        for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
+        if keepsState { endRunBehindNullErasure() }
+        keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
+        if base < log.version || restoringCount > 0 {
+            search = EntrySearch(for: keys, in: VersionRange(after: base, through: log.version))
+            stage = .search
+        } else {
+            stage = .apply
+        }
+        return true
+    }
+
+    /// Applies the run when it is merged.
+    /// - Returns: about how much that was, in bytes.
+    private mutating func applyRun(past log: PendingLog, into state: inout PendingState?) throws(HistoryError) -> Int {
+        let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
+        if applied != nil, !options.allowsReplacedClasses {
+            for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) }
+        }
+        finishRun()
+        if let applied {
             skippedInstructions.append(applied.skipped)
             if let insertions = applied.nullInsertions { try restoreNulls(insertions, past: log) }
         }
+        return merge.run.reduce(64) { $0 + $1.changeset.count }
     }
 
     /// What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged with the
@@ -93,45 +155,51 @@ struct ClientMerge: ~Copyable {
         }
     }
 
-    private mutating func beginRun() throws(HistoryError) -> Bool {
-        do { return try merge.beginRun() } catch { throw HistoryError(error) }
+    /// The versions above the base that can conflict with the run. Beside those that the conflict keys find these are
+    /// the entries whose form for this client differs from the log: that form can contain instructions which the log
+    /// entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
+    private mutating func endSearch(
+        past log: PendingLog, sharing shared: inout DecodedEntryCache
+    ) throws(HistoryError) {
+        let base = base, reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
+        // What is empty meets nothing.
+        let changed = reciprocals.filter { $0 > base && !$1.isEmpty }.keys
+        versions = (search.found + changed + reader.restored.keys).sortedUnique()
+        try share(versions, from: log, &shared)
+        unread = versions[...]
+        stage = .read
     }
 
-    private mutating func mergeRun(
-        _ keys: [ConflictKeys], after base: ServerVersion, past log: PendingLog, _ shared: inout DecodedEntryCache
-    ) throws(HistoryError) {
-        let versions = try candidates(for: keys, after: base, in: log)
-        try share(versions, from: log, &shared)
+    /// - Returns: whether all entries are read.
+    private mutating func read(
+        from log: PendingLog, _ shared: DecodedEntryCache, until limit: inout StepLimit
+    ) throws(HistoryError) -> Bool {
+        while let version = unread.popFirst() {
+            let bytes = try reader.readAhead(version, from: log, shared, into: &merge.arena)
+            if limit.isOver(after: 64 + bytes) { return false }
+        }
+        return true
+    }
+
+    private mutating func meet(from log: PendingLog, _ shared: DecodedEntryCache) throws(HistoryError) {
         var reader = reader
         defer { self.reader = reader }
         try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
-            try reader.decode(ServerVersion(rawValue: version), from: log, shared, into: &arena)
+            try reader.index(of: ServerVersion(rawValue: version), from: log, shared, into: &arena)
         }
+        stage = .merge
+    }
+
+    /// - Returns: whether the run is merged.
+    private mutating func mergeRun(until limit: inout StepLimit) throws(HistoryError) -> Bool {
         do {
-            while try !merge.advance() {}
+            while try !merge.advance(pairs: limit.piece) {
+                if limit.isOver(after: limit.piece) { return false }
+            }
+            return true
         } catch {
             throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
         }
-    }
-
-    /// The versions above `base` that can conflict with the run, in no order. Beside those that the conflict keys find
-    /// these are the entries whose form for this client differs from the log: that form can contain instructions which
-    /// the log entry lacks (`Spec/Transform.md`, rule R8), so the index does not know it.
-    private mutating func candidates(
-        for keys: [ConflictKeys], after base: ServerVersion, in log: PendingLog
-    ) throws(HistoryError) -> [ServerVersion] {
-        var versions: [ServerVersion]
-        if keys.contains(where: \.readsEverything) {
-            versions = try log.versions(after: base, excludingOrigin: ident)
-        } else {
-            let reads = keys.count == 1 ? keys[0].reads : keys.flatMap(\.reads).sortedUnique()
-            versions = try log.versions(writing: reads, after: base, excludingOrigin: ident)
-        }
-        let reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
-        // What is empty meets nothing.
-        versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys
-        versions += reader.restored.keys
-        return versions.sortedUnique()
     }
 
     /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
@@ -145,7 +213,7 @@ struct ClientMerge: ~Copyable {
         do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
     }
 
-    private mutating func finishRun(_ keys: [ConflictKeys]) {
+    private mutating func finishRun() {
         for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
             merged.append(
                 MergedChangeset(
@@ -153,50 +221,6 @@ struct ClientMerge: ~Copyable {
                     changeset: merge.encoded(index),
                     writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
         }
-    }
-}
-
-/// Decodes log entries in the form that they have for one client.
-private struct EntryReader {
-    /// What the log entries that were decoded for the client may occupy, in bytes.
-    let bytesMax: Int
-    private var bytes = 0
-    /// How many entries were asked for.
-    private(set) var count = 0
-    /// How many changesets at the arena's start are shared ones, as they are in the log.
-    var sharedCount = 0
-    /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
-    private var reciprocals: [ServerVersion: [UInt8]]?
-    /// The entries of this upload that put nulls back: they are not in the log yet.
-    var restored: [ServerVersion: LogEntry] = [:]
-
-    init(bytesMax: Int) { self.bytesMax = bytesMax }
-
-    /// - Parameter base: the base of a run; those of later runs are not lower.
-    mutating func reciprocals(
-        of ident: ClientFileID, after base: ServerVersion, in log: PendingLog
-    ) throws(HistoryError) -> [ServerVersion: [UInt8]] {
-        if let reciprocals { return reciprocals }
-        let stored = try log.view.reciprocals(of: ident, in: VersionRange(after: base, through: log.head.version))
-        let read = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
-        reciprocals = read
-        return read
-    }
-
-    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version] != nil }
-
-    mutating func decode(
-        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
-    ) throws(HistoryError) -> ChangesetIndex {
-        count += 1
-        let reciprocal = reciprocals?[version]
-        if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
-        let before = arena.memoryBytes
-        let entry = if let restored = restored[version] { restored } else { try log.entry(version) }
-        let index = try entry.decode(as: reciprocal, into: &arena)
-        bytes += arena.memoryBytes - before
-        try require(bytes <= bytesMax, .badChangeset, "it meets too much of the log to be merged with it")
-        return index
     }
 }
 

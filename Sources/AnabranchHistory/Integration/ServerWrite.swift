@@ -29,6 +29,8 @@ extension SyncedFile {
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
+        // It would come behind the write.
+        dropIntegration()
         let key = idempotencyKey.map { Array($0.utf8) }
         let (head, made, newest) = try read { view throws(HistoryError) in
             let head = try view.head()

@@ -28,39 +28,84 @@ extension SyncedFile {
     /// - Parameter time: seconds since 1970.
     /// - Throws: a failure of the store. Then everything stays queued, to be tried again.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
-        var prepared: [PreparedCommit] = []
-        for file in files { prepared.append(try file.prepareCommit(at: time)) }
-        for (index, file) in files.enumerated() {
-            prepared[index].report.madeVersions = prepared[index].commit.newHead.version > file.head.version
+        for file in files {
+            var limit = StepLimit.none
+            while try !file.advanceIntegration(at: time, until: &limit) {}
         }
-        try commit(Array(zip(files, prepared.map(\.commit))))
-        for (index, file) in files.enumerated() {
-            file.queue.removeAll()
-            swap(&file.decodedEntries, &prepared[index].decodedEntries)
-        }
-        return prepared.map(\.report)
+        return try commitIntegrations(of: files)
     }
 
-    private struct PreparedCommit: Sendable {
-        var commit: Commit
-        var report: IntegrationReport
-        var decodedEntries: DecodedEntryCache
+    // MARK: In steps
+
+    /// Whether an integration has begun and is not committed yet. Uploads that come now wait for the next one.
+    package var isIntegrating: Bool { integration != nil }
+
+    /// What the integration occupies, in bytes, beside the uploads.
+    package var integrationBytes: Int { integration?.memoryBytes ?? 0 }
+
+    /// Merges what is queued until the step is over. In between, everything else may go on, from what is committed.
+    /// - Parameter time: seconds since 1970.
+    /// - Returns: whether everything is merged that was queued when the integration began: it can be committed.
+    /// - Throws: a failure of the store. Then everything stays queued, and the next call begins anew.
+    package func advanceIntegration(
+        at time: UInt64, until limit: inout StepLimit
+    ) throws(HistoryError) -> Bool {
+        do {
+            let state = isIntegrating ? nil : try currentState()
+            return try read { view throws(HistoryError) in
+                if !isIntegrating { integration = begin(at: try view.head(), state, max(1, time)) }
+                return integration?.advance(over: view, until: &limit) ?? true
+            }
+        } catch {
+            dropIntegration()
+            throw error
+        }
     }
+
+    /// Everything stays queued, and is merged anew.
+    package func dropIntegration() { integration = nil }
 
     /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
-    private func prepareCommit(at time: UInt64) throws(HistoryError) -> PreparedCommit {
-        let state = try currentState()
-        return try read { view throws(HistoryError) in
-            let head = try view.head()
-            var integration = Integration(
-                into: PendingLog(continuing: view, head: head), state: state, versionSalt: versionSalt,
-                time: max(1, time), options: mergeOptions)
-            swap(&integration.decodedEntries, &decodedEntries)
-            for (ident, upload) in queue.joined() { integration.add(upload, from: ident) }
-            var commit = Commit(file: id, lease: lease, head: head)
-            integration.fill(&commit)
-            return PreparedCommit(
-                commit: commit, report: integration.report, decodedEntries: integration.decodedEntries)
+    private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
+        var integration = Integration(
+            of: queue, at: head, state: state, versionSalt: versionSalt, time: time, options: mergeOptions)
+        swap(&integration.decodedEntries, &decodedEntries)
+        return integration
+    }
+
+    /// Commits what is merged for different files of one store, in one transaction; a report for each file.
+    /// - Throws: a failure of the store. Then everything stays queued, to be merged anew.
+    package static func commitIntegrations(
+        of files: [SyncedFile]
+    ) throws(HistoryError) -> [IntegrationReport] {
+        var merged = files.map { $0.takeMerged() }
+        try commit(Array(zip(files, merged.map(\.commit))))
+        for (index, file) in files.enumerated() {
+            file.queue.removeFirst(merged[index].uploadCount)
+            // What follows a refused changeset would leave a gap.
+            for outcome in merged[index].report.outcomes where outcome.refusal != nil {
+                file.queue.removeAll(from: outcome.ident)
+            }
+            swap(&file.decodedEntries, &merged[index].decodedEntries)
         }
+        return merged.map(\.report)
+    }
+
+    private struct MergedUploads {
+        var commit: Commit
+        var report = IntegrationReport()
+        var uploadCount = 0
+        var decodedEntries = DecodedEntryCache()
+    }
+
+    private func takeMerged() -> MergedUploads {
+        var merged = MergedUploads(commit: Commit(file: id, lease: lease, head: head))
+        guard var integration = integration.take() else { return merged }
+        merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
+        merged.report = integration.report
+        merged.report.madeVersions = merged.commit.newHead.version > head.version
+        merged.uploadCount = integration.uploadCount
+        swap(&merged.decodedEntries, &integration.decodedEntries)
+        return merged
     }
 }

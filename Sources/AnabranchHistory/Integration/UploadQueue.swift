@@ -14,6 +14,7 @@ struct UploadQueue {
     private static let overheadBytes = 64
 
     var isEmpty: Bool { items.isEmpty }
+    var count: Int { items.count }
 
     static func byteCount(of upload: Upload) -> Int {
         upload.changesets.reduce(overheadBytes) { $0 + $1.changeset.count + overheadBytes }
@@ -24,9 +25,15 @@ struct UploadQueue {
         byteCount += UploadQueue.byteCount(of: upload)
     }
 
-    mutating func removeAll() {
-        items.removeAll(keepingCapacity: true)
-        byteCount = 0
+    mutating func removeFirst(_ count: Int) {
+        for item in items[..<count] { byteCount -= UploadQueue.byteCount(of: item.upload) }
+        items.removeFirst(count)
+    }
+
+    /// Removes what a client file has queued.
+    mutating func removeAll(from ident: ClientFileID) {
+        for item in items where item.ident == ident { byteCount -= UploadQueue.byteCount(of: item.upload) }
+        items.removeAll { $0.ident == ident }
     }
 
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so

@@ -1,10 +1,7 @@
 import AnabranchCore
 
-/// A log as it will be: what the store has, continued by what a commit in the making adds.
-struct PendingLog {
-    let view: any FileView
-    let head: FileHead
-    /// What the commit adds.
+/// What a commit in the making adds to a log.
+struct AddedEntries {
     private(set) var entries: [LogEntry] = []
     /// The conflict keys that `entries` write, in their order.
     private(set) var conflictKeys: [ConflictKeyEntry] = []
@@ -12,16 +9,55 @@ struct PendingLog {
     private var index = ConflictKeyIndex()
     private var indexedCount = 0
 
+    /// Appends the entries that one client's changesets became, giving them their versions.
+    mutating func append(_ changesets: [MergedChangeset], behind head: FileHead, versionSalt: Salt) {
+        var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
+        var version = entries.last?.version ?? head.version
+        for merged in changesets {
+            version += 1
+            cumulativeSize += UInt64(merged.changeset.count)
+            entries.append(
+                LogEntry(
+                    version: version, salt: versionSalt, origin: merged.origin, clientVersion: merged.clientVersion,
+                    timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
+            for key in merged.writes {
+                conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: merged.origin))
+            }
+        }
+    }
+
+    /// Makes the entries that were appended so far findable: needed only before another client's changesets are merged.
+    mutating func indexEntries() {
+        for entry in conflictKeys[indexedCount...] { index.insert(entry) }
+        indexedCount = conflictKeys.count
+    }
+
+    /// Those that were made findable.
+    func collect(
+        _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID,
+        into versions: inout [ServerVersion]
+    ) {
+        if indexedCount > 0 { index.collect(keys, in: range, excludingOrigin: origin, into: &versions) }
+    }
+}
+
+/// A log as it will be: what the store has, continued by what a commit in the making adds. Of use as long as the view.
+struct PendingLog {
+    let view: any FileView
+    let head: FileHead
+    /// What the commit adds.
+    var added = AddedEntries()
+
     init(continuing view: any FileView, head: FileHead) {
         self.view = view
         self.head = head
     }
 
-    var version: ServerVersion { entries.last?.version ?? head.version }
+    var version: ServerVersion { added.entries.last?.version ?? head.version }
 
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry {
         if version > head.version, version <= self.version {
-            return entries[Int(version.rawValue - head.version.rawValue) - 1]
+            return added.entries[Int(version.rawValue - head.version.rawValue) - 1]
         }
         guard let entry = try view.entry(version) else {
             throw HistoryError(.storeDamaged, "log entry \(version) is missing")
@@ -38,42 +74,20 @@ struct PendingLog {
             let range = VersionRange(after: base, through: head.version)
             versions = try view.versions(writing: keys, in: range, excludingOrigin: origin)
         }
-        if indexedCount > 0 {
-            let range = VersionRange(after: base, through: version)
-            index.collect(keys, in: range, excludingOrigin: origin, into: &versions)
-        }
+        added.collect(
+            keys, in: VersionRange(after: base, through: version), excludingOrigin: origin, into: &versions)
         return versions
     }
 
-    /// The versions above `base` of all entries that are not empty and have another origin.
+    /// The versions in `range`, ascending, of all entries that are not empty and have another origin.
     func versions(
-        after base: ServerVersion, excludingOrigin origin: ClientFileID
+        in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
-        let range = VersionRange(after: base, through: head.version)
-        let added = entries.filter { $0.version > base && $0.origin != origin && !$0.changeset.isEmpty }
-        return try view.versions(in: range, excludingOrigin: origin) + added.map(\.version)
-    }
-
-    /// Makes the entries that were appended so far findable: needed only before another client's changesets are merged.
-    mutating func indexEntries() {
-        for entry in conflictKeys[indexedCount...] { index.insert(entry) }
-        indexedCount = conflictKeys.count
-    }
-
-    /// Appends the entries that one client's changesets became, giving them their versions.
-    mutating func append(_ changesets: [MergedChangeset], versionSalt: Salt) {
-        var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
-        var version = version
-        for merged in changesets {
-            version += 1
-            cumulativeSize += UInt64(merged.changeset.count)
-            entries.append(
-                LogEntry(
-                    version: version, salt: versionSalt, origin: merged.origin, clientVersion: merged.clientVersion,
-                    timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
-            for key in merged.writes {
-                conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: merged.origin))
-            }
-        }
+        let stored = VersionRange(after: range.base, through: min(range.last, head.version))
+        let versions = stored.isEmpty ? [] : try view.versions(in: stored, excludingOrigin: origin)
+        guard range.last > head.version else { return versions }
+        let first = max(range.base, head.version).rawValue - head.version.rawValue
+        let addedEntries = added.entries[Int(first)..<Int(range.last.rawValue - head.version.rawValue)]
+        return versions + addedEntries.filter { $0.origin != origin && !$0.changeset.isEmpty }.map(\.version)
     }
 }

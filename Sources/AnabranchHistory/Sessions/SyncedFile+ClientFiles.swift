@@ -92,6 +92,8 @@ extension SyncedFile {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         if file.isExpired { return }
+        // It would revive the file.
+        if queue.progress(of: ident) != nil { dropIntegration() }
         file.lastSeen = 0
         try commit([file], at: head)
     }

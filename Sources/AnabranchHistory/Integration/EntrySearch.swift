@@ -1,0 +1,46 @@
+import AnabranchCore
+
+/// Finds the log entries that can conflict with the changesets of a run, piece by piece (`Spec/History.md`, section
+/// 15).
+struct EntrySearch {
+    /// How many conflict keys, or versions, are looked at before the limit of the step is asked.
+    private static let keysOfPiece = 64, versionsOfPiece: UInt64 = 1024
+    /// What a key costs, and a version, in pairs of instructions.
+    private static let pairsOfKey = 256, pairsOfVersion = 64
+
+    /// The keys that were not looked for yet.
+    private var keys: ArraySlice<UInt64>
+    /// Where entries are looked for; of a run that reads everything the versions that were not looked at yet.
+    private var range: VersionRange
+    private let readsEverything: Bool
+    /// In no order, perhaps several times.
+    private(set) var found: [ServerVersion] = []
+
+    init(for run: [ConflictKeys], in range: VersionRange) {
+        self.range = range
+        readsEverything = run.contains(where: \.readsEverything)
+        let reads = run.count == 1 ? run[0].reads : run.flatMap(\.reads).sortedUnique()
+        keys = readsEverything ? [] : reads[...]
+    }
+
+    /// - Parameter origin: whose entries are left out.
+    /// - Returns: whether all are found.
+    mutating func advance(
+        past log: PendingLog, excludingOrigin origin: ClientFileID, until limit: inout StepLimit
+    ) throws(HistoryError) -> Bool {
+        while !keys.isEmpty {
+            let piece = Array(keys.prefix(Self.keysOfPiece))
+            found += try log.versions(writing: piece, after: range.base, excludingOrigin: origin)
+            keys = keys.dropFirst(piece.count)
+            if limit.isOver(after: Self.pairsOfKey * piece.count) { return false }
+        }
+        while readsEverything, !range.isEmpty {
+            let count = min(Self.versionsOfPiece, range.last.rawValue - range.base.rawValue)
+            let piece = VersionRange(after: range.base, through: range.base + count)
+            found += try log.versions(in: piece, excludingOrigin: origin)
+            range.base = piece.last
+            if limit.isOver(after: Self.pairsOfVersion * Int(count)) { return false }
+        }
+        return true
+    }
+}

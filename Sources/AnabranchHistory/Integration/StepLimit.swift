@@ -1,0 +1,42 @@
+/// Says when a step of a merge is over, so that a thread can do something else before the next one.
+package struct StepLimit: Sendable {
+    /// Nil: never.
+    private let ask: (@Sendable () -> Bool)?
+    /// After how much work it is asked.
+    let piece: Int
+    private var done = 0
+
+    /// What never ends a step.
+    package static let none = StepLimit(piece: .max, ask: nil)
+
+    /// - Parameters:
+    ///   - piece: how much work is done between two questions, in pairs of instructions that meet: some 10 ns each.
+    ///   - isOver: whether the step is over.
+    package init(asking isOver: @escaping @Sendable () -> Bool, piece: Int = 16_384) {
+        self.init(piece: piece, ask: isOver)
+    }
+
+    /// A step of some milliseconds, from now on.
+    package init(milliseconds: Int64) {
+        let end = ContinuousClock.now + .milliseconds(milliseconds)
+        self.init { ContinuousClock.now >= end }
+    }
+
+    private init(piece: Int, ask: (@Sendable () -> Bool)?) {
+        self.piece = piece
+        self.ask = ask
+    }
+
+    /// Whether the step is over now.
+    package var isOver: Bool { ask?() ?? false }
+
+    /// Whether the step is over after some more work.
+    /// - Parameter work: what was done since the last question, as pairs of instructions.
+    mutating func isOver(after work: Int) -> Bool {
+        guard let ask else { return false }
+        done += min(work, piece)
+        guard done >= piece else { return false }
+        done = 0
+        return ask()
+    }
+}
