@@ -105,7 +105,7 @@ struct ClientMerge: ~Copyable {
         var reader = reader
         defer { self.reader = reader }
         try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
-            try reader.decode(ServerVersion(rawValue: version), from: log, shared, into: &arena)
+            try reader.decode(ServerVersion(rawValue: version), from: log, into: &arena)
         }
         do {
             while try !merge.advance() {}
@@ -129,7 +129,9 @@ struct ClientMerge: ~Copyable {
         }
         let reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
         // What is empty meets nothing.
-        versions += reciprocals.filter { $0 > base && !$1.isEmpty }.keys
+        for (version, changeset) in reciprocals where version > base.rawValue && !changeset.isEmpty {
+            versions.append(ServerVersion(rawValue: version))
+        }
         versions += reader.restored.keys
         return versions.sortedUnique()
     }
@@ -141,7 +143,7 @@ struct ClientMerge: ~Copyable {
         guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
         let unchanged = versions.filter { !reader.hasReciprocal(of: $0) }
         guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return }
-        reader.sharedCount = shared.arena.count
+        reader.shared = shared.indices
         do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
     }
 
@@ -163,10 +165,10 @@ private struct EntryReader {
     private var bytes = 0
     /// How many entries were asked for.
     private(set) var count = 0
-    /// How many changesets at the arena's start are shared ones, as they are in the log.
-    var sharedCount = 0
+    /// The entries that the arena holds as they are in the log, because it began as a copy of a shared one.
+    var shared: [UInt64: ChangesetIndex] = [:]
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
-    private var reciprocals: [ServerVersion: [UInt8]]?
+    private var reciprocals: [UInt64: [UInt8]]?
     /// The entries of this upload that put nulls back: they are not in the log yet.
     var restored: [ServerVersion: LogEntry] = [:]
 
@@ -175,22 +177,22 @@ private struct EntryReader {
     /// - Parameter base: the base of a run; those of later runs are not lower.
     mutating func reciprocals(
         of ident: ClientFileID, after base: ServerVersion, in log: PendingLog
-    ) throws(HistoryError) -> [ServerVersion: [UInt8]] {
+    ) throws(HistoryError) -> [UInt64: [UInt8]] {
         if let reciprocals { return reciprocals }
         let stored = try log.view.reciprocals(of: ident, in: VersionRange(after: base, through: log.head.version))
-        let read = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
+        let read = Dictionary(stored.map { ($0.version.rawValue, $0.changeset) }, uniquingKeysWith: { $1 })
         reciprocals = read
         return read
     }
 
-    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version] != nil }
+    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version.rawValue] != nil }
 
     mutating func decode(
-        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
+        _ version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
         count += 1
-        let reciprocal = reciprocals?[version]
-        if reciprocal == nil, let index = shared.index(of: version), index.position < sharedCount { return index }
+        let reciprocal = reciprocals?[version.rawValue]
+        if reciprocal == nil, let index = shared[version.rawValue] { return index }
         let before = arena.memoryBytes
         let entry = if let restored = restored[version] { restored } else { try log.entry(version) }
         let index = try entry.decode(as: reciprocal, into: &arena)
