@@ -17,13 +17,14 @@ import Testing
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd", "Foundation"],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
-            "UnixSignals", "Yams",
+            "ArgumentParser", "CMalloc", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser", "Crypto",
             "Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
+        "CMalloc": [],
         "CZlib": [],
         "CZstd": [],
     ]

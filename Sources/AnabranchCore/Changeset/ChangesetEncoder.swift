@@ -68,7 +68,16 @@ public struct ChangesetEncoder: Sendable {
             localIndices[Int(name.rawValue)] = UInt32(truncatingIfNeeded: index)
             writer.write(small: 63)
             writer.write(UInt32(truncatingIfNeeded: index))
-            writer.write(counted: arena.bytes(of: name))
+            let span = arena.names.spans[Int(name.rawValue)]
+            write(counted: Int(span.offset), Int(span.count), of: arena)
+        }
+    }
+
+    /// A count and so many bytes of the arena. A slice of them would be retained and released each time.
+    @inline(__always)
+    private mutating func write(counted offset: Int, _ count: Int, of arena: ChangesetArena) {
+        arena.bytes.withUnsafeBufferPointer {
+            writer.write(counted: UnsafeBufferPointer(rebasing: $0[offset..<offset + count]))
         }
     }
 
@@ -149,8 +158,7 @@ public struct ChangesetEncoder: Sendable {
         case .int: writer.write(Int64(bitPattern: word0))
         case .bool: writer.write(word0 != 0)
         case .string, .binary:
-            let start = instruction.bytesOffset
-            writer.write(counted: arena.bytes[start..<start + instruction.bytesCount])
+            write(counted: instruction.bytesOffset, instruction.bytesCount, of: arena)
         case .timestamp:
             writer.write(Int64(bitPattern: word0))
             writer.write(Int64(bitPattern: word1))

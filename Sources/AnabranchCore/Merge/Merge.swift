@@ -17,10 +17,11 @@ public enum MergeStrategy: Sendable {
 /// steps are. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps
 /// at once. One value serves any number of merges: it keeps its memory, and all its merges share `pairVisitsMax`.
 public struct Merge: ~Copyable, Sendable {
-    /// The most pairs of instructions that one value's merges may visit: about half a minute of one core.
+    /// The most pairs of instructions that one value's merges may visit. A pair takes 5 to 30 ns of one core, so this
+    /// is one to four minutes.
     ///
-    /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list cost few pairs,
-    /// so honest clients stay far below.
+    /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list or one place cost
+    /// few pairs, so honest clients stay far below.
     public static let pairVisitsMax = 1 << 33
 
     private let strategy: MergeStrategy

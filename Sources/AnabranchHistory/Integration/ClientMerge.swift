@@ -73,8 +73,8 @@ struct ClientMerge: ~Copyable {
                 guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return false }
                 try endSearch(past: log, sharing: &shared)
             case .read:
-                guard try read(from: log, shared, until: &limit) else { return false }
-                try meet(from: log, shared)
+                guard try read(from: log, until: &limit) else { return false }
+                try meet(from: log)
             case .merge:
                 guard try mergeRun(until: &limit) else { return false }
                 stage = .apply
@@ -163,29 +163,27 @@ struct ClientMerge: ~Copyable {
     ) throws(HistoryError) {
         let base = base, reciprocals = try reader.reciprocals(of: ident, after: base, in: log)
         // What is empty meets nothing.
-        let changed = reciprocals.filter { $0 > base && !$1.isEmpty }.keys
+        let changed = reciprocals.filter { $0 > base.rawValue && !$1.isEmpty }.keys.map { ServerVersion(rawValue: $0) }
         versions = (search.found + changed + reader.restored.keys).sortedUnique()
-        try share(versions, from: log, &shared)
-        unread = versions[...]
+        let isShared = try share(versions, from: log, &shared)
+        unread = (isShared ? versions.filter { reader.hasOwnForm(of: $0) } : versions)[...]
         stage = .read
     }
 
     /// - Returns: whether all entries are read.
-    private mutating func read(
-        from log: PendingLog, _ shared: DecodedEntryCache, until limit: inout StepLimit
-    ) throws(HistoryError) -> Bool {
+    private mutating func read(from log: PendingLog, until limit: inout StepLimit) throws(HistoryError) -> Bool {
         while let version = unread.popFirst() {
-            let bytes = try reader.readAhead(version, from: log, shared, into: &merge.arena)
+            let bytes = try reader.readAhead(version, from: log, into: &merge.arena)
             if limit.isOver(after: 64 + bytes) { return false }
         }
         return true
     }
 
-    private mutating func meet(from log: PendingLog, _ shared: DecodedEntryCache) throws(HistoryError) {
+    private mutating func meet(from log: PendingLog) throws(HistoryError) {
         var reader = reader
         defer { self.reader = reader }
         try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
-            try reader.index(of: ServerVersion(rawValue: version), from: log, shared, into: &arena)
+            try reader.index(of: ServerVersion(rawValue: version), from: log, into: &arena)
         }
         stage = .merge
     }
@@ -203,14 +201,16 @@ struct ClientMerge: ~Copyable {
     }
 
     /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
+    /// - Returns: whether that holds all of `versions` now that have no form of their own.
     private mutating func share(
         _ versions: [ServerVersion], from log: PendingLog, _ shared: inout DecodedEntryCache
-    ) throws(HistoryError) {
-        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
-        let unchanged = versions.filter { !reader.hasReciprocal(of: $0) }
-        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return }
-        reader.sharedCount = shared.arena.count
+    ) throws(HistoryError) -> Bool {
+        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return false }
+        let unchanged = versions.filter { !reader.hasOwnForm(of: $0) }
+        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return false }
+        reader.shared = shared.indices
         do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
+        return true
     }
 
     private mutating func finishRun() {

@@ -7,54 +7,55 @@ struct EntryReader {
     private var bytes = 0
     /// How many entries were asked for.
     private(set) var count = 0
-    /// How many changesets at the arena's start are shared ones, as they are in the log.
-    var sharedCount = 0
+    /// The entries that the arena holds as they are in the log, because it began as a copy of a shared one.
+    var shared: [UInt64: ChangesetIndex] = [:]
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
-    private var reciprocals: [ServerVersion: [UInt8]]?
+    private var reciprocals: [UInt64: [UInt8]]?
     /// The entries of this upload that put nulls back: they are not in the log yet.
     var restored: [ServerVersion: LogEntry] = [:]
-    /// Where in the client's own arena the entries are that were read for it.
-    private var indices: [ServerVersion: ChangesetIndex] = [:]
+    /// The entries that were decoded for the client.
+    private var decoded: [UInt64: ChangesetIndex] = [:]
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
     /// - Parameter base: the base of a run; those of later runs are not lower.
     mutating func reciprocals(
         of ident: ClientFileID, after base: ServerVersion, in log: PendingLog
-    ) throws(HistoryError) -> [ServerVersion: [UInt8]] {
+    ) throws(HistoryError) -> [UInt64: [UInt8]] {
         if let reciprocals { return reciprocals }
         let stored = try log.view.reciprocals(of: ident, in: VersionRange(after: base, through: log.head.version))
-        let read = Dictionary(stored.map { ($0.version, $0.changeset) }, uniquingKeysWith: { $1 })
+        let read = Dictionary(stored.map { ($0.version.rawValue, $0.changeset) }, uniquingKeysWith: { $1 })
         reciprocals = read
         return read
     }
 
-    func hasReciprocal(of version: ServerVersion) -> Bool { reciprocals?[version] != nil }
+    /// Whether the entry is not, or not like this, in the log.
+    func hasOwnForm(of version: ServerVersion) -> Bool {
+        reciprocals?[version.rawValue] != nil || restored[version] != nil
+    }
 
-    /// Decodes an entry for a later `index(of:)`, unless a shared one is enough.
-    /// - Returns: how many bytes it has; 0 if there was nothing to be done.
+    /// Decodes an entry for `index(of:)`, unless the arena has it.
+    /// - Returns: how many bytes it occupies; 0 if there was nothing to be done.
     mutating func readAhead(
-        _ version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
+        _ version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
     ) throws(HistoryError) -> Int {
-        guard indices[version] == nil, sharedIndex(of: version, in: shared) == nil else { return 0 }
+        guard knownIndex(of: version) == nil else { return 0 }
         let before = bytes
-        indices[version] = try decode(version, from: log, into: &arena)
+        decoded[version.rawValue] = try decode(version, from: log, into: &arena)
         return bytes - before
     }
 
     mutating func index(
-        of version: ServerVersion, from log: PendingLog, _ shared: DecodedEntryCache, into arena: inout ChangesetArena
+        of version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
         count += 1
-        if let index = sharedIndex(of: version, in: shared) ?? indices[version] { return index }
+        if let index = knownIndex(of: version) { return index }
         return try decode(version, from: log, into: &arena)
     }
 
-    private func sharedIndex(of version: ServerVersion, in shared: DecodedEntryCache) -> ChangesetIndex? {
-        guard sharedCount > 0, !hasReciprocal(of: version), let index = shared.index(of: version),
-            index.position < sharedCount
-        else { return nil }
-        return index
+    private func knownIndex(of version: ServerVersion) -> ChangesetIndex? {
+        if !hasOwnForm(of: version), let index = shared[version.rawValue] { return index }
+        return decoded[version.rawValue]
     }
 
     private mutating func decode(
@@ -62,7 +63,7 @@ struct EntryReader {
     ) throws(HistoryError) -> ChangesetIndex {
         let before = arena.memoryBytes
         let entry = if let restored = restored[version] { restored } else { try log.entry(version) }
-        let index = try entry.decode(as: reciprocals?[version], into: &arena)
+        let index = try entry.decode(as: reciprocals?[version.rawValue], into: &arena)
         bytes += arena.memoryBytes - before
         try require(bytes <= bytesMax, .badChangeset, "it meets too much of the log to be merged with it")
         return index

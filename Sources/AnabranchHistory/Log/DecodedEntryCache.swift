@@ -11,12 +11,10 @@ struct DecodedEntryCache: Sendable {
 
     /// The entries as they are in the log. Nothing is ever merged in it: a merge works on a copy.
     private(set) var arena = ChangesetArena()
-    private var indices: [ServerVersion: ChangesetIndex] = [:]
+    /// Where they are in the arena, by version.
+    private(set) var indices: [UInt64: ChangesetIndex] = [:]
     /// How many entries were asked for since the arena was last of use.
     private var missed = 0
-
-    /// The index of a log entry in the arena; nil if it is not kept.
-    func index(of version: ServerVersion) -> ChangesetIndex? { indices[version] }
 
     /// Decodes those of `versions` that are missing.
     ///
@@ -35,8 +33,8 @@ struct DecodedEntryCache: Sendable {
     }
 
     private mutating func loadMissing(_ versions: [ServerVersion], from log: PendingLog) throws(HistoryError) -> Bool {
-        for version in versions where indices[version] == nil {
-            indices[version] = try log.entry(version).decode(into: &arena)
+        for version in versions where indices[version.rawValue] == nil {
+            indices[version.rawValue] = try log.entry(version).decode(into: &arena)
             if arena.memoryBytes > Self.memoryBytesMax { return false }
         }
         return true

@@ -257,8 +257,8 @@ extension AppServices {
 
     // MARK: Work
 
-    /// Hashes on a thread that may be busy for a while. Each hash takes memory, so their number is limited.
-    private func hashing<Result: Sendable>(
+    /// Hashes on a thread that may be busy for a while. How many may wait for one is limited.
+    func hashing<Result: Sendable>(
         _ body: @escaping @Sendable (PasswordHash) throws -> Result
     ) async throws(HTTPError) -> Result {
         guard passwordsUnderWay.acquire() else {
@@ -266,7 +266,7 @@ extension AppServices {
         }
         defer { passwordsUnderWay.release() }
         let passwords = passwords
-        return try await blocking.run { try body(passwords) }
+        return try await hashes.run { try body(passwords) }
     }
 
     static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }

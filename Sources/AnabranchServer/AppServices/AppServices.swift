@@ -20,6 +20,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     let blocking: BlockingWork
+    let hashes: BlockingWork
     private let metrics: any MetricsFactory
     private let logins = RateCounter()
     private let refusals = RateCounter()
@@ -42,6 +43,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.emails = emails
         self.logger = logger
         blocking = BlockingWork(logger: logger, failureMessage: "accounts not available")
+        hashes = BlockingWork(
+            logger: logger, failureMessage: "a password cannot be hashed", threads: PasswordHash.threads)
         self.metrics = metrics
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)

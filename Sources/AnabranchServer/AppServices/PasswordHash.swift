@@ -1,5 +1,6 @@
 import CryptoExtras
 import Foundation
+import NIOPosix
 
 /// Passwords as they are stored: `scrypt$<log2 N>$<salt>$<hash>`, with r = 8 and p = 1.
 ///
@@ -8,6 +9,14 @@ import Foundation
 struct PasswordHash: Sendable {
     private static let hashBytes = 32
     private static let blockSize = 8
+
+    /// The threads of all passwords, half as many as there are processors. They are passwords' own, so that nobody
+    /// else's work waits for a hash, handshakes least of all. They last as long as the process.
+    static let threads = {
+        let threads = NIOThreadPool(numberOfThreads: max(1, ProcessInfo.processInfo.activeProcessorCount / 2))
+        threads.start()
+        return threads
+    }()
 
     /// log2 of scrypt's N for new hashes: 15 means 32 MiB.
     var cost = 15

@@ -33,6 +33,9 @@ final class SyncHandler: ChannelDuplexHandler {
     private var resume: @Sendable () -> Void = {}
     private let replies = ReplyQueue()
     private var isSending = false
+    private var pace = ReadingPace()
+    /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
+    private var isReading = false
     private let silence: SilenceDetector
     private var closeTimer: Scheduled<Void>?
 
@@ -91,6 +94,8 @@ final class SyncHandler: ChannelDuplexHandler {
     // MARK: Inbound
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        isReading = true
+        pace.countFrame()
         drainReplies()
         guard phase == .open else { return }
         do {
@@ -101,6 +106,15 @@ final class SyncHandler: ChannelDuplexHandler {
         } catch {
             close(error.code, because: error.reason)
         }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if isReading {
+            isReading = false
+            context.flush()
+        }
+        if pace.endReading() { try? context.channel.syncOptions?.setOption(.recvAllocator, value: pace.allocator) }
+        context.fireChannelReadComplete()
     }
 
     /// Handles the events that there is room for.
@@ -114,8 +128,9 @@ final class SyncHandler: ChannelDuplexHandler {
             case .ping(let payload):
                 // A client that does not read gets no pile of pongs: RFC 6455 wants the newest PING answered only.
                 if context.channel.isWritable {
-                    context.writeAndFlush(
+                    context.write(
                         wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
+                    flush(context)
                 }
             case .close:
                 close(.normalClosure, because: "closed by the client")
@@ -201,7 +216,11 @@ final class SyncHandler: ChannelDuplexHandler {
             }
         }
         submitRequests()
-        context.flush()
+        flush(context)
+    }
+
+    private func flush(_ context: ChannelHandlerContext) {
+        if !isReading { context.flush() }
     }
 
     /// Head and body go out as one frame without being copied together.

@@ -7,13 +7,15 @@ struct BlockingWork: Sendable {
     let logger: Logger
     /// The log's message if the work cannot be done.
     let failureMessage: Logger.Message
+    /// The threads, which are started and stay.
+    var threads = NIOThreadPool.singleton
 
     /// - Parameter refusal: the response to an error that is not the server's own trouble.
     func run<Result: Sendable>(
         _ work: @escaping @Sendable () throws -> Result, refusal: (any Error) -> HTTPError? = { _ in nil }
     ) async throws(HTTPError) -> Result {
         do {
-            return try await NIOThreadPool.singleton.runIfActive(work)
+            return try await threads.runIfActive(work)
         } catch {
             throw refusal(error) ?? internalError(error)
         }

@@ -34,6 +34,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.configuration()
+        MemoryAllocation.giveBackWhatIsFree()
         do {
             try await serve(configuration)
         } catch let error as HistoryError {

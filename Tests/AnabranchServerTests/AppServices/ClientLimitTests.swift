@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import Dispatch
 import NIOCore
 import NIOHTTP1
 import Testing
@@ -173,6 +174,33 @@ import Testing
                 let answer = try await rig.post(
                     "\(provider)/\(path)", [name: "ann@example.com", "password": "correct horse"])
                 #expect(answer.status == 429, "\(path)")
+            }
+        }
+    }
+
+    /// All threads for passwords are busy and some passwords wait, until the handshake is over.
+    @Test(.timeLimit(.minutes(1))) func handshakesDoNotWaitForPasswords() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let login = try await rig.newUser("ann@example.com"), gate = DispatchSemaphore(value: 0)
+            let (begun, onBegin) = AsyncStream.makeStream(of: Void.self)
+            let services = rig.services, count = services.settings.passwordsUnderWayMax
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<count {
+                    group.addTask {
+                        try await services.hashing { _ in
+                            onBegin.yield()
+                            gate.wait()
+                        }
+                    }
+                }
+                for await _ in begun { break }
+                let admission = await services.admit(Credentials(app: "demo", token: login.access, address: nil))
+                for _ in 0..<count { gate.signal() }
+                try await group.waitForAll()
+                guard case .admitted = admission else {
+                    Issue.record("\(admission)")
+                    return
+                }
             }
         }
     }

@@ -161,6 +161,30 @@ import Testing
         try await fixture.files.shutDown()
     }
 
+    /// Counts how often the socket is given what was written.
+    private final class FlushCounter: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+
+        private(set) var count = 0
+
+        func flush(context: ChannelHandlerContext) {
+            count += 1
+            context.flush()
+        }
+    }
+
+    @Test("what one reading has brought is answered at one go")
+    func flushes() async throws {
+        let fixture = try Fixture(), counter = FlushCounter()
+        try fixture.channel.pipeline.syncOperations.addHandler(counter, position: .first)
+        try fixture.receive([[UInt8]](repeating: Self.ping, count: 50).flatMap(\.self))
+        #expect(counter.count == 1)
+        var pongs = 0
+        while try fixture.channel.readOutbound(as: WebSocketFrame.self) != nil { pongs += 1 }
+        #expect(pongs == 50)
+        try await fixture.files.shutDown()
+    }
+
     /// A socket that takes what it is given only as far as the test lets it.
     private final class ReluctantSocket: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer

@@ -12,6 +12,9 @@ extension GroupLevel {
         case .place(let depth): instruction.pathCount == depth && !instruction.kind.isSetChange
         }
     }
+
+    /// How many path elements the instructions of the level share, if they share a field.
+    fileprivate var depth: UInt32? { if case .place(let depth) = self { depth } else { nil } }
 }
 
 /// The blocks of the grid between barriers, and how far their merge has come.
@@ -106,7 +109,7 @@ extension Merge {
             }
             var work = DeferredWork()
             if rows.isBarrier || columns.isBarrier {
-                work.pairs.append(PairGroup(rows.indices, columns.indices))
+                work.pairs.append(PairGroup(rows.indices, columns.indices, depth: blocks.level.depth))
             } else {
                 try splitBlock(rows.indices, columns.indices, blocks.level, into: &work, in: &arena)
             }

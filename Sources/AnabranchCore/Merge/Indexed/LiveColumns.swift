@@ -8,12 +8,15 @@ struct LiveColumns: Sendable {
     /// How many discarded ones rows have passed over since they were last taken out.
     private var passed = 0
     private var hasDiscarded = false
+    /// How many pairs rows have visited without discarding the column.
+    private(set) var visitedInVain = 0
 
     init(_ columns: [InstructionIndex]) { indices = columns }
 
-    /// Counts what a row has passed over and discarded so far.
+    /// Counts what a row has visited, and what of it was discarded before or now.
     @inline(__always)
-    mutating func note(passed count: Int, discarded: Int) {
+    mutating func note(passed count: Int, discarded: Int, visited: Int) {
+        visitedInVain += visited - count - discarded
         if discarded > 0 { hasDiscarded = true }
         passed += count
     }

@@ -4,23 +4,20 @@
 struct PairGroup: Sendable {
     let rows: [InstructionIndex]
     fileprivate var columns: LiveColumns
-    /// Increments do not meet each other: an AddInteger of the rows meets `otherColumns`, those that are none.
-    fileprivate let hasIncrements: Bool
-    fileprivate var otherColumns: LiveColumns
+    /// How many path elements lead to the place that all are about, if at least one side only sets it.
+    private let depth: UInt32?
+    /// Takes over from `columns` once rows have passed many that they leave alone.
+    fileprivate var placeColumns: PlaceColumns?
 
-    init(_ rows: [InstructionIndex], _ columns: [InstructionIndex]) {
+    init(_ rows: [InstructionIndex], _ columns: [InstructionIndex], depth: UInt32? = nil) {
         self.rows = rows
         self.columns = LiveColumns(columns)
-        hasIncrements = false
-        otherColumns = LiveColumns([])
+        self.depth = depth
     }
 
-    /// - Parameter others: the columns that are no increments.
-    init(_ rows: [InstructionIndex], _ columns: [InstructionIndex], withoutIncrements others: [InstructionIndex]) {
-        self.rows = rows
-        self.columns = LiveColumns(columns)
-        hasIncrements = true
-        otherColumns = LiveColumns(others)
+    /// - Parameter pairs: What it costs to group the instructions: so many pairs may be visited in vain.
+    fileprivate func placeDepth(after pairs: Int) -> UInt32? {
+        placeColumns == nil && columns.visitedInVain > pairs ? depth : nil
     }
 }
 
@@ -103,17 +100,58 @@ struct FirstRows: Sendable {
 extension Merge {
     mutating func run(_ runs: consuming PairRuns, in arena: inout ChangesetArena) throws(TransformError) {
         while let (group, row) = runs.current {
-            let isIncrement = runs.groups[group].hasIncrements && arena[row].kind == .addInteger
             let position =
-                isIncrement
-                ? try mergeRow(row, &runs.groups[group].otherColumns, from: runs.position, in: &arena)
-                : try mergeRow(row, &runs.groups[group].columns, from: runs.position, in: &arena)
+                if runs.groups[group].placeColumns == nil {
+                    try mergeRow(row, &runs.groups[group].columns, from: runs.position, in: &arena)
+                } else {
+                    try mergeRow(row, &runs.groups[group].placeColumns, from: runs.position, in: &arena)
+                }
             if let position {
                 runs.position = position
                 return waiting.append(.pairs(runs))
             }
+            changeOver(&runs.groups[group], in: arena)
             runs.nextRow()
         }
+        for group in runs.groups { group.placeColumns?.finish(in: &arena) }
+    }
+
+    /// Goes over to the tree where most pairs do nothing.
+    private mutating func changeOver(_ group: inout PairGroup, in arena: borrowing ChangesetArena) {
+        let columns = group.columns.indices
+        guard let depth = group.placeDepth(after: cost(ofGrouping: group.rows, columns)) else { return }
+        tagRanks.makeReady(in: arena)
+        let live = columns.filter { !arena[$0].isDiscarded }
+        group.placeColumns = PlaceColumns(live, depth: depth, tagRanks, in: arena)
+        budget.countTime(columns.count)
+    }
+
+    /// Merges a row with the columns that it conflicts with, from a position on, until it is discarded, or until the
+    /// step is over.
+    ///
+    /// - Returns: Where to go on; nil if the row is through.
+    private mutating func mergeRow(
+        _ row: InstructionIndex, _ columns: inout PlaceColumns?, from start: Int, in arena: inout ChangesetArena
+    ) throws(TransformError) -> Int? {
+        var major = arena[row]
+        guard !major.isDiscarded, var place = columns.take() else { return nil }
+        defer { columns = place }
+        let original = major
+        let search = place.search(for: major, rank: tagRanks[major.owner], in: arena)
+        var position = start
+        var end: Int?
+        while end == nil {
+            if budget.isStepOver { return position }
+            budget.count(place.pairsOfSearch)
+            guard let found = place.first(search, from: position) else { break }
+            try Cell.merge(&major, with: found.column, &budget, in: &arena)
+            if arena[found.column].isDiscarded { place.remove(found.position, in: arena) }
+            if major.isDiscarded { end = found.position }
+            position = found.position + 1
+        }
+        place.add(&major, upTo: end, in: &arena)
+        if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row) }
+        return nil
     }
 
     mutating func run(_ rows: consuming FirstRows, in arena: inout ChangesetArena) throws(TransformError) {
@@ -167,7 +205,7 @@ extension Merge {
             }
         }
         budget.count(passed)
-        columns.note(passed: passed, discarded: discarded)
+        columns.note(passed: passed, discarded: discarded, visited: position - start)
         if major.isDiscarded || !major.isUnchanged(from: original) { arena.store(major, at: row) }
         if position < count, !major.isDiscarded { return position }
         columns.tidy(in: arena)

@@ -19,14 +19,19 @@ extension Merge {
         if isSmall(rows, columns) || depth > Self.groupedDepthMax {
             return try mergePairs(rows, columns, into: &work, in: &arena)
         }
-        let setsPlace = { (instruction: Instruction) in
-            instruction.pathCount == depth && !instruction.kind.isSetChange
+        if arena.allSatisfy(rows, columns, { arena.setsPlace($0, depth) }) {
+            work.pairs.append(PairGroup(rows, columns, depth: depth))
+        } else if arena.contentsStay(rows, columns, depth) {
+            let (rows, columns) = (arena.parted(rows, depth), arena.parted(columns, depth))
+            if !rows.setting.isEmpty, !columns.setting.isEmpty {
+                work.pairs.append(PairGroup(rows.setting, columns.setting, depth: depth))
+            }
+            if !rows.inside.isEmpty, !columns.inside.isEmpty {
+                try groupContents(rows.inside, columns.inside, depth: depth, into: &work, in: &arena)
+            }
+        } else {
+            try splitAtBarriers(rows, columns, .place(depth), into: &work, in: &arena)
         }
-        guard arena.allSatisfy(rows, columns, setsPlace) else {
-            return try splitAtBarriers(rows, columns, .place(depth), into: &work, in: &arena)
-        }
-        let others = columns.filter { arena[$0].kind != .addInteger }
-        work.pairs.append(PairGroup(rows, columns, withoutIncrements: others))
     }
 
     /// Merges instructions that change the elements of a set, or that go on to something inside the place.
@@ -58,6 +63,14 @@ extension Merge {
 }
 
 extension ChangesetArena {
+    /// What sets a place, and what happens inside.
+    fileprivate func parted(
+        _ indices: [InstructionIndex], _ depth: UInt32
+    ) -> (setting: [InstructionIndex], inside: [InstructionIndex]) {
+        let setting = indices.filter { setsPlace(self[$0], depth) }
+        return (setting, indices.filter { !setsPlace(self[$0], depth) })
+    }
+
     fileprivate func allSatisfy(
         _ rows: [InstructionIndex], _ columns: [InstructionIndex], _ predicate: (Instruction) -> Bool
     ) -> Bool {

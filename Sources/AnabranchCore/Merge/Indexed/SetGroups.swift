@@ -3,13 +3,25 @@
 
 /// Changes of a set in which some values are compared raw: each row meets the columns that it can be equal to.
 struct RawSetPairs: Sendable {
-    fileprivate let rows: [InstructionIndex]
+    /// Columns with one key by their positions, in order; discarded ones are taken out when rows have passed over many.
+    private struct Positions: Sendable {
+        var all: [Int] = []
+        var passed = 0
+
+        mutating func tidy(_ isDiscarded: (Int) -> Bool) {
+            guard passed > all.count / 2 else { return }
+            all.removeAll(where: isDiscarded)
+            passed = 0
+        }
+    }
+
+    private let rows: [InstructionIndex]
     private let columns: [InstructionIndex]
-    fileprivate var next = 0
-    /// The positions of columns in order: SetInserts by value, all by value, SetErases by raw value.
-    private var insertions: [UInt64: [Int]] = [:]
-    private var changes: [UInt64: [Int]] = [:]
-    private var rawErasures: [UInt64: [Int]] = [:]
+    private var next = 0
+    /// SetInserts by value, all by value, SetErases by raw value.
+    private var insertions: [UInt64: Positions] = [:]
+    private var changes: [UInt64: Positions] = [:]
+    private var rawErasures: [UInt64: Positions] = [:]
 
     fileprivate init(
         _ rows: [InstructionIndex], _ columns: [InstructionIndex], in arena: borrowing ChangesetArena
@@ -18,24 +30,61 @@ struct RawSetPairs: Sendable {
         self.columns = columns
         for (position, column) in columns.enumerated() {
             let instruction = arena[column]
-            changes[arena.valueKey(of: instruction), default: []].append(position)
+            changes[arena.valueKey(of: instruction), default: Positions()].all.append(position)
             if instruction.kind == .setInsert {
-                insertions[arena.valueKey(of: instruction), default: []].append(position)
+                insertions[arena.valueKey(of: instruction), default: Positions()].all.append(position)
             } else {
-                rawErasures[arena.rawKey(of: instruction), default: []].append(position)
+                rawErasures[arena.rawKey(of: instruction), default: Positions()].all.append(position)
             }
         }
     }
 
-    fileprivate func columns(of row: Instruction, in arena: borrowing ChangesetArena) -> [InstructionIndex] {
-        var met: [Int]
-        if row.kind == .setInsert {
-            met = changes[arena.valueKey(of: row)] ?? []
-        } else {
-            met = insertions[arena.valueKey(of: row)] ?? []
-            if let erasures = rawErasures[arena.rawKey(of: row)] { met = (met + erasures).sorted() }
+    /// Goes on until all rows are through, or, between two rows, until the step is over.
+    ///
+    /// - Returns: Whether all are.
+    fileprivate mutating func advance(
+        _ budget: inout PairBudget, in arena: inout ChangesetArena
+    ) throws(TransformError) -> Bool {
+        while next < rows.count {
+            if budget.isStepOver { return false }
+            try mergeRow(rows[next], &budget, in: &arena)
+            next += 1
         }
-        return met.map { columns[$0] }
+        return true
+    }
+
+    private mutating func mergeRow(
+        _ row: InstructionIndex, _ budget: inout PairBudget, in arena: inout ChangesetArena
+    ) throws(TransformError) {
+        var major = arena[row]
+        let isInsertion = major.kind == .setInsert
+        let (value, raw) = (arena.valueKey(of: major), isInsertion ? 0 : arena.rawKey(of: major))
+        let first = (isInsertion ? changes[value] : insertions[value])?.all ?? []
+        let second = isInsertion ? [] : rawErasures[raw]?.all ?? []
+        var (nextFirst, nextSecond, passed) = (0, 0, 0)
+        while !major.isDiscarded, nextFirst < first.count || nextSecond < second.count {
+            let isFirst =
+                nextSecond == second.count || (nextFirst < first.count && first[nextFirst] < second[nextSecond])
+            let column = columns[isFirst ? first[nextFirst] : second[nextSecond]]
+            if isFirst { nextFirst += 1 } else { nextSecond += 1 }
+            if arena[column].isDiscarded {
+                passed += 1
+            } else {
+                try Cell.merge(&major, with: column, &budget, in: &arena)
+            }
+        }
+        budget.count(passed + 1)
+        if major.isDiscarded { arena.store(major, at: row) }
+        let isDiscarded = { [columns] (position: Int) in arena[columns[position]].isDiscarded }
+        if isInsertion {
+            changes[value]?.passed += passed
+            changes[value]?.tidy(isDiscarded)
+        } else {
+            insertions[value]?.passed += passed
+            insertions[value]?.tidy(isDiscarded)
+            rawErasures[raw]?.passed += passed
+            rawErasures[raw]?.tidy(isDiscarded)
+        }
     }
 }
 
@@ -53,15 +102,7 @@ extension Merge {
     }
 
     mutating func run(_ sets: consuming RawSetPairs, in arena: inout ChangesetArena) throws(TransformError) {
-        while sets.next < sets.rows.count {
-            let row = sets.rows[sets.next]
-            let columns = sets.columns(of: arena[row], in: arena)
-            sets.next += 1
-            budget.count(columns.count)
-            if columns.isEmpty { continue }
-            waiting.append(.sets(sets))
-            return waiting.append(.pairs(PairRuns([PairGroup([row], columns)])))
-        }
+        if try !sets.advance(&budget, in: &arena) { waiting.append(.sets(sets)) }
     }
 }
 
@@ -96,9 +137,15 @@ extension ChangesetArena {
     fileprivate func rawKey(of instruction: Instruction) -> UInt64 {
         switch instruction.type {
         case .string, .binary: key(instruction.type, UInt64(instruction.bytesCount), instruction.bufferOffset)
-        case .link: key(.link, instruction.linkedIndices)
+        case .link: key(.link, instruction.linkedIndices, rawLinkedKey(of: instruction))
         default: valueKey(of: instruction)
         }
+    }
+
+    /// The key of a linked object, but for strings, which are compared by their index.
+    private func rawLinkedKey(of instruction: Instruction) -> UInt64 {
+        let key = objects.keys[Int(instruction.linked.rawValue)]
+        return key.type == .string ? 0 : key.word0
     }
 
     private func key(_ type: PayloadType, _ word0: UInt64, _ word1: UInt64 = 0) -> UInt64 {
