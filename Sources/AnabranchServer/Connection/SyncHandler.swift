@@ -202,7 +202,16 @@ final class SyncHandler: ChannelDuplexHandler {
         guard !isSending else { return }
         isSending = true
         defer { isSending = false }
+        // A flush can empty the socket at once. The change of writability that tells of it comes to nothing then,
+        // because this is still running.
+        while writeMessages(context) {}
+    }
+
+    /// - Returns: whether there was a message.
+    private func writeMessages(_ context: ChannelHandlerContext) -> Bool {
+        var hasWritten = false
         while isLive, context.channel.isWritable, let outbound = connection.next() {
+            hasWritten = true
             switch outbound {
             case .message(let message):
                 context.write(wrapOutboundOut(Self.frame(message)), promise: nil)
@@ -217,6 +226,7 @@ final class SyncHandler: ChannelDuplexHandler {
         }
         submitRequests()
         flush(context)
+        return hasWritten
     }
 
     private func flush(_ context: ChannelHandlerContext) {
