@@ -9,6 +9,7 @@ import Synchronization
 public final class SQLiteStore: Sendable {
     private let directory: DataDirectory
     let pool: DatabasePool
+    private let writeAheadLog: WriteAheadLog
     private let leases = Mutex<[SyncedFileID: Lease]>([:])
     /// What waits for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
@@ -21,6 +22,7 @@ public final class SQLiteStore: Sendable {
         self.directory = directory
         let isThere = try directory.checkDatabaseIsWhole()
         let databasePath = directory.databasePath
+        writeAheadLog = WriteAheadLog(ofDatabaseAt: databasePath)
         pool = try translatingErrors {
             var configuration = Configuration()
             configuration.label = "anabranch"
@@ -29,7 +31,10 @@ public final class SQLiteStore: Sendable {
             try pool.writeWithoutTransaction { db in
                 if try StoreSchema.check(db), isThere { try directory.checkIsNew() }
                 try db.execute(
-                    sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
+                    sql: """
+                        PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax)
+                        """)
             }
             try StoreSchema.migrator.migrate(pool)
             return pool
@@ -43,6 +48,8 @@ public final class SQLiteStore: Sendable {
         directory.release()
     }
 
+    /// What is committed and not moved into the database yet, in bytes.
+    public var writeAheadLogBytes: Int { writeAheadLog.byteCount }
 }
 
 extension SQLiteStore: HistoryStore {
@@ -89,6 +96,7 @@ extension SQLiteStore: HistoryStore {
                 for request in requests { _ = apply([request], in: db) }
             }
         }
+        writeAheadLog.limit(in: pool)
         try request.outcome.withLock { $0 }.get()
     }
 

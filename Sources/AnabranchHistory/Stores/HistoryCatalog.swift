@@ -19,6 +19,9 @@ public protocol HistoryCatalog: Sendable {
     func entries(
         of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry]
+
+    /// The size of the store's write-ahead log, in bytes; 0 if it has none.
+    var writeAheadLogBytes: Int { get }
 }
 
 extension HistoryStore where Self: HistoryCatalog {

@@ -87,6 +87,8 @@ extension InMemoryStore: HistoryCatalog {
         try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
     }
 
+    public var writeAheadLogBytes: Int { 0 }
+
     private func content<Result: Sendable>(
         of path: VirtualPath, _ body: (InMemoryFile) -> Result
     ) throws(HistoryError) -> Result? {

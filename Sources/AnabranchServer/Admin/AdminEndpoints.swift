@@ -76,6 +76,7 @@ struct AdminEndpoints: HTTPEndpoints {
                 gauges: [
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
+                    "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
                 ]))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer
