@@ -9,8 +9,8 @@ public struct SessionHandle: Hashable, Sendable {
     let serial: UInt64
 }
 
-/// What a session asks of the synced file behind it. The requests of one session are to be handled in their order; a
-/// `SessionEvent` is the answer, if there is one.
+/// What a session asks of the synced file behind it. The requests of one session are to be handled in their order, but
+/// for scans, which may come later; a `SessionEvent` is the answer, if there is one.
 public enum SessionRequest: Equatable, Sendable {
     /// BIND: the session begins. The caller finds the server-side file by the partition value; `failed` with 204
     /// refuses an impossible one. If the client's file needs an ident, the answer is `fileIdentAllocated`.

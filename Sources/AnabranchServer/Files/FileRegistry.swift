@@ -7,7 +7,8 @@ import Metrics
 /// The synced files of one store thread. Opens a file when a session needs it, closes it when none does, and commits
 /// the uploads of all files together.
 ///
-/// Works in turns: `handle` the requests that have come in, deliver the replies, `commit`, deliver the replies.
+/// Works in turns: `handle` requests that have come in, deliver the replies, `commit`, deliver the replies. A merge
+/// that takes longer than a step goes on in later turns, with `advanceLongMerge`.
 final class FileRegistry {
     private let store: any HistoryStore
     private let keepsState: Bool
@@ -16,7 +17,7 @@ final class FileRegistry {
     private let destructiveSchema: (VirtualPath) -> DestructiveSchema
     private let unixSeconds: @Sendable () -> UInt64
     private let metrics: SyncMetrics
-    private let logger: Logger
+    private let log: FileLog
     private(set) var openFiles: [VirtualPath: FileSessions] = [:]
     private var bodies: SharedBodies
     /// The files with the newest integrations, the newest at the end. They keep in memory what makes the next
@@ -30,18 +31,28 @@ final class FileRegistry {
     private var closingReplies: [FileReply] = []
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
+    private var merges = MergeSchedule()
+    /// How long a step of a merge takes, and each other part of a turn, unless it is one thing that cannot be cut.
+    static let stepMillisecondsMax: Int64 = 10
+    /// Begins a step.
+    let beginStep: @Sendable () -> StepLimit
+    /// The requests that are done.
+    private var done: [RequestCharge] = []
 
     /// - Parameters:
     ///   - keepsState: whether uploads are applied to the states of their files; if not, the server is a relay.
     ///   - destructiveSchema: whether clients may take classes and columns of a file away.
     ///   - newFiles: a user whose share of new files is used up can only open files that are open already.
     ///   - newClientFiles: a user whose share of new client files is used up gets no further ident.
+    ///   - beginStep: begins a part of a turn.
     ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
         sharedBodiesBytesMax: Int, destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
         newFiles: UserQuota = UserQuota(), newClientFiles: UserQuota = UserQuota(),
-        metrics: SyncMetrics, logger: Logger, unixSeconds: @escaping @Sendable () -> UInt64
+        metrics: SyncMetrics, logger: Logger,
+        beginStep: @escaping @Sendable () -> StepLimit = { StepLimit(milliseconds: FileRegistry.stepMillisecondsMax) },
+        unixSeconds: @escaping @Sendable () -> UInt64
     ) {
         self.store = store
         self.keepsState = keepsState
@@ -50,21 +61,23 @@ final class FileRegistry {
         self.destructiveSchema = destructiveSchema
         self.newFiles = newFiles
         self.newClientFiles = newClientFiles
+        self.beginStep = beginStep
         self.unixSeconds = unixSeconds
         self.metrics = metrics
-        self.logger = logger
+        log = FileLog(metrics: metrics, logger: logger)
         bodies = SharedBodies(bytesMax: sharedBodiesBytesMax)
     }
 
     // MARK: A turn
 
-    /// Handles requests. Uploads are only queued: `commit` integrates them.
-    func handle(_ requests: [FileRequest]) -> [FileReply] {
+    /// Handles requests, at least one, until the step is over. Uploads are only queued: `commit` integrates them.
+    func handle(until limit: StepLimit = .none, _ next: () -> FileRequest?) -> [FileReply] {
         var replies: [FileReply] = []
-        for request in requests {
+        while let request = next() {
             if let error = handle(request) {
                 replies.append(FileReply(session: request.session, event: .failed(error)))
             }
+            if limit.isOver { break }
         }
         for sessions in activeFiles {
             do {
@@ -79,7 +92,14 @@ final class FileRegistry {
     /// What there is to be told, everything of it durable.
     func takeReplies() -> [FileReply] {
         defer { closingReplies = [] }
+        for sessions in activeFiles { done += sessions.takeDone() }
         return activeFiles.flatMap { $0.takeReplies() } + closingReplies
+    }
+
+    /// The requests that were done when replies were last taken.
+    func takeDone() -> [RequestCharge] {
+        defer { done = [] }
+        return done
     }
 
     /// - Returns: why the file could not be opened.
@@ -88,12 +108,17 @@ final class FileRegistry {
         do {
             if let refusal = try refusal(of: request) {
                 metrics.refusedSession(because: refusal)
+                done.append(request.charge)
                 return refusal.message
             }
-            guard let found = try self.sessions(for: request) else { return nil }
+            guard let found = try self.sessions(for: request) else {
+                done.append(request.charge)
+                return nil
+            }
             sessions = found
         } catch {
-            log(error, path: request.path)
+            done.append(request.charge)
+            log.note(error, path: request.path)
             return ErrorMessage(error)
         }
         activePaths.insert(request.path)
@@ -101,38 +126,85 @@ final class FileRegistry {
         do {
             try sessions.handle(request, bodies: &bodies, limits: limits)
         } catch {
-            log(error, path: request.path)
+            log.note(error, path: request.path)
         }
         if case .scan = request.request { metrics.scanned(in: start.duration(to: .now)) }
+        if sessions.file.hasQueuedUploads { merges.append(sessions) }
         return nil
     }
 
-    /// Integrates all queued uploads in one transaction.
+    /// Whether a session asks for what has just come, not for what it has missed.
+    func isLive(_ request: FileRequest) -> Bool { openFiles[request.path]?.isLive(request.session) ?? false }
+
+    /// Whether uploads wait for `commit` or `advanceLongMerge`.
+    var hasMerges: Bool { !merges.isEmpty }
+
+    /// Whether a merge of the file has begun and is not committed.
+    func isMerging(_ path: VirtualPath) -> Bool { openFiles[path]?.file.isIntegrating ?? false }
+
+    /// Merges uploads that have come in, and commits what is merged in one transaction.
     func commit() -> [FileReply] {
+        let start = ContinuousClock.now, limit = beginStep()
+        var merged: [FileSessions] = []
+        while let sessions = merges.nextNew() {
+            if merge(sessions) { merged.append(sessions) }
+            if limit.isOver { break }
+        }
+        commit(merged, since: start)
+        return endTurn()
+    }
+
+    /// Takes one step of the long merge whose turn it is, and commits it if that was the last one.
+    func advanceLongMerge() -> [FileReply] {
+        guard let sessions = merges.nextLong() else { return [] }
+        let start = ContinuousClock.now
+        if merge(sessions) { commit([sessions], since: start) }
+        return endTurn()
+    }
+
+    private func endTurn() -> [FileReply] {
         defer { activePaths.removeAll(keepingCapacity: true) }
-        let active = activeFiles
-        integrate(active.filter(\.file.hasQueuedUploads))
         let replies = takeReplies()
-        for sessions in active where sessions.isIdle { openFiles[sessions.file.path] = nil }
+        for sessions in activeFiles where sessions.isIdle { openFiles[sessions.file.path] = nil }
         return replies
     }
 
+    /// - Returns: whether everything is merged.
+    private func merge(_ sessions: FileSessions) -> Bool {
+        activePaths.insert(sessions.file.path)
+        do {
+            if try sessions.merge(at: unixSeconds(), until: beginStep()) { return true }
+            metrics.mergeSteps.increment()
+            merges.appendLong(sessions)
+        } catch {
+            close(sessions, because: error)
+        }
+        return false
+    }
+
     /// One transaction for all files; if it fails, one for each, so that a file in trouble does not stop the others.
-    private func integrate(_ files: [FileSessions]) {
+    private func commit(_ files: [FileSessions], since start: ContinuousClock.Instant) {
         guard !files.isEmpty else { return }
         do {
-            let start = ContinuousClock.now
-            let reports = try SyncedFile.integrate(files.map(\.file), at: unixSeconds())
+            let reports = try SyncedFile.commitIntegrations(of: files.map(\.file))
             metrics.committed(reports, in: start.duration(to: .now))
             for (sessions, report) in zip(files, reports) {
                 sessions.didCommit(report)
-                for outcome in report.outcomes { log(outcome, path: sessions.file.path) }
+                for outcome in report.outcomes { log.note(outcome, path: sessions.file.path) }
+                if sessions.file.hasQueuedUploads { merges.append(sessions) }
             }
             retainRecent(files.map(\.file.path))
         } catch {
             if let only = files.first, files.count == 1 { return close(only, because: error) }
-            for sessions in files { integrate([sessions]) }
+            // Anew, because the store may have taken them after all.
+            for sessions in files where merge(sessions) { commit([sessions], since: start) }
         }
+    }
+
+    /// Gives long merges up: their clients send the changesets again.
+    func dropLongMerges() -> [FileReply] {
+        for sessions in merges.takeLong() { end(sessions, because: HistoryError(.storeFailed, "the server ends")) }
+        return endTurn()
     }
 
     // MARK: Between turns
@@ -168,7 +240,7 @@ final class FileRegistry {
             if error.isTransient, error.code != .storeUnusable, let sessions = openFiles[path] {
                 close(sessions, because: error)
             } else {
-                log(error, path: path)
+                log.note(error, path: path)
             }
             throw error
         }
@@ -223,39 +295,15 @@ final class FileRegistry {
     }
 
     private func close(_ sessions: FileSessions, because error: HistoryError) {
-        log(error, path: sessions.file.path)
+        log.note(error, path: sessions.file.path)
+        end(sessions, because: error)
+    }
+
+    private func end(_ sessions: FileSessions, because error: HistoryError) {
+        merges.remove(sessions)
         sessions.failAll(error)
         closingReplies += sessions.takeReplies()
+        done += sessions.takeDone()
         openFiles[sessions.file.path] = nil
-    }
-
-    // MARK: Log
-
-    /// Logs trouble of the store, and instructions that did not enter the log. Another refused upload is logged by its
-    /// session.
-    private func log(_ outcome: ClientOutcome, path: VirtualPath) {
-        if let refusal = outcome.refusal, refusal.isStoreTrouble { log(refusal, path: path, client: outcome.ident) }
-        if outcome.entriesRestoringNulls > 0 {
-            logger.notice(
-                "null was put back into sets, for no client could download that it was taken out",
-                metadata: [
-                    "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
-                    "count": "\(outcome.entriesRestoringNulls)",
-                ])
-        }
-        guard let reason = outcome.skippedInstructions.firstReason else { return }
-        logger.notice(
-            "instructions were left out, for their class or column has been erased",
-            metadata: [
-                "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
-                "count": "\(outcome.skippedInstructions.count)", "first": "\(reason)",
-            ])
-    }
-
-    private func log(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
-        metrics.failed(error)
-        var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]
-        if let client { metadata["client"] = "\(client)" }
-        logger.error("the store failed", metadata: metadata)
     }
 }

@@ -34,6 +34,14 @@ struct FileRequest: Sendable {
         default: 256
         }
     }
+
+    var charge: RequestCharge { RequestCharge(connection: session.connection, bytes: cost) }
+}
+
+/// What a request occupies until it is done: handled, and committed if it is an upload.
+struct RequestCharge: Sendable {
+    let connection: ConnectionID
+    let bytes: Int
 }
 
 /// What a synced file tells a session, on the way back to the session's connection.

@@ -12,6 +12,8 @@ final class FileSessions {
     private struct Running {
         let clientFile: ClientFileID
         var progress: SessionProgress
+        /// Whether it has had everything once.
+        var isLive = false
     }
 
     let file: SyncedFile
@@ -23,6 +25,13 @@ final class FileSessions {
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
+    /// The uploads that are not committed, in the order of the file's queue.
+    private var uploads: [(clientFile: ClientFileID, charge: RequestCharge)] = []
+    /// How many of them are being merged.
+    private var mergingCount = 0
+    /// Whether it is in the `MergeSchedule`, which alone changes this.
+    var isScheduled = false
+    private var done: [RequestCharge] = []
 
     init(_ file: SyncedFile) {
         self.file = file
@@ -36,17 +45,24 @@ final class FileSessions {
         return replies
     }
 
+    /// The requests that are done.
+    func takeDone() -> [RequestCharge] {
+        defer { done = [] }
+        return done
+    }
+
     // MARK: Requests
 
-    /// Handles one request. Uploads are queued for `SyncedFile.integrate`, new idents for `allocateIdents`.
+    /// Handles one request. Uploads are queued for `merge`, new idents for `allocateIdents`.
     /// - Throws: trouble of the store; the session has been told.
     func handle(_ request: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
-        let key = request.session
+        let key = request.session, uploadCount = uploads.count
+        defer { if uploads.count == uploadCount { done.append(request.charge) } }
         do throws(HistoryError) {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
             case .identify(let claim): try identify(key, claim, user: request.user)
-            case .integrate(let upload): try queue(upload, of: key)
+            case .integrate(let upload): try queue(upload, of: key, request.charge)
             case .scan(let cursor):
                 try scan(key, from: cursor, request.capabilities, bodies: &bodies, limits: limits)
             case .close: remove(key)
@@ -81,11 +97,14 @@ final class FileSessions {
     }
 
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit.
-    private func queue(_ upload: UploadMessage, of key: SessionKey) throws(HistoryError) {
+    private func queue(
+        _ upload: UploadMessage, of key: SessionKey, _ charge: RequestCharge
+    ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile,
             let rest = try running[key]?.progress.accept(upload.upload)
         else { return }
         try file.enqueue(rest, from: clientFile)
+        uploads.append((clientFile, charge))
     }
 
     private func scan(
@@ -96,10 +115,14 @@ final class FileSessions {
         let download = try file.downloads(for: clientFile, capabilities).download(
             after: cursor, byteBudget: limits.downloadBytesSoftMax)
         running[key]?.progress.download = download.progress.cursor
+        if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
         let body = bodies.body(
             of: download, after: cursor, path: file.path, capabilities, limits: limits)
         reply(key, .download(download.progress, body))
     }
+
+    /// Whether the session has had everything once: what it asks for since has just come.
+    func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
 
     // MARK: For the operator
 
@@ -122,8 +145,18 @@ final class FileSessions {
         for (session, ident) in zip(pending.map(\.session), idents) { reply(session, .fileIdentAllocated(ident)) }
     }
 
-    /// Called when the commit of the queued uploads is durable.
+    /// Merges what is queued until the step is over; what comes meanwhile waits for the next merge.
+    /// - Returns: whether it is merged, and can be committed.
+    /// - Throws: trouble of the store.
+    func merge(at unixSeconds: UInt64, until limit: StepLimit) throws(HistoryError) -> Bool {
+        if !file.isIntegrating { mergingCount = uploads.count }
+        var limit = limit
+        return try file.advanceIntegration(at: unixSeconds, until: &limit)
+    }
+
+    /// Called when the commit of what was merged is durable.
     func didCommit(_ report: IntegrationReport) {
+        finishUploads(mergingCount, refused: report.outcomes.filter { $0.refusal != nil })
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
             var message = ErrorMessage(refusal)
@@ -132,6 +165,16 @@ final class FileSessions {
             fail(key, message)
         }
         if report.madeVersions { notifyExposed() }
+    }
+
+    /// Also what a refused client has sent since goes out of the queue.
+    private func finishUploads(_ count: Int, refused: [ClientOutcome]) {
+        done += uploads[..<count].map(\.charge)
+        uploads.removeFirst(count)
+        guard !refused.isEmpty else { return }
+        let idents = Set(refused.map(\.ident))
+        done += uploads.filter { idents.contains($0.clientFile) }.map(\.charge)
+        uploads.removeAll { idents.contains($0.clientFile) }
     }
 
     /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
@@ -147,6 +190,7 @@ final class FileSessions {
         running = [:]
         sessionOfClientFile = [:]
         pendingIdents = []
+        finishUploads(uploads.count, refused: [])
     }
 
     // MARK: The end of a session

@@ -10,8 +10,8 @@ struct ConnectionReplies: Sendable {
     var doneBytes = 0
 }
 
-/// The threads that may block on the store. Each synced file belongs to one of them, so its requests are handled in
-/// order. Requests that come in during a turn make the next turn, and all its uploads are committed together.
+/// The threads that may block on the store. Each synced file belongs to one of them, which works in turns
+/// (`StoreTurns`). What comes in during a turn is there for the next one.
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
     /// The memory of the requests that are not done yet.
@@ -38,18 +38,21 @@ final class StoreThreads: Sendable {
     /// Runs a job with the files of the thread that `path` belongs to, before the requests that wait. When the call
     /// returns, the sessions have been told what the job has done: a client that learns of it in another way, and asks
     /// by MARK whether it has everything, is not told so too early.
+    /// - Parameter comesAfterMerge: whether a merge of uploads to the file is finished first, if one has begun.
     /// - Throws: what the job throws; `storeFailed` if the threads have ended.
     func run<Result: Sendable>(
-        on path: VirtualPath, _ job: @escaping @Sendable (FileRegistry) throws -> Result
+        on path: VirtualPath, comesAfterMerge: Bool = false,
+        _ job: @escaping @Sendable (FileRegistry) throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
-            thread(of: path).submit { registry in
+            let job = StoreJob(path: path, comesAfterMerge: comesAfterMerge) { registry in
                 let outcome = Swift.Result {
                     guard let registry else { throw HistoryError(.storeFailed, "the server has ended") }
                     return try job(registry)
                 }
                 return { continuation.resume(with: outcome) }
             }
+            thread(of: path).submit(job)
         }
     }
 
@@ -57,45 +60,43 @@ final class StoreThreads: Sendable {
         threads[Int(path.hashValue.magnitude % UInt(threads.count))]
     }
 
-    /// Handles what has been submitted and ends the threads.
+    /// From now on a merge that takes longer than a step is given up, and so are those that have begun: their sessions
+    /// fail, and the clients send again what was not committed.
+    func endLongMerges() {
+        for thread in threads { thread.endLongMerges() }
+    }
+
+    /// Handles what has been submitted, but for long merges, and ends the threads.
     func shutDown() async throws {
+        endLongMerges()
         for thread in threads { try await thread.shutDown() }
     }
 }
 
 private final class StoreThread: Sendable {
-    /// Is run once, without files if the thread has ended.
-    /// - Returns: what is to be called when the sessions have been told.
-    typealias Job = @Sendable (FileRegistry?) -> () -> Void
-
     private struct Inbox {
-        var jobs: [Job] = []
+        var jobs: [StoreJob] = []
         var requests: [FileRequest] = []
         var isScheduled = false
-
-        var isEmpty: Bool { jobs.isEmpty && requests.isEmpty }
+        var isEnding = false
     }
 
     private let pool = NIOThreadPool(numberOfThreads: 1)
     private let inbox = Mutex(Inbox())
-    /// Only this thread takes the lock. It is there to show the compiler that nobody else uses the registry.
-    private let registry: Mutex<FileRegistry>
-    private let budget: UploadMemoryBudget
-    private let deliver: @Sendable ([ConnectionReplies]) -> Void
+    /// Only this thread takes the lock. It is there to show the compiler that nobody else uses what is in it.
+    private let turns: Mutex<StoreTurns>
 
     init(
         _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
-        self.registry = Mutex(registry)
-        self.budget = budget
-        self.deliver = deliver
+        turns = Mutex(StoreTurns(registry, budget, deliver: deliver))
         pool.start()
     }
 
     func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
 
-    func submit(_ job: @escaping Job) { submit { $0.jobs.append(job) } }
+    func submit(_ job: StoreJob) { submit { $0.jobs.append(job) } }
 
     private func submit(_ put: (inout Inbox) -> Void) {
         let isFirst = inbox.withLock { inbox in
@@ -105,58 +106,38 @@ private final class StoreThread: Sendable {
         }
         guard isFirst else { return }
         pool.submit { [self] state in
-            if case .active = state { takeTurns() } else { failJobs() }
+            if case .active = state { turns.withLock { takeTurns($0) } } else { failJobs() }
         }
     }
 
     /// Called when the thread has ended.
     private func failJobs() {
-        while let (jobs, _) = next() {
-            for job in jobs { job(nil)() }
+        while let inbox = next(hasWork: false) {
+            for job in inbox.jobs { job.run(nil)() }
         }
     }
 
-    private func takeTurns() {
-        while let (jobs, requests) = next() {
-            registry.withLock { registry in
-                run(jobs, with: registry)
-                deliver(Self.byConnection(registry.handle(requests), done: []))
-                deliver(Self.byConnection(registry.commit(), done: requests))
-                budget.release(requests.reduce(0) { $0 + $1.cost })
-            }
+    private func takeTurns(_ turns: StoreTurns) {
+        while let inbox = next(hasWork: turns.hasWork) {
+            turns.take(inbox.jobs, inbox.requests)
+            turns.takeTurn(isEnding: inbox.isEnding)
         }
     }
 
-    private func run(_ jobs: [Job], with registry: FileRegistry) {
-        guard !jobs.isEmpty else { return }
-        let completions = jobs.map { $0(registry) }
-        deliver(Self.byConnection(registry.takeReplies(), done: []))
-        for complete in completions { complete() }
-    }
-
-    private func next() -> (jobs: [Job], requests: [FileRequest])? {
+    /// Takes what has come in.
+    /// - Parameter hasWork: whether there is another turn in any case.
+    private func next(hasWork: Bool) -> Inbox? {
         inbox.withLock { inbox in
-            guard !inbox.isEmpty else {
+            guard hasWork || !inbox.jobs.isEmpty || !inbox.requests.isEmpty else {
                 inbox.isScheduled = false
                 return nil
             }
             defer { (inbox.jobs, inbox.requests) = ([], []) }
-            return (inbox.jobs, inbox.requests)
+            return inbox
         }
     }
 
-    private static func byConnection(_ replies: [FileReply], done requests: [FileRequest]) -> [ConnectionReplies] {
-        var batches: [ConnectionID: ConnectionReplies] = [:]
-        for reply in replies {
-            let connection = reply.session.connection
-            batches[connection, default: ConnectionReplies(connection: connection)].replies.append(reply)
-        }
-        for request in requests {
-            let connection = request.session.connection
-            batches[connection, default: ConnectionReplies(connection: connection)].doneBytes += request.cost
-        }
-        return Array(batches.values)
-    }
+    func endLongMerges() { inbox.withLock { $0.isEnding = true } }
 
     func shutDown() async throws {
         // The promise is kept behind everything that was submitted, and whether or not the task is cancelled.

@@ -12,6 +12,8 @@ struct SyncMetrics: Sendable {
     let bytesSent: Counter
     let uploadsReceived: Counter
     let downloadsMade: Counter
+    /// Steps after which a merge was not finished.
+    let mergeSteps: Counter
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
@@ -31,6 +33,7 @@ struct SyncMetrics: Sendable {
         bytesSent = Counter(label: "anabranch_sent_bytes_total", factory: factory)
         uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
         downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
+        mergeSteps = Counter(label: "anabranch_long_merge_steps_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)

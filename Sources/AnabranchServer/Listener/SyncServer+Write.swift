@@ -25,7 +25,7 @@ extension SyncServer {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
         let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
-        return try await files.run(on: path) { registry in
+        return try await files.run(on: path, comesAfterMerge: true) { registry in
             try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body)
         }
     }

@@ -122,6 +122,7 @@ public final class SyncServer: Service {
         }
         logger.info("shutting down")
         isServing.store(false, ordering: .releasing)
+        files.endLongMerges()
         await channels.end(within: .seconds(settings.shutdownSecondsMax), on: group.any())
         try await adminListener?.close()
     }

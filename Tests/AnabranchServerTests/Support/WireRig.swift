@@ -71,7 +71,7 @@ final class WireRig {
     }
 
     /// The first half of a turn.
-    func handle(_ requests: [FileRequest]) { deliver(files.handle(requests)) }
+    func handle(_ requests: [FileRequest]) { var rest = requests[...]; deliver(files.handle { rest.popFirst() }) }
 
     /// The second half of a turn.
     func commit() { deliver(files.commit()) }

@@ -1,0 +1,37 @@
+import AnabranchCore
+import AnabranchHistory
+import Logging
+
+/// What the files of a store thread have to tell the operator.
+struct FileLog {
+    let metrics: SyncMetrics
+    let logger: Logger
+
+    /// Trouble of the store, and instructions that did not enter the log. Another refused upload is logged by its
+    /// session.
+    func note(_ outcome: ClientOutcome, path: VirtualPath) {
+        if let refusal = outcome.refusal, refusal.isStoreTrouble { note(refusal, path: path, client: outcome.ident) }
+        if outcome.entriesRestoringNulls > 0 {
+            logger.notice(
+                "null was put back into sets, for no client could download that it was taken out",
+                metadata: [
+                    "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
+                    "count": "\(outcome.entriesRestoringNulls)",
+                ])
+        }
+        guard let reason = outcome.skippedInstructions.firstReason else { return }
+        logger.notice(
+            "instructions were left out, for their class or column has been erased",
+            metadata: [
+                "path": "\(path.abbreviated)", "client": "\(outcome.ident)",
+                "count": "\(outcome.skippedInstructions.count)", "first": "\(reason)",
+            ])
+    }
+
+    func note(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
+        metrics.failed(error)
+        var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]
+        if let client { metadata["client"] = "\(client)" }
+        logger.error("the store failed", metadata: metadata)
+    }
+}
