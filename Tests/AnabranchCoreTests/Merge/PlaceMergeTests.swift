@@ -8,7 +8,7 @@ import Testing
     private typealias Side = [(steps: [Step], tag: OriginTag)]
 
     @Test func runsOnOnePlaceBecomeWhatTheGridMakesOfThem() throws {
-        let seeds = Seeds.upTo(4000)
+        let seeds = Seeds.upTo(1000)
         var refusals = 0
         for seed in seeds {
             let grid = try Self.outcome(seed: seed, .everyPair)
