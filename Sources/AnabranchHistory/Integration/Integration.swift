@@ -10,6 +10,8 @@ package struct MergeOptions: Sendable {
     package var allowsReplacedClasses = false
     /// What the log entries that an upload is merged with may occupy in memory, in bytes.
     package var localBytesMax = 1 << 30
+    /// How large uploads can make an object, in bytes (`Spec/State.md`, B11).
+    package var objectBytesMax = Int.max
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
@@ -32,7 +34,7 @@ struct Integration {
     ///   - time: seconds since 1970, at least 1.
     init(into log: PendingLog, state: ObjectGraph?, versionSalt: Salt, time: UInt64, options: MergeOptions) {
         self.log = log
-        self.state = state.map(PendingState.init)
+        self.state = state.map { PendingState($0, objectBytesMax: options.objectBytesMax) }
         self.versionSalt = versionSalt
         self.time = time
         self.options = options
