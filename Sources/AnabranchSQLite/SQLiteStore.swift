@@ -36,6 +36,15 @@ public final class SQLiteStore: Sendable {
         }
     }
 
+    /// Opens the store in a directory that has one.
+    convenience init(existingIn path: String) throws(HistoryError) {
+        let database = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
+        guard FileManager.default.fileExists(atPath: database) else {
+            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
+        }
+        try self.init(directory: path)
+    }
+
     /// Ends all access and lets others use the directory; files opened before cannot be used any more.
     /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
