@@ -63,6 +63,7 @@ public final class SyncedFile {
         self.adoptsUnownedClientFiles = adoptsUnownedClientFiles
         mergeOptions.destructiveSchema = destructiveSchema
         mergeOptions.objectBytesMax = objectBytesMax
+        mergeOptions.watch = store.suspects.map { UploadWatch(suspects: $0, path: path) }
         self.randomness = randomness
         id = opened.id
         lease = opened.lease

@@ -9,6 +9,8 @@ import Synchronization
 public final class SQLiteStore: Sendable {
     private let directory: DataDirectory
     let pool: DatabasePool
+    /// The uploads that are being integrated.
+    public let suspects: (any UploadSuspects)?
     private let leases = Mutex<[SyncedFileID: Lease]>([:])
     /// What waits for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
@@ -21,6 +23,7 @@ public final class SQLiteStore: Sendable {
         self.directory = directory
         let isThere = try directory.checkDatabaseIsWhole()
         let databasePath = directory.databasePath
+        suspects = SuspectFile(path: directory.suspectsPath)
         pool = try translatingErrors {
             var configuration = Configuration()
             configuration.label = "anabranch"

@@ -12,6 +12,8 @@ package struct MergeOptions: Sendable {
     package var localBytesMax = 1 << 30
     /// How large uploads can make an object, in bytes (`Spec/State.md`, B11).
     package var objectBytesMax = Int.max
+    /// Whose uploads are watched, if the store remembers them.
+    var watch: UploadWatch?
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
@@ -45,6 +47,8 @@ struct Integration {
     mutating func add(_ upload: Upload, from ident: ClientFileID) {
         let stateBefore = state
         do {
+            let watched = try options.watch?.begin(upload, from: ident, at: time)
+            defer { options.watch?.end(watched ?? nil) }
             report.outcomes.append(try integrate(upload, from: ident))
         } catch {
             state = stateBefore
