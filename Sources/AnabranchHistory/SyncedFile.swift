@@ -30,6 +30,7 @@ public final class SyncedFile {
     package var mergeOptions = MergeOptions()
     /// For the next integration.
     var decodedEntries = DecodedEntryCache()
+    let adoptsUnownedClientFiles: Bool
     /// How much may wait for integration, in bytes (contents and overhead).
     let backlogBytesMax: Int
 
@@ -42,12 +43,16 @@ public final class SyncedFile {
     ///     keep all of them there anyway.
     ///   - cachedBytesMax: how much of the state stays there, in bytes as they are stored.
     ///   - randomness: source of the salts; must be hard to guess except in tests.
+    ///   - objectBytesMax: how large uploads and writes can make an object, in bytes (`Spec/State.md`, B11).
+    ///   - adoptsUnownedClientFiles: whether a client file that was made when the server did not know its user belongs
+    ///     to the first user who comes with it. If not, users are refused with it.
     ///   - backlogBytesMax: what may wait for integration, in bytes (`Spec/History.md`, section 5, row 12).
     /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
     public init(
         path: VirtualPath, store: any HistoryStore, keepsState: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, cachedObjectsMax: Int = 16_384,
         cachedBytesMax: Int = 16 << 20,
+        objectBytesMax: Int = 17 << 20, adoptsUnownedClientFiles: Bool = false,
         backlogBytesMax: Int = 256 << 20,
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
     ) throws(HistoryError) {
@@ -57,7 +62,10 @@ public final class SyncedFile {
         self.cachedObjectsMax = cachedObjectsMax
         self.cachedBytesMax = cachedBytesMax
         self.backlogBytesMax = backlogBytesMax
+        self.adoptsUnownedClientFiles = adoptsUnownedClientFiles
         mergeOptions.destructiveSchema = destructiveSchema
+        mergeOptions.objectBytesMax = objectBytesMax
+        mergeOptions.watch = store.suspects.map { UploadWatch(suspects: $0, path: path) }
         self.randomness = randomness
         id = opened.id
         lease = opened.lease

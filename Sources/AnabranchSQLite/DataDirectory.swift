@@ -7,6 +7,8 @@ final class DataDirectory: Sendable {
     static let databaseName = "anabranch.sqlite"
 
     let databasePath: String
+    /// Of the uploads that are being integrated.
+    let suspectsPath: String
     private let url: URL
     private let lock: Int32
 
@@ -19,6 +21,7 @@ final class DataDirectory: Sendable {
         } catch {
             throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
         }
+        suspectsPath = url.appendingPathComponent("suspects").path
         databasePath = url.appendingPathComponent(Self.databaseName).path
         lock = open(url.appendingPathComponent("lock").path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else {

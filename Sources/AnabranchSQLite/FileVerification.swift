@@ -116,10 +116,13 @@ final class FileVerification {
             version: head.baseVersion, salt: head.baseSalt, origin: 0, clientVersion: 0, timestamp: 0,
             cumulativeSize: 0, changeset: [])
         var link: Checksum? = start
+        var isGood = true
+        result.goodVersion = head.baseVersion
         try goOn(behind: "log behind version \(previous.version)") {
             try forEach(sql, named: "log entry") { row in
                 let entry = try SQLiteFile.entry(row)
                 let place = "log entry \(entry.version)"
+                let damageCount = result.damages.count
                 let stored = Checksum(bytes: try row.bytes(7))
                 expect(
                     entry.version == previous.version + 1, .continuity, place, "it follows version \(previous.version)")
@@ -130,6 +133,8 @@ final class FileVerification {
                     entry.cumulativeSize == previous.cumulativeSize &+ UInt64(entry.changeset.count), .size, place,
                     "the cumulative size is \(entry.cumulativeSize)")
                 try check(entry, place)
+                isGood = isGood && !result.damages[damageCount...].contains { $0.kind != .conflictKeys }
+                if isGood { result.goodVersion = entry.version }
                 link = stored
                 previous = entry
                 result.entryCount += 1
@@ -233,7 +238,7 @@ final class FileVerification {
             let isSame = try StateDigest(of: rows.graph()) == StateDigest(of: replayed)
             expect(isSame, .state, "state", "it is not what the log makes of it")
         } catch let error as ApplyError {
-            expect(false, .state, "state", error.reason)
+            expect(false, .state, "state", error.description)
         } catch let error as HistoryError {
             expect(false, .state, "state", error.reason)
         }

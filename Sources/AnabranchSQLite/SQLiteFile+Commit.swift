@@ -103,7 +103,7 @@ extension SQLiteFile {
             ])
     }
 
-    private func store(_ entry: ConflictKeyEntry) throws {
+    func store(_ entry: ConflictKeyEntry) throws {
         try execute(
             "INSERT INTO touch (file, hash, version, origin) VALUES (?, ?, ?, ?)",
             [id.number, stored(entry.key), stored(entry.version), stored(entry.origin)])

@@ -17,7 +17,7 @@ struct SQLiteRows: ObjectRows {
         do {
             return try ObjectGraph(rows: self)
         } catch {
-            throw HistoryError(.storeFailed, "the state cannot be read: \(error.reason)")
+            throw HistoryError(.storeFailed, "the state cannot be read: \(error)")
         }
     }
 

@@ -10,6 +10,8 @@ public final class SQLiteStore: Sendable {
     private let directory: DataDirectory
     let pool: DatabasePool
     private let writeAheadLog: WriteAheadLog
+    /// The uploads that are being integrated.
+    public let suspects: (any UploadSuspects)?
     private let leases = Mutex<[SyncedFileID: Lease]>([:])
     /// What waits for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
@@ -23,6 +25,7 @@ public final class SQLiteStore: Sendable {
         let isThere = try directory.checkDatabaseIsWhole()
         let databasePath = directory.databasePath
         writeAheadLog = WriteAheadLog(ofDatabaseAt: databasePath)
+        suspects = SuspectFile(path: directory.suspectsPath)
         pool = try translatingErrors {
             var configuration = Configuration()
             configuration.label = "anabranch"
@@ -39,6 +42,15 @@ public final class SQLiteStore: Sendable {
             try StoreSchema.migrator.migrate(pool)
             return pool
         }
+    }
+
+    /// Opens the store in a directory that has one.
+    convenience init(existingIn path: String) throws(HistoryError) {
+        let database = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
+        guard FileManager.default.fileExists(atPath: database) else {
+            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
+        }
+        try self.init(directory: path)
     }
 
     /// Ends all access and lets others use the directory; files opened before cannot be used any more.

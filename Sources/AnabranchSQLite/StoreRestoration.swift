@@ -26,11 +26,7 @@ public struct StoreRestoration {
     /// Opens the store in a directory, and brings it to the current format.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
     public init(directory path: String) throws(HistoryError) {
-        let database = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
-        guard FileManager.default.fileExists(atPath: database) else {
-            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
-        }
-        store = try SQLiteStore(directory: path)
+        store = try SQLiteStore(existingIn: path)
     }
 
     /// Gives the newest version of every file a new salt; where there is no version, all client files expire. All of it

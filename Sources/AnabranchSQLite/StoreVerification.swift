@@ -1,3 +1,4 @@
+public import AnabranchCore
 public import AnabranchHistory
 import GRDB
 
@@ -44,6 +45,8 @@ public struct VerifiedFile: Equatable, Sendable {
     public var path: VirtualPath
     /// How many entries its log has.
     public var entryCount = 0
+    /// The newest version up to which nothing is wrong with the log.
+    public var goodVersion: ServerVersion = 0
     /// Changesets of the log, in bytes.
     public var logBytes: UInt64 = 0
     /// Client files, without the reserved rows.

@@ -20,8 +20,8 @@ struct Anabranch: AsyncParsableCommand {
             CommandGroup(
                 name: "Data",
                 subcommands: [
-                    VerifyCommand.self, RestoreCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self,
-                    ChangesetCommand.self,
+                    VerifyCommand.self, RepairCommand.self, RestoreCommand.self, InspectCommand.self, LogCommand.self,
+                    ShowCommand.self, ChangesetCommand.self,
                 ]),
         ])
 

@@ -74,6 +74,26 @@ import Testing
         #expect(try older.code(file) == nil)
     }
 
+    /// A server without logins has made the client file; now it has logins.
+    @Test(arguments: StoreKind.allCases) func aClientFileOfNobodyBelongsToTheFirstUserIfItMayBeAdopted(
+        kind: StoreKind
+    ) throws {
+        let test = try TestStore(kind)
+        let ident = try SyncedFile.open(in: test.store).allocateIdent()
+        func code(_ user: String?, adopts: Bool) throws -> HistoryError.Code? {
+            let file = try SyncedFile(path: VirtualPath("/a"), store: test.store, adoptsUnownedClientFiles: adopts)
+            return try AnabranchHistoryTests.code { _ = try file.identify(IdentRequest(file: ident), user: user) }
+        }
+        #expect(try code("ann", adopts: false) == .userMismatch)
+        #expect(try code(nil, adopts: true) == nil)
+        #expect(try code("ann", adopts: true) == nil)
+        #expect(try code("bob", adopts: true) == .userMismatch)
+        // It is hers for good.
+        try test.restart()
+        #expect(try code("ann", adopts: false) == nil)
+        #expect(try code("bob", adopts: false) == .userMismatch)
+    }
+
     @Test(arguments: StoreKind.allCases) func theFirstFailingCheckDecides(kind: StoreKind) throws {
         let (file, _, ident) = try Self.populated(kind)
         // From the last check to the first: each breaks one more, and the new one must win.

@@ -13,7 +13,10 @@ import Testing
         #expect(help.contains("EXAMPLES"))
         #expect(
             Self.commands(in: help)
-                == ["serve", "admin", "config", "key", "verify", "restore", "inspect", "log", "show", "changeset"])
+                == [
+                    "serve", "admin", "config", "key", "verify", "repair", "restore", "inspect", "log", "show",
+                    "changeset",
+                ])
     }
 
     @Test func theLabIsForThoseWhoProveAndMeasure() {

@@ -8,6 +8,7 @@ enum MergeWork: Sendable {
     case lists(ListMerges)
     case everyPair(PairwiseGrid)
     case schemaRows(NaNSchemaRows)
+    case affectedRows(NaNAffectedRows)
 }
 
 /// What grouping has found and not merged: merges that do not depend on each other and can take long.
@@ -34,6 +35,7 @@ extension Merge {
         case .lists(let lists): try run(lists, in: &arena)
         case .everyPair(let grid): try run(grid, in: &arena)
         case .schemaRows(let rows): try run(rows, in: &arena)
+        case .affectedRows(let rows): try run(rows, in: &arena)
         }
     }
 

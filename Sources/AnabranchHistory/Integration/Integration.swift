@@ -10,6 +10,10 @@ package struct MergeOptions: Sendable {
     package var allowsReplacedClasses = false
     /// What the log entries that an upload is merged with may occupy in memory, in bytes.
     package var localBytesMax = 1 << 30
+    /// How large uploads can make an object, in bytes (`Spec/State.md`, B11).
+    package var objectBytesMax = Int.max
+    /// Whose uploads are watched, if the store remembers them.
+    var watch: UploadWatch?
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
@@ -21,6 +25,7 @@ struct Integration: ~Copyable {
         let upload: Upload
         let file: ClientFile
         let stateBefore: PendingState?
+        let watched: WatchedUpload?
         var merge: ClientMerge
     }
 
@@ -53,7 +58,7 @@ struct Integration: ~Copyable {
         uploadCount = queue.count
         waiting = queue.joined()[...]
         self.head = head
-        self.state = state.map(PendingState.init)
+        self.state = state.map { PendingState($0, objectBytesMax: options.objectBytesMax) }
         self.versionSalt = versionSalt
         self.time = time
         self.options = options
@@ -123,6 +128,7 @@ struct Integration: ~Copyable {
         log.added.indexEntries()
         return Current(
             upload: upload, file: file, stateBefore: state,
+            watched: try options.watch?.begin(upload, from: ident, at: time),
             merge: ClientMerge(of: changesets, from: ident, options: options))
     }
 

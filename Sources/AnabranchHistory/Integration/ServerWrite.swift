@@ -42,7 +42,7 @@ extension SyncedFile {
         if let made { return ServerWrite(version: made, isRepetition: true) }
         guard let before = try currentState() else { throw HistoryError.withoutState }
         var after = before
-        let (changeset, changes) = try after.writeAsServer(body)
+        let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
 
         var commit = Commit(file: id, lease: lease, head: head)
         if let (entry, conflictKeys) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
@@ -93,10 +93,10 @@ extension HistoryError {
 extension ObjectGraph {
     /// A transaction of a replica that keeps no objects of asymmetric classes.
     fileprivate mutating func writeAsServer(
-        _ body: (WriteTransaction) throws -> Void
+        objectBytesMax: Int, _ body: (WriteTransaction) throws -> Void
     ) throws -> (changeset: [UInt8], changes: StateChanges) {
         do {
-            var written = try write(as: .server, body)
+            var written = try write(as: .server, objectBytesMax: objectBytesMax, body)
             written.changes.append(try eraseAsymmetricObjects())
             return (written.changeset, written.changes)
         } catch let error as ApplyError where error.code == .unavailable {

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// 128 bits that tell damaged records from whole ones: SipHash-2-4 with a 128-bit result, keyed with the checksum of
 /// the record before. So a log's checksums form a chain, in which the last one vouches for every entry
@@ -55,6 +55,11 @@ public struct Checksum: Equatable, Sendable {
     /// Of a reciprocal changeset, keyed with the start of its file's chain.
     public func covering(_ change: ReciprocalChange) -> Checksum {
         keyed([change.ident.rawValue, change.reciprocal.version.rawValue], change.reciprocal.changeset)
+    }
+
+    /// Of a changeset as a client file has uploaded it, keyed with the start of its file's chain.
+    public func covering(_ uploaded: UploadedChangeset, from ident: ClientFileID) -> Checksum {
+        keyed([ident.rawValue, uploaded.cursor.clientVersion.rawValue], uploaded.changeset)
     }
 
     private func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum {

@@ -23,16 +23,19 @@ extension SyncedFile {
     /// fail, since this server makes files of one type only.
     ///
     /// - Parameter user: whom the connection was authenticated as; nil if connections are not authenticated, and then
-    ///   the file's user is not compared.
+    ///   the file's user is not compared. A file without one is made this user's, durably, if the file may be adopted.
     /// - Throws: for the first check that fails `badServerVersion`, `badClientFileIdent`, `divergingHistories`,
     ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
         let head = head
-        let file = try read { view throws(HistoryError) in
-            let file = try SyncedFile.check(request, head: head, view: view)
-            try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
-            return file
+        var file = try read { view throws(HistoryError) in
+            try SyncedFile.check(request, head: head, view: view)
         }
+        if adoptsUnownedClientFiles, let user, file.user == nil {
+            file.user = user
+            try commit([file], at: head)
+        }
+        try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
             download: request.download, threshold: queued?.progress ?? file.uploadCursor,

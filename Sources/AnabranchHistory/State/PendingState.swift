@@ -6,9 +6,12 @@ struct PendingState {
     private let stored: ObjectGraph
     private var graph: ObjectGraph
     private var changes = StateChanges()
+    private let objectBytesMax: Int
 
-    init(_ stored: ObjectGraph) {
+    /// - Parameter objectBytesMax: how large uploads can make an object.
+    init(_ stored: ObjectGraph, objectBytesMax: Int) {
         self.stored = stored
+        self.objectBytesMax = objectBytesMax
         graph = stored
     }
 
@@ -53,9 +56,9 @@ struct PendingState {
         } catch {
             guard error.code == .nullErasure, let last = run.last, error.changeset == last else { throw error }
             var outcome = Outcome(skipped: try applyAll(run.dropLast(), of: &arena, &erasures))
-            let restored = try graph.applyTransactionRestoringNulls(last, of: &arena) { error throws(ApplyError) in
-                try erasures.explain(error, countingIn: &outcome.skipped)
-            }
+            let restored = try graph.applyTransactionRestoringNulls(
+                last, of: &arena, objectBytesMax: objectBytesMax
+            ) { error throws(ApplyError) in try erasures.explain(error, countingIn: &outcome.skipped) }
             changes.append(restored.changes)
             outcome.nullInsertions = restored.insertions
             return outcome
@@ -67,10 +70,9 @@ struct PendingState {
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ erasures: inout ErasureSearch
     ) throws(ApplyError) -> SkippedInstructions {
         var skipped = SkippedInstructions()
-        let applied = try graph.applyTransactions(run, of: &arena, refusing: .nullErasures) {
-            error throws(ApplyError) in
-            try erasures.explain(error, countingIn: &skipped)
-        }
+        let applied = try graph.applyTransactions(
+            run, of: &arena, refusing: .nullErasures, objectBytesMax: objectBytesMax
+        ) { error throws(ApplyError) in try erasures.explain(error, countingIn: &skipped) }
         changes.append(applied)
         return skipped
     }
@@ -94,7 +96,7 @@ private struct ErasureSearch {
     mutating func explain(
         _ error: ApplyError, countingIn skipped: inout SkippedInstructions
     ) throws(ApplyError) -> Bool {
-        guard error.code != .nullErasure, try explain(error) else { return false }
+        guard error.code != .nullErasure, error.code != .objectTooLarge, try explain(error) else { return false }
         skipped.append(error)
         return true
     }

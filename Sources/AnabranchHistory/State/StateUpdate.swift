@@ -33,6 +33,6 @@ public struct StateUpdate: Sendable {
 extension HistoryError {
     /// Reading objects failed, whatever they were needed for.
     init(readingStateFailed error: ApplyError) {
-        self.init(.storeFailed, "the state cannot be read: \(error.reason)")
+        self.init(.storeFailed, "the state cannot be read: \(error)")
     }
 }

@@ -109,6 +109,9 @@ public protocol HistoryStore: Sendable {
 
     /// Applies commits of different files in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
+
+    /// Remembers uploads that may have ended a process; nil if the store cannot.
+    var suspects: (any UploadSuspects)? { get }
 }
 
 /// One state of a synced file, to be read within `HistoryStore.read`.
@@ -151,4 +154,9 @@ public protocol FileView {
 
     /// The reciprocal changesets of a client file in `range`, in order.
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
+}
+
+extension HistoryStore {
+    /// Nothing is remembered.
+    public var suspects: (any UploadSuspects)? { nil }
 }

@@ -14,6 +14,8 @@ final class FileRegistry {
     private let keepsState: Bool
     private let limits: Limits
     private let backlogBytesMax: Int
+    private let objectBytesMax: Int
+    private let adoptsUnownedClientFiles: Bool
     private let destructiveSchema: (VirtualPath) -> DestructiveSchema
     private let unixSeconds: @Sendable () -> UInt64
     private let metrics: SyncMetrics
@@ -41,6 +43,8 @@ final class FileRegistry {
 
     /// - Parameters:
     ///   - keepsState: whether uploads are applied to the states of their files; if not, the server is a relay.
+    ///   - objectBytesMax: how large an object can grow.
+    ///   - adoptsUnownedClientFiles: whether a client file without user belongs to the first one who comes with it.
     ///   - destructiveSchema: whether clients may take classes and columns of a file away.
     ///   - newFiles: a user whose share of new files is used up can only open files that are open already.
     ///   - newClientFiles: a user whose share of new client files is used up gets no further ident.
@@ -48,7 +52,8 @@ final class FileRegistry {
     ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
-        sharedBodiesBytesMax: Int, destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
+        sharedBodiesBytesMax: Int, objectBytesMax: Int = .max, adoptsUnownedClientFiles: Bool = false,
+        destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
         newFiles: UserQuota = UserQuota(), newClientFiles: UserQuota = UserQuota(),
         metrics: SyncMetrics, logger: Logger,
         beginStep: @escaping @Sendable () -> StepLimit = { StepLimit(milliseconds: FileRegistry.stepMillisecondsMax) },
@@ -58,6 +63,8 @@ final class FileRegistry {
         self.keepsState = keepsState
         self.limits = limits
         self.backlogBytesMax = backlogBytesMax
+        self.objectBytesMax = objectBytesMax
+        self.adoptsUnownedClientFiles = adoptsUnownedClientFiles
         self.destructiveSchema = destructiveSchema
         self.newFiles = newFiles
         self.newClientFiles = newClientFiles
@@ -264,6 +271,7 @@ final class FileRegistry {
         let sessions = FileSessions(
             try SyncedFile(
                 path: path, store: store, keepsState: keepsState, destructiveSchema: destructiveSchema(path),
+                objectBytesMax: objectBytesMax, adoptsUnownedClientFiles: adoptsUnownedClientFiles,
                 backlogBytesMax: backlogBytesMax))
         openFiles[path] = sessions
         return sessions

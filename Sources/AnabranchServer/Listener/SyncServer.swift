@@ -178,7 +178,8 @@ public final class SyncServer: Service {
         let settings = settings
         return FileRegistry(
             store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
-            sharedBodiesBytesMax: settings.sharedBodiesBytesMax,
+            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, objectBytesMax: settings.objectBytesMax,
+            adoptsUnownedClientFiles: settings.adoptsUnownedClientFiles,
             destructiveSchema: { settings.destructiveSchema(of: $0) }, newFiles: newFiles,
             newClientFiles: newClientFiles, metrics: metrics, logger: logger,
             unixSeconds: unixSeconds)

@@ -51,6 +51,12 @@ public struct ServerSettings: Sendable {
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.
     public var destructiveSchema = DestructiveSchema.refuse
+    /// How large an object can grow, in bytes: each change of an object writes all of it. A value has 16 MiB at most,
+    /// so that an object with such a value and some more fields is taken.
+    public var objectBytesMax = 17 << 20
+    /// Whether a client file that was made when the server did not know its user belongs to the first user who comes
+    /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
+    public var adoptsUnownedClientFiles = false
     /// What each store thread caches of bodies of DOWNLOADs, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 64 << 20
 

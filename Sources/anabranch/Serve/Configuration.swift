@@ -37,6 +37,8 @@ struct Configuration {
     var loginsPerMinuteMax: Int?
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
+    var objectBytesMax: Int?
+    var adoptsUnownedClients = false
 
     /// A setting with a simple value: its name in the file, in a flag (`--name`) and in the environment
     /// (`ANABRANCH_NAME`).
@@ -85,6 +87,8 @@ struct Configuration {
             Setting("logins-per-minute", \.loginsPerMinuteMax, Self.number, Self.text),
             Setting("access-token-seconds", \.accessTokenSeconds, Self.number, Self.text),
             Setting("session-seconds", \.sessionSeconds, Self.number, Self.text),
+            Setting("object-bytes", \.objectBytesMax, Self.number, Self.text),
+            Setting("adopt-unowned-clients", \.adoptsUnownedClients, Bool.init, { "\($0)" }),
         ]
     }
 
@@ -213,6 +217,7 @@ struct Configuration {
         all.accessTokenSeconds = logins.accessTokenSeconds
         all.sessionSeconds = logins.sessionSeconds
         all.userWithoutToken = logins.userWithoutToken
+        all.objectBytesMax = limit(server.objectBytesMax)
         return all
     }
 
@@ -244,6 +249,8 @@ struct Configuration {
             settings.newClientFilesPerMinuteMax = .max
             settings.destructiveSchema = allowsDestructiveSchema ? .allow : .refuse
         }
+        settings.adoptsUnownedClientFiles = adoptsUnownedClients
+        if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

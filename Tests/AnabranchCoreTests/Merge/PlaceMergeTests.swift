@@ -80,6 +80,15 @@ import Testing
             ),
             ("numbers and their increments", many(increment, number, tag: older), many(increment, number, tag: newer)),
             (
+                "increments beside what is not a number",
+                [(many(increment, tag: newer)[0].steps + [.update(.at("g"), .double(.nan))], newer)],
+                many(number, tag: older)
+            ),
+            (
+                "sets of what is not a number", many(.setInsert(.at("s"), .float(.nan)), tag: newer),
+                many(.setInsert(.at("s"), .float(.nan)), tag: older)
+            ),
+            (
                 "texts of a set", many(.setInsert(.at("s"), .text("x")), tag: older),
                 many(.setInsert(.at("s"), .text("x")), tag: newer)
             ),
@@ -107,7 +116,7 @@ import Testing
 private struct PlaceRuns {
     private enum Kind: CaseIterable {
         case increment, number, null, text, list, dictionary, object, clearList, clearDictionary, clearSet, setChange
-        case entry, incrementOfEntry, element, incrementOfElement
+        case entry, incrementOfEntry, element, incrementOfElement, notANumber, otherNotANumber
     }
 
     private static let numbers: [Kind] = [.increment, .increment, .number, .number, .null]
@@ -157,6 +166,10 @@ private struct PlaceRuns {
         case .entry: return update(inside("e"), .int(1))
         case .incrementOfEntry: return .addInteger(inside("e"), increment)
         case .element: return update(inside(0), .int(1))
+        case .notANumber: return update(path, .double(.nan))
+        case .otherNotANumber:
+            let other = FieldPath(object: ObjectName(key: .int(Int64(1 + random.below(2)))), field: "g")
+            return random.isOne(in: 3) ? .setInsert(other, .float(.nan)) : update(other, .float(.nan))
         case .incrementOfElement: return .addInteger(inside(0), increment)
         }
     }

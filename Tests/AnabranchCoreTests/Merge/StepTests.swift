@@ -96,7 +96,7 @@ import Testing
                 ("inserts in one list", inserts, inserts, 0, true),
                 ("changes of a set", setInserts + setErases, setErases + setInserts, 0, false),
                 ("links to an erased class", links + updates, [.eraseTable("B")] + increments, 60, false),
-                ("not a number", updates + [.update(.at("g"), .double(.nan))], increments, 90_000, false),
+                ("not a number", updates + [.update(.at("g"), .double(.nan))], increments, 2_400, false),
             ]
         }()
 

@@ -94,6 +94,9 @@ extension Merge {
         in arena: inout ChangesetArena
     ) throws(TransformError) {
         if isSmall(rows, columns) { return try mergeSmall(rows, columns, in: &arena) }
+        // What is not a number equals nothing.
+        let rows = arena.holdsNaN ? rows.filter { !arena[$0].holdsNaN } : rows
+        let columns = arena.holdsNaN ? columns.filter { !arena[$0].holdsNaN } : columns
         if arena.contains(rows, columns, { $0.type.isComparedRaw }) {
             work.sets.append(RawSetPairs(rows, columns, in: arena))
         } else {

@@ -42,6 +42,9 @@ struct NaNDirtiness: Sendable {
 
     private func root(of object: ObjectKeyID) -> Int { parents[Int(object.rawValue)] }
 
+    /// The group of an instruction on an object.
+    fileprivate func group(of instruction: Instruction) -> Int { root(of: instruction.object) }
+
     /// Whether the object is in a group with such a payload.
     func affects(_ instruction: Instruction) -> Bool {
         instruction.object != .none && affected.contains(root(of: instruction.object))
@@ -111,9 +114,67 @@ struct NaNSchemaRows: Sendable {
     }
 }
 
+/// The rows and columns of one group in which some payload is not a number.
+///
+/// It matters only as long as a changeset with such a payload is not dirty. A row that meets all columns makes the
+/// changesets of columns dirty, and its own. So few rows do: all others are merged as if nothing was special.
+struct NaNAffectedRows: Sendable {
+    private let rows: [InstructionIndex]
+    private var columns: [InstructionIndex]
+    private let nan: NaNDirtiness
+    private var next = 0
+    private var current: PairwiseGrid?
+
+    init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness) {
+        self.rows = rows
+        self.columns = columns
+        self.nan = nan
+    }
+
+    /// Goes on with the row that was begun last, until it is through, or until the step is over.
+    ///
+    /// - Returns: Whether it is.
+    fileprivate mutating func finishRow(
+        _ budget: inout PairBudget, in arena: inout ChangesetArena
+    ) throws(TransformError) -> Bool {
+        guard try current?.advance(&budget, in: &arena) ?? true else { return false }
+        current = nil
+        return true
+    }
+
+    /// The rows up to the next one that has to meet all columns, with the columns.
+    fileprivate mutating func takeOrdinaryRows(
+        in arena: borrowing ChangesetArena
+    ) -> (rows: [InstructionIndex], columns: [InstructionIndex]) {
+        columns.removeAll { arena[$0].isDiscarded }
+        let first = next
+        if !columns.contains(where: { arena.canBecomeDirty($0) }) {
+            while next < rows.count, !arena.canBecomeDirty(rows[next]) { next += 1 }
+        }
+        return (Array(rows[first..<next]), columns)
+    }
+
+    /// - Returns: Whether there is a row left.
+    fileprivate mutating func beginRow(in arena: borrowing ChangesetArena) -> Bool {
+        guard next < rows.count, !columns.isEmpty else { return false }
+        current = PairwiseGrid(rows: [rows[next]], columns: columns, nan: nan)
+        next += 1
+        return true
+    }
+}
+
+extension ChangesetArena {
+    /// Whether the instruction carries such a payload, and meeting another one would change its changeset's flag.
+    fileprivate func canBecomeDirty(_ index: InstructionIndex) -> Bool {
+        let instruction = self[index]
+        return instruction.holdsNaN && !instruction.isDiscarded && !self[instruction.owner].isDirty
+    }
+}
+
 extension Merge {
     /// Merges as the index does, but visits every pair where it matters that a payload is not a number: inside the
-    /// affected groups, and between a major schema instruction and the payloads themselves.
+    /// affected groups, as long as some changeset is not dirty yet, and between a major schema instruction and the
+    /// payloads themselves.
     mutating func waitForPairs(
         with nan: NaNDirtiness, _ rows: [InstructionIndex], _ columns: [InstructionIndex],
         in arena: borrowing ChangesetArena
@@ -126,12 +187,26 @@ extension Merge {
                 rows: rows.filter { nan.leavesAlone(arena[$0]) }, columns: columns.filter { nan.leavesAlone(arena[$0]) }
             ))
         waiting.append(.schemaRows(NaNSchemaRows(rows: rows, columns: columns, nan: nan, in: arena)))
-        let affected = (rows.filter { nan.affects(arena[$0]) }, columns.filter { nan.affects(arena[$0]) })
-        waiting.append(.everyPair(PairwiseGrid(rows: affected.0, columns: affected.1, nan: nan)))
+        let affected = (
+            rows: Dictionary(grouping: rows.filter { nan.affects(arena[$0]) }) { nan.group(of: arena[$0]) },
+            columns: Dictionary(grouping: columns.filter { nan.affects(arena[$0]) }) { nan.group(of: arena[$0]) }
+        )
+        for (group, rows) in affected.rows.sorted(by: { $0.key > $1.key }) {
+            guard let columns = affected.columns[group] else { continue }
+            waiting.append(.affectedRows(NaNAffectedRows(rows: rows, columns: columns, nan: nan)))
+        }
     }
 
     mutating func run(_ rows: consuming NaNSchemaRows, in arena: inout ChangesetArena) throws(TransformError) {
         if try !rows.advance(&budget, in: &arena) { waiting.append(.schemaRows(rows)) }
+    }
+
+    mutating func run(_ affected: consuming NaNAffectedRows, in arena: inout ChangesetArena) throws(TransformError) {
+        guard try affected.finishRow(&budget, in: &arena) else { return waiting.append(.affectedRows(affected)) }
+        let (rows, columns) = affected.takeOrdinaryRows(in: arena)
+        budget.countTime(columns.count)
+        if affected.beginRow(in: arena) { waiting.append(.affectedRows(affected)) }
+        if !rows.isEmpty, !columns.isEmpty { waiting.append(.objects(rows: rows, columns: columns)) }
     }
 
     mutating func run(_ grid: consuming PairwiseGrid, in arena: inout ChangesetArena) throws(TransformError) {

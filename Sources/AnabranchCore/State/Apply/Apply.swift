@@ -33,12 +33,14 @@ extension ObjectGraph {
         try applyTransactions(changesets, of: &arena, refusing: [], skipping: isSkipped)
     }
 
-    /// The same, where some instructions that a state can apply fail as they do in released clients.
+    /// The same, where some instructions that a state can apply fail as they do in released clients, and objects do not
+    /// grow beyond a size.
     package mutating func applyTransactions(
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals,
-        skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+        objectBytesMax: Int = .max, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
         var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
+        applier.editor.objectBytesMax = objectBytesMax
         for changeset in changesets {
             try applier.apply(changeset, skipping: isSkipped)
             try applier.editor.eraseNewAsymmetricObjects()

@@ -11,6 +11,8 @@ public struct ApplyError: Error, Equatable, Sendable {
         /// A SetErase of null in a set of a nullable type other than Mixed: only states can do it, no client can
         /// download it (B9).
         case nullErasure = "NULL"
+        /// The object would become larger than the server allows; a limit of the receiver, not of the format.
+        case objectTooLarge = "LARGE"
         /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
         case unavailable = "UNAVAILABLE"
     }
@@ -43,6 +45,10 @@ public struct ApplyError: Error, Equatable, Sendable {
 
     static let nullErasure = ApplyError(
         .nullErasure, "null cannot be taken out of a set of a nullable type but by clearing the set")
+
+    static func objectTooLarge(_ size: Int, max: Int) -> ApplyError {
+        ApplyError(.objectTooLarge, "the object would have \(size) bytes, more than the \(max) that it may have")
+    }
 
     static func invalid(_ reason: String) -> ApplyError { ApplyError(.invalid, reason) }
     static func rejected(_ reason: String) -> ApplyError { ApplyError(.rejected, reason) }

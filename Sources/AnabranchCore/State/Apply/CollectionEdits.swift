@@ -17,6 +17,7 @@ extension GraphEditor {
                 let found = elements.find(value)
                 guard found.element == nil else { return .ignored }
                 try editor.recordLink(value, at: place)
+                editor.grow(by: value.size)
                 elements.insert(SetElement(content: value), at: found.index)
                 return .applied
             }
@@ -24,9 +25,10 @@ extension GraphEditor {
             if refusals.contains(.nullErasures), place.holdsTypedNulls, case .null? = try value(payload) {
                 throw .nullErasure
             }
-            return try change(&content, at: place, payload) { _, elements, value throws(ApplyError) in
+            return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
                 let found = elements.find(value)
-                guard found.element != nil else { return .ignored }
+                guard let element = found.element else { return .ignored }
+                editor.grow(by: -element.content.size)
                 elements.remove(at: found.index)
                 return .applied
             }
@@ -34,11 +36,11 @@ extension GraphEditor {
         }
     }
 
-    private func clearAll(_ content: inout Content) -> Effect {
+    private mutating func clearAll(_ content: inout Content) -> Effect {
         switch content {
-        case .list(let list) where !list.isEmpty: content = .list(ContentList())
-        case .dictionary(let entries) where !entries.isEmpty: content = .dictionary(ContentDictionary())
-        case .set(let elements) where !elements.isEmpty: content = .set(ContentSet())
+        case .list(let list) where !list.isEmpty: set(&content, to: .list(ContentList()))
+        case .dictionary(let entries) where !entries.isEmpty: set(&content, to: .dictionary(ContentDictionary()))
+        case .set(let elements) where !elements.isEmpty: set(&content, to: .set(ContentSet()))
         default: return .ignored
         }
         return .applied
@@ -71,6 +73,7 @@ extension GraphEditor {
             try check(priorSize, of: list)
             let content = try element(payload, at: place)
             try recordLink(content, at: place)
+            grow(by: content.size)
             list.insert(ListElement(content: content), at: index)
         case .move(let destination, let priorSize):
             guard index < list.count, destination < list.count else {
@@ -85,7 +88,7 @@ extension GraphEditor {
                 throw .invalid("index \(index) of a list of \(list.count)")
             }
             try check(priorSize, of: list)
-            list.remove(at: index)
+            grow(by: -list.remove(at: index).content.size)
         case .clear(let kind):
             guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
             guard place.isMixed else { throw .undefined("the list does not hold collections") }
@@ -166,10 +169,11 @@ extension GraphEditor {
         }
         let found = entries.find(key)
         if payload == .erased {
-            guard found.element != nil else {
+            guard let entry = found.element else {
                 guard !refusals.contains(.absentErasures) else { throw .undefined("no such dictionary key") }
                 return .ignored
             }
+            grow(by: -key.count - entry.content.size)
             entries.remove(at: found.index)
             return .applied
         }
@@ -179,7 +183,7 @@ extension GraphEditor {
             try store(value, over: &content, at: place)
         } else if payload == .objectValue {
             guard place.isEmbedded else { throw .rejected("the dictionary holds no embedded objects") }
-            content = .object(Fields())
+            set(&content, to: .object(Fields()))
         } else {
             guard payload != .set else { throw .rejected("a set cannot be nested") }
             guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
@@ -188,6 +192,7 @@ extension GraphEditor {
         if found.element != nil {
             entries.modify(at: found.index) { $0.content = content }
         } else {
+            grow(by: key.count + Content.null.size)
             entries.insert(DictionaryEntry(key: key, content: content), at: found.index)
         }
         return .applied
@@ -196,10 +201,10 @@ extension GraphEditor {
     // MARK: A place of a Mixed (B8)
 
     /// Clears whatever is there: the place becomes an empty collection of the kind.
-    func clear(_ content: inout Content, _ kind: CollectionType) throws(ApplyError) -> Effect {
+    mutating func clear(_ content: inout Content, _ kind: CollectionType) throws(ApplyError) -> Effect {
         switch kind {
-        case .list: content = .list(ContentList())
-        case .dictionary: content = .dictionary(ContentDictionary())
+        case .list: set(&content, to: .list(ContentList()))
+        case .dictionary: set(&content, to: .dictionary(ContentDictionary()))
         case .set: throw .rejected("a set cannot be nested")
         case .single: throw .undefined("Clear without a kind of collection")
         }

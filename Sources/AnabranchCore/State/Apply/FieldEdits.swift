@@ -13,10 +13,14 @@ extension GraphEditor {
     }
 
     /// Writes out the initial values of all columns that were added since the object was written last.
-    private func fill(_ fields: inout Fields, of classID: ClassID) {
+    private mutating func fill(_ fields: inout Fields, of classID: ClassID) {
         let columns = schema[classID].columns
         fields.contents.reserveCapacity(columns.count)
-        for column in columns[fields.contents.count...] { fields.contents.append(column?.initial ?? .null) }
+        for column in columns[fields.contents.count...] {
+            let initial = column?.initial ?? .null
+            grow(by: initial.size)
+            fields.contents.append(initial)
+        }
     }
 
     /// Walks one step, or acts where the path ends. As deep as the path is long.
@@ -115,7 +119,7 @@ extension GraphEditor {
     /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
     mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
         try recordLink(value, at: place)
-        if !content.isEqualNumber(to: value) { content = value }
+        if !content.isEqualNumber(to: value) { set(&content, to: value) }
     }
 
     // MARK: A single field, or a whole collection column
@@ -142,7 +146,7 @@ extension GraphEditor {
         if let value = try value(payload) {
             guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the field") }
             // Only a single Decimal takes a new representation of its number.
-            if place.type == .decimal { content = value } else { try store(value, over: &content, at: place) }
+            if place.type == .decimal { set(&content, to: value) } else { try store(value, over: &content, at: place) }
             return .applied
         }
         switch payload {
@@ -152,7 +156,7 @@ extension GraphEditor {
         case .objectValue:
             guard try readsAsNull(content, at: place) else { return .ignored }
             guard place.isEmbedded else { throw .rejected("the field holds no embedded object") }
-            content = .object(Fields())
+            set(&content, to: .object(Fields()))
             return .applied
         case .set: throw .rejected("a set cannot be nested")
         default: throw .invalid("only a dictionary entry can be erased")
@@ -169,11 +173,11 @@ extension GraphEditor {
     }
 
     /// Makes a place of a Mixed an empty collection, unless it is one of this kind.
-    func makeCollection(_ payload: Payload, in content: inout Content) -> Effect {
+    mutating func makeCollection(_ payload: Payload, in content: inout Content) -> Effect {
         switch (payload, content) {
         case (.list, .list), (.dictionary, .dictionary): return .ignored
-        case (.list, _): content = .list(ContentList())
-        default: content = .dictionary(ContentDictionary())
+        case (.list, _): set(&content, to: .list(ContentList()))
+        default: set(&content, to: .dictionary(ContentDictionary()))
         }
         return .applied
     }

@@ -12,6 +12,8 @@ struct GraphEditor {
     var graph: ObjectGraph
     var changes = StateChanges()
     var refusals: ApplyRefusals = []
+    /// How large an object can grow, as `Content.size` counts. A larger one may shrink.
+    var objectBytesMax = Int.max
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.
@@ -28,6 +30,8 @@ struct GraphEditor {
         /// It does not exist, but links to it may.
         let isTombstone: Bool
         var fields: Fields
+        /// Of the fields together; kept while they change.
+        var size = 0
         /// Of its rows, if it was read from there.
         var storedBytes = 0
         var isChanged = false
@@ -114,6 +118,7 @@ struct GraphEditor {
         guard current.exists else { return .ignored }
         current.exists = false
         current.fields = Fields()
+        current.size = 0
         current.isChanged = true
         return .applied
     }
@@ -131,6 +136,20 @@ struct GraphEditor {
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
         try load(object)
+        let size = current.size
+        guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
+        // It may become too large: a copy costs something, but leads back.
+        let before = self
+        let effect = try editCurrent(place, path, edit)
+        guard current.size > objectBytesMax, current.size > size else { return effect }
+        let error = ApplyError.objectTooLarge(current.size, max: objectBytesMax)
+        self = before
+        throw error
+    }
+
+    private mutating func editCurrent(
+        _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
+    ) throws(ApplyError) -> Effect {
         // The fields are moved out and back, so that they are changed in place.
         var fields = Fields()
         guard current.exists else { throw .invalid("no such object") }
@@ -143,6 +162,17 @@ struct GraphEditor {
 
     // MARK: The current object
 
+    /// Puts something else in a place of the current object.
+    @inline(__always)
+    mutating func set(_ content: inout Content, to value: Content) {
+        grow(by: value.size - content.size)
+        content = value
+    }
+
+    /// The current object holds more or less.
+    @inline(__always)
+    mutating func grow(by bytes: Int) { current.size += bytes }
+
     /// Makes an object the current one.
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
@@ -154,6 +184,7 @@ struct GraphEditor {
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
                 isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
+                size: stored?.fields?.size ?? 0,
                 storedBytes: stored?.byteCount ?? 0)
             return
         }
@@ -161,7 +192,7 @@ struct GraphEditor {
         graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
-            isTombstone: entry.fields == nil, fields: loaded ?? Fields())
+            isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
@@ -176,12 +207,13 @@ struct GraphEditor {
         let fields = object.exists ? object.fields : nil
         if object.isInMemory {
             if isKept {
-                graph.objects[position].modify(at: object.index) { $0.fields = fields }
+                graph.objects[position].modify(at: object.index) { ($0.fields, $0.size) = (fields, object.size) }
             } else {
                 graph.objects[position].remove(at: object.index)
             }
         } else if object.isChanged, isKept {
-            graph.objects[position].insert(ObjectEntry(key: object.reference.key, fields: fields), at: object.index)
+            let entry = ObjectEntry(key: object.reference.key, fields: fields, size: object.size)
+            graph.objects[position].insert(entry, at: object.index)
             graph.loadedBytes += object.storedBytes
         }
         for target in danglingTargets { leaveTombstone(target) }

@@ -11,15 +11,16 @@ extension ObjectGraph {
     /// - Throws: also `nullErasure` if a place cannot be told any more, because the changeset goes on to move elements
     ///   of a list that the place is in.
     package mutating func applyTransactionRestoringNulls(
-        _ changeset: ChangesetIndex, of arena: inout ChangesetArena,
+        _ changeset: ChangesetIndex, of arena: inout ChangesetArena, objectBytesMax: Int,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> (changes: StateChanges, insertions: [UInt8]?) {
         let instructions = arena.instructionIndices(of: changeset)
         let places = arena.lastingPlaces(of: instructions)
         var erasures: [InstructionIndex] = []
         let before = self
-        let changes = try applyTransactions([changeset], of: &arena, refusing: .nullErasures) {
-            error throws(ApplyError) in
+        let changes = try applyTransactions(
+            [changeset], of: &arena, refusing: .nullErasures, objectBytesMax: objectBytesMax
+        ) { error throws(ApplyError) in
             guard error.code == .nullErasure, let number = error.instruction else { return try isSkipped(error) }
             guard places.contains(instructions[number]) else { return false }
             erasures.append(instructions[number])

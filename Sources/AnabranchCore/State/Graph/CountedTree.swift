@@ -60,6 +60,7 @@ struct CountedTree<Element: TreeElement> {
     /// Inserts before the element at `index`, which is at most `count`.
     mutating func insert(_ element: Element, at index: Int) {
         guard root != nil else {
+            if numbers.areShort { numbers = LeafNumbers() }
             root = TreeNode(leaf: [element], number: numbers.next())
             return
         }
@@ -108,10 +109,20 @@ struct CountedTree<Element: TreeElement> {
     // MARK: Nodes
 
     private mutating func uniqueRoot() -> TreeNode<Element> {
+        if numbers.areShort { renewNumbers() }
         if !isKnownUniquelyReferenced(&root) { root = root?.copy(&numbers) }
         let node = root.existing
         node.isStored = false
         return node
+    }
+
+    /// Goes on with the numbers of the longest gap between those in use.
+    private mutating func renewNumbers() {
+        var used: [UInt32] = [0]
+        forEachLeaf { used.append($0.number) }
+        used = used.sortedUnique()
+        let gaps = zip(used, used.dropFirst() + [.max]).map { LeafNumbers(latest: $0, end: $1 - 1) }
+        numbers = gaps.max { $0.left < $1.left } ?? numbers
     }
 
     private mutating func uniqueLeaf(holding index: Int) -> (leaf: TreeNode<Element>, offset: Int) {
@@ -177,12 +188,20 @@ extension Optional {
     }
 }
 
-/// Hands out the numbers of a tree's leaves, under which they are stored.
+/// Hands out the numbers of a tree's leaves, under which they are stored. No two leaves of a tree have the same one.
 private struct LeafNumbers {
+    /// More than one change of a tree takes: it copies or splits one node a level, or joins two.
+    private static let reserve: UInt32 = 64
+
     var latest: UInt32 = 0
+    /// The last number before one that is in use.
+    var end = UInt32.max - 1
+
+    var left: UInt32 { end > latest ? end - latest : 0 }
+    var areShort: Bool { left < Self.reserve }
 
     mutating func next() -> UInt32 {
-        latest &+= 1
+        latest += 1
         return latest
     }
 }

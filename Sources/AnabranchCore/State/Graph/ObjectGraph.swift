@@ -77,6 +77,8 @@ struct ObjectEntry: TreeElement, Sendable {
     let key: PrimaryKey
     /// Nil for a tombstone: the object does not exist, but links to it may, or its row is still stored.
     var fields: Fields?
+    /// Of the fields together (`Content.size`).
+    var size = 0
     var separator: PrimaryKey { key }
     static var leafCountMax: Int { 32 }
 }

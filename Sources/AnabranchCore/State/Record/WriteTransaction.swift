@@ -14,10 +14,11 @@ public final class WriteTransaction {
     private var failure: ApplyError?
     private var isReadOnly: Bool
 
-    init(on graph: ObjectGraph, as ident: ClientFileID, isReadOnly: Bool = false) {
+    init(on graph: ObjectGraph, as ident: ClientFileID, isReadOnly: Bool = false, objectBytesMax: Int = .max) {
         self.ident = ident
         self.isReadOnly = isReadOnly
         editor = GraphEditor(graph)
+        editor.objectBytesMax = objectBytesMax
         // What the server writes is what clients download.
         if ident == .server { editor.refusals = .nullErasures }
     }
@@ -316,11 +317,13 @@ public struct WriteResult<Result> {
 extension ObjectGraph {
     /// Writes to the state and records how; the state is as before when `body`, or an assignment in it, throws.
     ///
-    /// - Parameter ident: The file ident of the writing client; 0 as long as it has none; 1 is the server's own file.
+    /// - Parameters:
+    ///   - ident: The file ident of the writing client; 0 as long as it has none; 1 is the server's own file.
+    ///   - objectBytesMax: How large an object can grow, in bytes; a larger one may shrink (`Spec/State.md`, B11).
     public mutating func write<Result>(
-        as ident: ClientFileID, _ body: (WriteTransaction) throws -> Result
+        as ident: ClientFileID, objectBytesMax: Int = .max, _ body: (WriteTransaction) throws -> Result
     ) throws -> WriteResult<Result> {
-        let transaction = WriteTransaction(on: self, as: ident)
+        let transaction = WriteTransaction(on: self, as: ident, objectBytesMax: objectBytesMax)
         let result = try body(transaction)
         let finished = try transaction.finish()
         self = finished.graph

@@ -177,6 +177,19 @@ extension ObjectRows {
     fileprivate func entry(
         _ row: [UInt8], at address: RowAddress, in schema: Schema
     ) throws(ApplyError) -> StoredEntry {
+        do {
+            return try decodedEntry(row, at: address, in: schema)
+        } catch {
+            var error = error
+            error.className = schema[address.classID].name
+            error.object = PrimaryKey(rowKey: address.key)
+            throw error
+        }
+    }
+
+    private func decodedEntry(
+        _ row: [UInt8], at address: RowAddress, in schema: Schema
+    ) throws(ApplyError) -> StoredEntry {
         var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
         var byteCount = row.count
         for list in lists where schema[address.classID].hasColumn(list.slot) {

@@ -62,6 +62,29 @@ import Testing
         }
     }
 
+    /// Behind the last number come those that no leaf has, however many were used before.
+    @Test(arguments: [UInt32.max, UInt32.max - 1, UInt32.max - 2, UInt32.max - 70] as [UInt32])
+    func noTwoLeavesEverShareANumber(_ last: UInt32) {
+        let leaves = [3, 4, 900, last].map { number in
+            (number: number, elements: ContiguousArray((0..<4).map { Number(value: $0) }))
+        }
+        for seed in Seeds.upTo(10) {
+            var random = SeededRandom(seed: seed)
+            var tree = CountedTree(leaves: leaves)
+            for step in 0..<400 {
+                let copy = tree
+                let index = random.below(tree.count)
+                if random.isOne(in: 3) { tree.remove(at: index) } else { tree.insert(Number(value: step), at: index) }
+                var numbers: [UInt32] = []
+                tree.forEachLeaf { numbers.append($0.number) }
+                #expect(
+                    Set(numbers).count == numbers.count && !numbers.contains(0),
+                    "\(Seeds.repeatCommand("noTwoLeavesEverShareANumber", seed: seed))")
+                withExtendedLifetime(copy) {}
+            }
+        }
+    }
+
     @Test func aSortedTreeFindsWhatItHolds() {
         for seed in Seeds.upTo(20) {
             var generator = SeededRandom(seed: seed)

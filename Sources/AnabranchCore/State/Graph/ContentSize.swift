@@ -1,0 +1,45 @@
+extension Content {
+    /// What a value, an element or an entry counts for beside its bytes.
+    private static let itemBytes = 8
+
+    /// About what the content occupies where it is stored, in bytes: what `GraphEditor.objectBytesMax` limits. As deep
+    /// as paths are long.
+    var size: Int {
+        switch self {
+        case .string(let bytes), .binary(let bytes): Self.itemBytes + bytes.count
+        case .link(let object): Self.itemBytes + object.key.byteCount
+        case .object(let fields): Self.itemBytes + fields.size
+        case .list(let list): list.reduce(Self.itemBytes) { $0 + $1.content.size }
+        case .set(let elements): elements.reduce(Self.itemBytes) { $0 + $1.content.size }
+        case .dictionary(let entries): entries.reduce(Self.itemBytes) { $0 + $1.key.count + $1.content.size }
+        default: Self.itemBytes
+        }
+    }
+}
+
+extension Fields {
+    /// Of all contents together.
+    var size: Int { contents.reduce(0) { $0 + $1.size } }
+}
+
+extension PrimaryKey {
+    fileprivate var byteCount: Int { if case .string(let text) = self { text.count } else { 0 } }
+}
+
+extension Edit {
+    /// The most that an edit can add to an object: its value, a name, and the initial values of columns that the object
+    /// does not have yet, its own and those of an embedded object.
+    func growthMax(along path: ArraySlice<PathStep>) -> Int {
+        let initialValues = 2 * 16 * ClassState.slotCountMax
+        let name = if case .name(let bytes)? = path.last { bytes.count } else { 0 }
+        let value =
+            switch self {
+            case .update(.string(let bytes)), .update(.binary(let bytes)): bytes.count
+            case .insert(.string(let bytes), _), .insert(.binary(let bytes), _): bytes.count
+            case .setInsert(.string(let bytes)), .setInsert(.binary(let bytes)): bytes.count
+            case .update(.link(_, let key)), .insert(.link(_, let key), _), .setInsert(.link(_, let key)): key.byteCount
+            default: 0
+            }
+        return initialValues + name + value
+    }
+}

@@ -1,0 +1,155 @@
+public import AnabranchCore
+public import AnabranchHistory
+import Foundation
+import GRDB
+
+/// What `StoreRepair` did to one synced file.
+public struct RepairedFile: Equatable, Sendable {
+    /// What was made anew from the log.
+    public struct Parts: OptionSet, Sendable {
+        /// A bit for each part.
+        public let rawValue: UInt8
+        /// The stored state.
+        public static let state = Parts(rawValue: 1)
+        /// The conflict keys.
+        public static let conflictKeys = Parts(rawValue: 2)
+
+        /// A set of parts.
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+    }
+
+    /// The name of the file.
+    public var path: VirtualPath
+    /// What was made anew; empty if nothing was damaged, or nothing could be repaired.
+    public var repaired: Parts = []
+    /// What is still damaged; empty if nothing is.
+    public var damages: [StoreDamage]
+    /// The newest version up to which the log is what was written.
+    public var goodVersion: ServerVersion
+
+    init(_ verified: VerifiedFile) {
+        (path, damages, goodVersion) = (verified.path, verified.damages, verified.goodVersion)
+    }
+}
+
+/// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged
+/// (`Spec/Durability.md`, section 4). What the log itself, client files and reciprocal changesets have lost, nobody can
+/// tell.
+public struct StoreRepair {
+    private let store: SQLiteStore
+
+    /// Opens the store in a directory, and brings it to the current format.
+    /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged` if the database itself is
+    ///   damaged: to write to it could make it worse.
+    public init(directory path: String) throws(HistoryError) {
+        let damages = try StoreVerification(directory: path).checkDatabase()
+        if let first = damages.first {
+            throw HistoryError(.storeDamaged, "\(first); only a backup helps")
+        }
+        store = try SQLiteStore(existingIn: path)
+    }
+
+    /// Checks files, repairs what can be repaired, and checks those again that were repaired. Each repair can be
+    /// interrupted: the next opening of the file goes on with it.
+    /// - Parameters:
+    ///   - paths: which files; nil means all.
+    ///   - report: gets each file in the order of their paths.
+    /// - Throws: `storeUnusable` if there is no file of that name, before anything was done; `storeFailed`.
+    public func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
+        var files = try self.files()
+        if let paths {
+            for path in paths where !files.contains(where: { $0.path == path }) {
+                throw HistoryError(.storeUnusable, "there is no file \(path)")
+            }
+            files.removeAll { !paths.contains($0.path) }
+        }
+        for file in files { report(try repair(file.id, file.path)) }
+    }
+
+    private func files() throws(HistoryError) -> [(id: SyncedFileID, path: VirtualPath)] {
+        try translatingErrors {
+            try store.pool.read { db in
+                try Row.fetchAll(db, sql: "SELECT id, path FROM synced_file ORDER BY path").map { row in
+                    (SyncedFileID(Int64(bitPattern: try row.number(0))), VirtualPath(try row.bytes(1)))
+                }
+            }
+        }
+    }
+
+    private func repair(_ id: SyncedFileID, _ path: VirtualPath) throws(HistoryError) -> RepairedFile {
+        var result = RepairedFile(try verified(id))
+        result.path = path
+        let parts = RepairedFile.Parts.repairing(result.damages)
+        guard !parts.isEmpty else { return result }
+        try translatingErrors {
+            try store.pool.write { db in
+                let file = SQLiteFile(id: id, db: db)
+                if parts.contains(.conflictKeys) { try file.renewConflictKeys() }
+                if parts.contains(.state) { try file.dropState() }
+            }
+        }
+        // Opening a file applies to its state what the log has and the state lacks.
+        if parts.contains(.state) { _ = try SyncedFile(path: path, store: store) }
+        result = RepairedFile(try verified(id))
+        result.repaired = parts
+        return result
+    }
+
+    private func verified(_ id: SyncedFileID) throws(HistoryError) -> VerifiedFile {
+        try translatingErrors {
+            try store.pool.read { db in
+                try FileVerification(
+                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: store.pool)
+                ).run()
+            }
+        }
+    }
+
+    /// Ends all access and lets others use the directory.
+    /// - Throws: `storeFailed`.
+    public func close() throws(HistoryError) { try store.close() }
+}
+
+extension RepairedFile.Parts {
+    /// What can be made anew: nothing, if something else than that is damaged.
+    fileprivate static func repairing(_ damages: [StoreDamage]) -> RepairedFile.Parts {
+        var parts: RepairedFile.Parts = []
+        for damage in damages {
+            switch damage.kind {
+            case .state: parts.insert(.state)
+            case .conflictKeys: parts.insert(.conflictKeys)
+            case .database, .checksum, .continuity, .size, .value, .cursor, .reciprocal, .changeset: return []
+            }
+        }
+        return parts
+    }
+}
+
+extension SQLiteFile {
+    /// The state is that before the log, and so to be made from all of it.
+    fileprivate func dropState() throws {
+        try db.execute(sql: "DELETE FROM state_row WHERE file = ?", arguments: [id.number])
+        try db.execute(
+            sql: "UPDATE synced_file SET state_version = base_version WHERE id = ?", arguments: [id.number])
+    }
+
+    fileprivate func renewConflictKeys() throws {
+        try db.execute(sql: "DELETE FROM touch WHERE file = ?", arguments: [id.number])
+        let head = try head()
+        var replay = LogReplay(VersionRange(after: head.baseVersion, through: head.version))
+        while !replay.isDone {
+            for entry in try replay.next(from: self) {
+                var arena = ChangesetArena()
+                let index: ChangesetIndex
+                do {
+                    index = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
+                } catch {
+                    throw HistoryError(.storeDamaged, "log entry \(entry.version): \(error)")
+                }
+                for key in arena.conflictKeys(of: index).writes {
+                    try store(ConflictKeyEntry(key: key, version: entry.version, origin: entry.origin))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import AnabranchHistory
+import Foundation
+import Synchronization
+
+/// The uploads that are being integrated, in a small file that is never flushed: it outlives the process, which is
+/// enough, and costs no time. What cannot be written is not remembered.
+final class SuspectFile: UploadSuspects {
+    /// What is beyond is not remembered: no server integrates so many uploads at a time.
+    static let slotCountMax = 256
+    private static let slotBytes = 40
+
+    private struct Slot {
+        var upload: Checksum
+        var strikes: UInt64 = 0
+        var lastTried: UInt64 = 0
+        var isUnderWay = false
+
+        init(_ upload: Checksum) { self.upload = upload }
+    }
+
+    private let slots: Mutex<[Slot?]>
+    private let file: Int32
+
+    /// Opens or makes the file. What was under way when it was written last has one more strike. Nil if there can be no
+    /// such file.
+    init?(path: String) {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return nil }
+        var slots: [Slot?] = (0..<Self.slotCountMax).map { Self.read($0, from: file) }
+        for index in slots.indices where slots[index]?.isUnderWay == true {
+            slots[index]?.strikes += 1
+            slots[index]?.isUnderWay = false
+            Self.write(slots[index], at: index, to: file)
+        }
+        self.file = file
+        self.slots = Mutex(slots)
+    }
+
+    deinit { close(file) }
+
+    func find(_ upload: Checksum) -> SuspectUpload? {
+        slots.withLock { slots in
+            let slot = slots.lazy.compactMap { $0 }.first { $0.upload == upload && $0.strikes > 0 }
+            return slot.map { SuspectUpload(strikes: $0.strikes, lastTried: $0.lastTried) }
+        }
+    }
+
+    func begin(_ upload: Checksum, at time: UInt64) {
+        change(upload) { slot in
+            var slot = slot ?? Slot(upload)
+            (slot.lastTried, slot.isUnderWay) = (time, true)
+            return slot
+        }
+    }
+
+    func end(_ upload: Checksum) { change(upload) { _ in nil } }
+
+    /// Changes the slot of an upload, or a free one.
+    private func change(_ upload: Checksum, _ body: (Slot?) -> Slot?) {
+        slots.withLock { slots in
+            let known = slots.firstIndex { $0?.upload == upload }
+            guard let index = known ?? slots.firstIndex(where: { $0 == nil }) else { return }
+            slots[index] = body(slots[index])
+            Self.write(slots[index], at: index, to: file)
+        }
+    }
+
+    // MARK: The file: checksum, strikes, time, whether it is under way; zeros for none
+
+    private static func read(_ index: Int, from file: Int32) -> Slot? {
+        var words = [UInt64](repeating: 0, count: slotBytes / 8)
+        guard pread(file, &words, slotBytes, off_t(index * slotBytes)) == slotBytes, words[0] | words[1] != 0 else {
+            return nil
+        }
+        var slot = Slot(Checksum(low: words[0], high: words[1]))
+        (slot.strikes, slot.lastTried, slot.isUnderWay) = (words[2], words[3], words[4] != 0)
+        return slot
+    }
+
+    private static func write(_ slot: Slot?, at index: Int, to file: Int32) {
+        let words = slot.map { [$0.upload.low, $0.upload.high, $0.strikes, $0.lastTried, $0.isUnderWay ? 1 : 0] }
+        _ = pwrite(file, words ?? [0, 0, 0, 0, 0], slotBytes, off_t(index * slotBytes))
+    }
+}
