@@ -53,6 +53,14 @@ final class SuspectFile: UploadSuspects {
         }
     }
 
+    func pause(_ upload: Checksum) {
+        change(upload) { slot in
+            guard var slot, slot.strikes > 0 else { return nil }
+            slot.isUnderWay = false
+            return slot
+        }
+    }
+
     func end(_ upload: Checksum) { change(upload) { _ in nil } }
 
     /// Changes the slot of an upload, or a free one.

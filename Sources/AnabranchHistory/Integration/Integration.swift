@@ -25,7 +25,8 @@ struct Integration: ~Copyable {
         let upload: Upload
         let file: ClientFile
         let stateBefore: PendingState?
-        let watched: WatchedUpload?
+        /// Its name for the watch.
+        let watched: Checksum?
         var merge: ClientMerge
     }
 
@@ -80,11 +81,14 @@ struct Integration: ~Copyable {
         swap(&log.added, &added)
         defer { swap(&log.added, &added) }
         while var client = nextClient(past: &log) {
+            let watched = client.watched
+            options.watch?.begin(watched, at: time)
             do throws(HistoryError) {
                 let isMerged = try client.merge.advance(
                     past: log, sharing: &decodedEntries, into: &state, until: &limit)
                 guard isMerged else {
                     current = consume client
+                    options.watch?.pause(watched)
                     return false
                 }
                 finish(client, in: &log)
@@ -93,6 +97,7 @@ struct Integration: ~Copyable {
                 state = client.stateBefore
                 refuse(client.merge.ident, because: error)
             }
+            options.watch?.end(watched)
         }
         return true
     }
@@ -128,7 +133,7 @@ struct Integration: ~Copyable {
         log.added.indexEntries()
         return Current(
             upload: upload, file: file, stateBefore: state,
-            watched: try options.watch?.begin(upload, from: ident, at: time),
+            watched: try options.watch?.check(upload, from: ident, at: time),
             merge: ClientMerge(of: changesets, from: ident, options: options))
     }
 

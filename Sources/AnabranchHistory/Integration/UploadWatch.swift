@@ -19,9 +19,11 @@ public struct SuspectUpload: Equatable, Sendable {
 public protocol UploadSuspects: Sendable {
     /// What is known of an upload when its integration begins; nil if nothing is.
     func find(_ upload: Checksum) -> SuspectUpload?
-    /// Notes before an integration that it is under way. To be there when the process ends is enough: the machine goes
-    /// on.
+    /// Notes before an integration, or a step of it, that it is under way. To be there when the process ends is enough:
+    /// the machine goes on.
     func begin(_ upload: Checksum, at time: UInt64)
+    /// Notes that an integration waits for its next step: if the process ends now, it has nothing to do with it.
+    func pause(_ upload: Checksum)
     /// Forgets an upload whose integration has come to an end, whatever it was.
     func end(_ upload: Checksum)
 }
@@ -37,9 +39,9 @@ struct UploadWatch: Sendable {
     let suspects: any UploadSuspects
     let path: VirtualPath
 
-    /// - Returns: what is to be kept until the integration has come to an end; nil for an upload without changesets.
+    /// - Returns: the upload's name for the other methods; nil for one without changesets.
     /// - Throws: `storeFailed` for an upload that has ended the process too often: it is to come again later.
-    func begin(_ upload: Upload, from ident: ClientFileID, at time: UInt64) throws(HistoryError) -> WatchedUpload? {
+    func check(_ upload: Upload, from ident: ClientFileID, at time: UInt64) throws(HistoryError) -> Checksum? {
         guard let first = upload.changesets.first else { return nil }
         // After the end of the process the client begins with the same changeset, perhaps with more behind it.
         let name = Checksum(startOf: path).covering(first, from: ident)
@@ -54,15 +56,12 @@ struct UploadWatch: Sendable {
                 uploaded from client version \(first.cursor.clientVersion) on; it is tried again in \(rest) s
                 """)
         }
-        suspects.begin(name, at: time)
-        return WatchedUpload(name: name, suspects: suspects)
+        return name
     }
-}
 
-/// An upload that is being integrated. When it is let go, its integration has come to an end, whatever it was.
-struct WatchedUpload: ~Copyable, Sendable {
-    fileprivate let name: Checksum
-    fileprivate let suspects: any UploadSuspects
+    func begin(_ name: Checksum?, at time: UInt64) { if let name { suspects.begin(name, at: time) } }
 
-    deinit { suspects.end(name) }
+    func pause(_ name: Checksum?) { if let name { suspects.pause(name) } }
+
+    func end(_ name: Checksum?) { if let name { suspects.end(name) } }
 }
