@@ -67,7 +67,8 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
+                "AnabranchCore", "AnabranchQuery", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite",
+                "AnabranchServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -18,8 +18,8 @@ import Testing
         ],
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
         "anabranch": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            "AnabranchCore", "AnabranchQuery", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite",
+            "AnabranchServer", "ArgumentParser", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
             "ServiceLifecycle",
             "UnixSignals", "Yams",
         ],
