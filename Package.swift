@@ -12,6 +12,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "AnabranchCore", targets: ["AnabranchCore"]),
+        .library(name: "AnabranchQuery", targets: ["AnabranchQuery"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
@@ -38,6 +39,7 @@ let package = Package(
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
+        .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
@@ -61,12 +63,13 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ]),
         .target(
-            name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),
+            name: "AnabranchTesting",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-                "CMalloc",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
+                "AnabranchServer", "CMalloc",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -89,6 +92,9 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
+        .testTarget(
+            name: "AnabranchQueryTests", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchTesting"],
+            exclude: ["Models"]),
         .testTarget(
             name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
         .testTarget(

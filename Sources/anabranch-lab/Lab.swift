@@ -8,6 +8,7 @@ struct Lab: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
+              anabranch-lab check queries Tests/Vectors/Queries/queries.jsonl.zst
               anabranch-lab fuzz merge --cases 200000 --seed 1
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
@@ -24,13 +25,13 @@ struct Lab: AsyncParsableCommand {
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Compare the engine with records of the reference.",
-        subcommands: [CheckVectorsCommand.self])
+        subcommands: [CheckVectorsCommand.self, CheckQueriesCommand.self])
 }
 
 struct FuzzCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fuzz", abstract: "Look for random cases in which a promise does not hold.",
-        subcommands: [FuzzMergeCommand.self, FuzzConvergenceCommand.self])
+        subcommands: [FuzzMergeCommand.self, FuzzConvergenceCommand.self, FuzzQueriesCommand.self])
 }
 
 struct ReplayCommand: ParsableCommand {

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchQuery
 import AnabranchSQLite
 import ArgumentParser
 import Foundation
@@ -8,16 +9,23 @@ import Foundation
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
-        abstract: "List the synced files of a data directory, or print the state of one.",
+        abstract:
+            "List the synced files of a data directory, print the state of one, or the objects that match a query.",
         discussion: """
             Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
             earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Nothing is changed. The \
             server must not be running.
 
+            With --class and --query: a line for each object of the class that matches, [primary key, fields], in the \
+            language of the Realm SDKs (Spec/Query.md), SORT, DISTINCT and LIMIT included. The class has the name that \
+            it has in the app's schema. Names of properties are those that are stored, which an SDK can map to others.
+
             EXAMPLES
               anabranch inspect --data ./data
               anabranch inspect --data ./data --path '/"notes"' --pretty
               anabranch inspect --data ./data --path '/"notes"' --at 41 > before.json
+              anabranch inspect --data ./data --path '/"notes"' --class Note --query 'title BEGINSWITH[c] "to do"'
+              anabranch inspect --data ./data --path '/"notes"' --class Note --query 'done == true LIMIT(10)'
             """)
 
     @OptionGroup var store: StoreOption
@@ -31,9 +39,18 @@ struct InspectCommand: ParsableCommand {
     @Flag(help: "Print a line for each value, for people.")
     var pretty = false
 
+    @Option(name: .customLong("class"), help: "The class that the query is about.")
+    var className: String?
+
+    @Option(help: "Which objects of the class to print.")
+    var query: String?
+
     func validate() throws {
-        guard path != nil || version == nil && !pretty else {
-            throw ValidationError("--at and --pretty are about a file: give --path.")
+        guard path != nil || version == nil && !pretty && query == nil else {
+            throw ValidationError("--at, --pretty and --query are about a file: give --path.")
+        }
+        guard (className == nil) == (query == nil) else {
+            throw ValidationError("--class and --query belong together: give both.")
         }
     }
 
@@ -44,8 +61,25 @@ struct InspectCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             guard let path else { return try store.files().map(Self.line).forEach(output) }
             let file = try store.file(path)
-            let text = try file.state(at: version.map(ServerVersion.init) ?? file.head.version).canonicalJSON()
-            output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
+            let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
+            for text in try texts(of: state) {
+                output(pretty ? try Self.indented(text) : String(decoding: text, as: UTF8.self))
+            }
+        }
+    }
+
+    /// The whole state, or the objects that match the query.
+    private func texts(of state: ObjectGraph) throws -> [[UInt8]] {
+        guard let className, let query else { return [try state.canonicalJSON()] }
+        guard state.schema(ofClass: Array(className.utf8)) != nil else {
+            let names = state.classes.filter { $0.kind != .embedded }.map { String(decoding: $0.name, as: UTF8.self) }
+            throw InputError(
+                description: "there is no class \(className): there are \(names.sorted().joined(separator: ", "))")
+        }
+        do {
+            return try Query(query, on: className, of: state).objects(in: state).map(state.canonicalJSON)
+        } catch let error as QueryError {
+            throw InputError(description: "--query: \(error)")
         }
     }
 

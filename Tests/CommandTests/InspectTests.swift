@@ -71,6 +71,22 @@ import Testing
         #expect(pretty[0].split(separator: "\n").contains { $0.hasSuffix(#""title" : "second""#) })
     }
 
+    @Test func objectsThatMatchAQueryArePrinted() throws {
+        let fixture = try Fixture()
+        func matches(_ query: String) throws -> [String] {
+            try fixture.inspect("--path", fixture.path, "--class", "Note", "--query", query)
+        }
+        #expect(try matches("title CONTAINS 'con'") == [#"[{"int":"1"},{"title":"second"}]"#])
+        #expect(try matches("title == 'first'") == [])
+        let error = #expect(throws: InputError.self) { try matches("titel == 'first'") }
+        #expect(error?.description.hasPrefix("--query: ") == true)
+        let unknown = #expect(throws: InputError.self) {
+            try fixture.inspect("--path", fixture.path, "--class", "Notes", "--query", "TRUEPREDICATE")
+        }
+        #expect(unknown?.description == "there is no class Notes: there are Note")
+        #expect(throws: (any Error).self) { try fixture.inspect("--path", fixture.path, "--class", "Note") }
+    }
+
     @Test func theHistoryReadsFromTheNewestVersionOn() throws {
         let fixture = try Fixture()
         let lines = try fixture.log()

@@ -8,8 +8,8 @@ import Testing
 /// conformance needs none: the requirement has it.
 @Suite struct DocumentationTests {
     @Test(arguments: [
-        "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
-        "AnabranchTesting",
+        "AnabranchCore", "AnabranchQuery", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
+        "AnabranchServer", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {
         var places: [String] = []

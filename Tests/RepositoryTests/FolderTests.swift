@@ -9,7 +9,10 @@ import Testing
         "AnabranchServer": [
             "Listener", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files", "Tokens", "Permissions",
             "Support",
-        ]
+        ],
+        "AnabranchQuery": [
+            "FlexibleSync", "Query", "Printing", "Evaluation", "Binding", "Values", "Objects", "Syntax",
+        ],
     ]
 
     @Test(arguments: orders.keys.sorted()) func arrowsPointDown(module: String) throws {

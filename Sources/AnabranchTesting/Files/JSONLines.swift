@@ -8,10 +8,7 @@ package enum JSONLines {
         in path: String, as type: Value.Type, body: (Int, Value, Data) throws -> Void
     ) throws {
         let decoder = JSONDecoder()
-        var number = 0
-        for line in try lines(of: path) {
-            number += 1
-            guard !line.isEmpty else { continue }
+        try forEachLine(in: path) { number, line in
             let value: Value
             do {
                 value = try decoder.decode(type, from: line)
@@ -20,6 +17,11 @@ package enum JSONLines {
             }
             try body(number, value, line)
         }
+    }
+
+    /// Calls `body` with the number of each line, from 1, and its text. Empty lines are skipped.
+    package static func forEachLine(in path: String, body: (Int, Data) throws -> Void) throws {
+        for (index, line) in try lines(of: path).enumerated() where !line.isEmpty { try body(index + 1, line) }
     }
 
     private static func lines(of path: String) throws -> [Data] {

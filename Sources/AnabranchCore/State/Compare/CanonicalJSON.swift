@@ -19,6 +19,16 @@ extension ObjectGraph {
         return output
     }
 
+    /// One top-level object as it stands in that line: its primary key and its fields.
+    package func canonicalJSON(of object: StateObject) throws(ApplyError) -> [UInt8] {
+        var text = [UInt8(ascii: "[")]
+        JSONText.append(object.key ?? .null, .canonical, to: &text)
+        text.append(UInt8(ascii: ","))
+        try appendObject(object.fields, of: object.classID, to: &text)
+        text.append(UInt8(ascii: "]"))
+        return text
+    }
+
     private func appendObjects(of number: ClassID, to output: inout [UInt8]) throws(ApplyError) {
         var objects: [(key: [UInt8], text: [UInt8])] = []
         try forEachObject(of: number) { key, fields throws(ApplyError) in

@@ -1,0 +1,46 @@
+/// An object of a state as it is read: a top-level one or an embedded one. A value, like the state that it is of.
+public struct StateObject: Sendable {
+    /// The class.
+    public let classID: ClassID
+    /// The primary key; nil for an embedded object.
+    public let key: PrimaryKey?
+    let fields: Fields
+
+    init(classID: ClassID, key: PrimaryKey?, fields: Fields) {
+        self.classID = classID
+        self.key = key
+        self.fields = fields
+    }
+
+    /// The object as links name it; nil for an embedded one.
+    public var reference: ObjectReference? { key.map { ObjectReference(classID: classID, key: $0) } }
+
+    /// What a property of its class holds: the initial value where nothing was written (`Spec/State.md`, A4). A link is
+    /// there whether its target exists or not.
+    public func value(of property: Property) -> StateValue {
+        guard let slot = property.slot else { return key.map(StateValue.init) ?? .null }
+        return StateValue(slot < fields.contents.count ? fields.contents[slot] : property.initial, at: property.target)
+    }
+}
+
+extension ObjectGraph {
+    /// A top-level object; nil if it does not exist.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    public func object(_ reference: ObjectReference) throws(ApplyError) -> StateObject? {
+        guard schema.contains(reference.classID), let fields = try fields(of: reference) else { return nil }
+        return StateObject(classID: reference.classID, key: reference.key, fields: fields)
+    }
+
+    /// Calls `body` with each object of a class, in the order of their keys.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    public func forEachObject(
+        of classID: ClassID, _ body: (StateObject) throws(ApplyError) -> Void
+    ) throws(ApplyError) {
+        guard schema.contains(classID) else { return }
+        try forEachObject(of: classID) { key, fields throws(ApplyError) in
+            try body(StateObject(classID: classID, key: key, fields: fields))
+        }
+    }
+}

@@ -1,0 +1,169 @@
+import AnabranchCore
+
+/// A predicate that was checked against a class and can be evaluated (`Spec/Query.md`, section 6).
+indirect enum Condition: Sendable {
+    case always(Bool)
+    case and([Condition])
+    /// - isInPairs: clients build it from pairs and print it so.
+    case or([Condition], isInPairs: Bool)
+    case not(Condition)
+    /// A property of the object itself and a constant of its type: the direct rule.
+    case direct(Property, DirectTest)
+    /// A property of the object itself is one of some values of its type.
+    case isOneOf(Property, [StateValue], ValueSet)
+    /// A property of the object itself, of Int or Timestamp, is within bounds.
+    case between(Property, StateValue, StateValue)
+    /// Two operands: the general rule.
+    case general(BoundOperand, Relation, ignoresCase: Bool, BoundOperand)
+    case geoWithin(BoundPath, Shape, GeoRegion, Quantifier?)
+}
+
+/// What a property is compared with directly.
+struct DirectTest: Sendable {
+    let relation: Relation
+    let ignoresCase: Bool
+    let constant: StateValue
+    let type: StaticType
+    /// Of a string operator.
+    let pattern: TextPattern?
+}
+
+/// One side of a comparison, checked.
+struct BoundOperand: Sendable {
+    indirect enum Kind: Sendable {
+        case constant(StateValue)
+        case list([StateValue])
+        case path(BoundPath)
+        /// How many or how long the values of a path are.
+        case size(BoundPath)
+        /// The lengths of the elements of a collection of strings or binaries.
+        case lengths(BoundPath)
+        case typeOf(BoundPath)
+        case aggregate(BoundAggregate)
+        case arithmetic(Arithmetic, BoundOperand, BoundOperand)
+        /// How many objects at the end of a path fulfil a condition.
+        case subquery(BoundPath, variable: [UInt8], Condition)
+    }
+
+    var kind: Kind
+    var type: StaticType
+    /// Whether there can be several values.
+    var isMany = false
+    var quantifier: Quantifier?
+
+    /// One constant or a list of them.
+    var isConstant: Bool {
+        switch kind {
+        case .constant, .list: true
+        default: false
+        }
+    }
+
+    var constant: StateValue? { if case .constant(let value) = kind { value } else { nil } }
+    var list: [StateValue]? { if case .list(let values) = kind { values } else { nil } }
+    var path: BoundPath? { if case .path(let path) = kind { path } else { nil } }
+    /// The property of the object itself that this is.
+    var plainProperty: Property? { path?.plainProperty }
+    var isNull: Bool { constant?.isNull == true }
+}
+
+/// The way from an object to values.
+struct BoundPath: Sendable {
+    /// From objects to other objects.
+    enum Step: Sendable {
+        case link(Property, Index?)
+        /// The objects of a class that link here by a property.
+        case backlinks(className: [UInt8], Property)
+    }
+
+    enum Index: Hashable, Sendable {
+        case every
+        /// An element from 0, −1 for the last one.
+        case element(Int)
+        case key([UInt8])
+    }
+
+    enum End: Sendable {
+        /// The objects themselves.
+        case objects
+        /// A property of theirs, and the way into the collection or Mixed that it holds.
+        case property(Property, [Index])
+        /// The keys of a dictionary.
+        case keys(Property)
+    }
+
+    var steps: [Step]
+    var end: End
+    /// Whether the steps lead to one object at most.
+    var isSingle: Bool
+    var type: StaticType
+
+    /// The property of the object itself that this is.
+    var plainProperty: Property? {
+        guard steps.isEmpty, case .property(let property, let rest) = end, rest.isEmpty, property.collection == .single
+        else { return nil }
+        return property
+    }
+
+    var endsAtObjects: Bool { if case .objects = end { true } else { false } }
+
+    /// Whether it ends at a list, set or dictionary, or within one of values.
+    var endsAtCollection: Bool {
+        if case .property(let property, _) = end { property.collection != .single } else { false }
+    }
+
+    /// The class of the objects at the end.
+    var objectClass: ClassID? {
+        switch steps.last {
+        case .link(let property, _): property.target
+        case .backlinks(_, let property): property.owner
+        case nil: nil
+        }
+    }
+}
+
+/// An aggregate over the values of a collection, or over a property of linked objects.
+struct BoundAggregate: Sendable {
+    var path: BoundPath
+    var function: Aggregate.Function
+    /// The property of the linked objects.
+    var property: Property?
+    /// Of the values; Mixed for every dictionary.
+    var valueType: StaticType
+}
+
+/// Values of one type, to be looked up in.
+struct ValueSet: Sendable {
+    private var hasNull = false
+    private var integers: Set<Int64> = []
+    private var strings: Set<[UInt8]> = []
+    private var identifiers: Set<UUIDBytes> = []
+    private var objectIDs: Set<ObjectID> = []
+    private var others: [StateValue] = []
+
+    init(_ values: [StateValue]) {
+        for value in values {
+            switch value {
+            case .null: hasNull = true
+            case .int(let value): integers.insert(value)
+            case .string(let value), .binary(let value): strings.insert(value)
+            case .uuid(let value): identifiers.insert(value)
+            case .objectID(let value): objectIDs.insert(value)
+            default: others.append(value)
+            }
+        }
+    }
+
+    /// Whether a value of the type is one of them; NaN is none of any.
+    func contains(_ value: StateValue) -> Bool {
+        switch value {
+        case .null: hasNull
+        case .int(let value): integers.contains(value)
+        case .string(let value), .binary(let value): strings.contains(value)
+        case .uuid(let value): identifiers.contains(value)
+        case .objectID(let value): objectIDs.contains(value)
+        case .float, .double: !value.isNaN && others.contains { StateValue.compare($0, value) == 0 }
+        default: others.contains { StateValue.order($0, value) == 0 }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import AnabranchCore
+
+/// Answers conditions for objects of one source (`Spec/Query.md`, section 6).
+struct Evaluation {
+    let source: any ObjectSource
+    let options: QueryOptions
+    /// What was found out about the source as a whole.
+    private let backlinks = BacklinkCache()
+
+    init(source: any ObjectSource, options: QueryOptions) {
+        self.source = source
+        self.options = options
+    }
+
+    func isFulfilled(_ condition: Condition, by object: StateObject) throws(ApplyError) -> Bool {
+        switch condition {
+        case .always(let isTrue): return isTrue
+        case .and(let parts):
+            for part in parts where try !isFulfilled(part, by: object) { return false }
+            return true
+        case .or(let parts, _):
+            for part in parts where try isFulfilled(part, by: object) { return true }
+            return false
+        case .not(let inner): return try !isFulfilled(inner, by: object)
+        case .direct(let property, let test): return test.isFulfilled(by: try visible(object.value(of: property)))
+        case .isOneOf(let property, _, let values): return values.contains(try visible(object.value(of: property)))
+        case .between(let property, let low, let high):
+            let value = object.value(of: property)
+            return !value.isNull && StateValue.order(low, value) <= 0 && StateValue.order(value, high) <= 0
+        case .general(let left, let relation, let ignoresCase, let right):
+            return try Sides(left, right, relation, ignoresCase: ignoresCase).isFulfilled(by: object, in: self)
+        case .geoWithin(let path, _, let region, let quantifier):
+            let objects = try objects(at: path, from: object)
+            return try quantifier.holds(objects) { value throws(ApplyError) in
+                try self.object(value).map(region.contains) == true
+            }
+        }
+    }
+
+    // MARK: Links
+
+    /// What a reader sees: null for a link to an object that does not exist.
+    func visible(_ value: StateValue) throws(ApplyError) -> StateValue {
+        guard case .link(let object) = value, options.links == .followed else { return value }
+        return try source.contains(object) ? value : .null
+    }
+
+    func visible(_ values: [StateValue]) throws(ApplyError) -> [StateValue] {
+        var visible: [StateValue] = []
+        visible.reserveCapacity(values.count)
+        for value in values { visible.append(try self.visible(value)) }
+        return visible
+    }
+
+    /// What stands at the end of a path's steps: objects that exist, or in place of them links as keys.
+    func objects(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [StateValue] {
+        var reached: [StateValue] = [.object(object)]
+        for step in path.steps {
+            var next: [StateValue] = []
+            for value in reached {
+                guard let object = try self.object(value) else { continue }
+                switch step {
+                case .link(let property, let index):
+                    for value in try visible(object.value(of: property).targets(at: index)) where !value.isNull {
+                        next.append(value)
+                    }
+                case .backlinks(_, let property):
+                    guard let target = object.reference else { continue }
+                    next += try backlinks.owners(of: target, by: property, in: source)
+                }
+            }
+            reached = next
+        }
+        return reached
+    }
+
+    /// The objects at the end of a path's steps, to read their properties.
+    func owners(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [StateObject] {
+        guard !path.steps.isEmpty else { return [object] }
+        var owners: [StateObject] = []
+        for value in try objects(at: path, from: object) {
+            if let owner = try self.object(value) { owners.append(owner) }
+        }
+        return owners
+    }
+
+    /// An embedded object, or the one that a link leads to.
+    func object(_ value: StateValue) throws(ApplyError) -> StateObject? {
+        switch value {
+        case .object(let object): object
+        case .link(let reference): try source.object(reference)
+        default: nil
+        }
+    }
+}
+
+extension StateValue {
+    /// The links or embedded objects that a property holds, or the one at an index.
+    fileprivate func targets(at index: BoundPath.Index?) -> [StateValue] {
+        switch (self, index) {
+        case (.null, _): []
+        case (.list(let list), .element(let position)): list.values.element(position).map { [$0] } ?? []
+        case (.set(let set), .element(let position)): set.values.element(position).map { [$0] } ?? []
+        case (.dictionary(let entries), .key(let key)): entries[key].map { [$0] } ?? []
+        case (.list(let list), _): list.values
+        case (.set(let set), _): set.values
+        case (.dictionary(let entries), _): entries.values
+        default: [self]
+        }
+    }
+}
+
+extension [StateValue] {
+    /// The element at an index, −1 for the last one; nil if there is none.
+    func element(_ position: Int) -> StateValue? {
+        position == -1 ? last : position < count ? self[position] : nil
+    }
+}
+
+extension Quantifier? {
+    /// Whether enough values fulfil a condition; without a quantifier one is enough.
+    func holds<Failure: Error>(
+        _ values: [StateValue], _ isFulfilled: (StateValue) throws(Failure) -> Bool
+    ) throws(Failure) -> Bool {
+        switch self {
+        case .all:
+            for value in values where try !isFulfilled(value) { return false }
+            return true
+        case .none?:
+            for value in values where try isFulfilled(value) { return false }
+            return true
+        case .any, nil:
+            for value in values where try isFulfilled(value) { return true }
+            return false
+        }
+    }
+}
+
+/// Which objects link to which, by property: found by one walk over the objects of a class when it is asked for first.
+private final class BacklinkCache {
+    private var owners: [Property: [ObjectReference: [StateValue]]] = [:]
+
+    func owners(
+        of target: ObjectReference, by property: Property, in source: any ObjectSource
+    ) throws(ApplyError) -> [StateValue] {
+        if let known = owners[property] { return known[target] ?? [] }
+        var found: [ObjectReference: [StateValue]] = [:]
+        func note(_ object: StateObject) {
+            for case .link(let linked) in object.value(of: property).targets(at: nil) {
+                found[linked, default: []].append(object.reference.map(StateValue.link) ?? .object(object))
+            }
+        }
+        for schema in source.classes where schema.kind != .embedded {
+            try source.forEachObject(of: schema.number) { object throws(ApplyError) in
+                object.forEach(ofClass: property.owner, in: source, note)
+            }
+        }
+        owners[property] = found
+        return found[target] ?? []
+    }
+}
+
+extension StateObject {
+    /// Calls `body` with the object itself or with each embedded one in it, at any depth, that is of a class.
+    fileprivate func forEach(ofClass number: ClassID, in source: any ObjectSource, _ body: (StateObject) -> Void) {
+        if classID == number { return body(self) }
+        guard let schema = source.schema(of: classID) else { return }
+        for property in schema.properties where property.isEmbedded {
+            for case .object(let object) in value(of: property).targets(at: nil) {
+                object.forEach(ofClass: number, in: source, body)
+            }
+        }
+    }
+}

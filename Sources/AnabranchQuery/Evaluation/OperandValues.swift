@@ -1,0 +1,100 @@
+import AnabranchCore
+
+// The values of operands (`Spec/Query.md`, section 5).
+
+extension Evaluation {
+    func values(of operand: BoundOperand, for object: StateObject) throws(ApplyError) -> [Values] {
+        switch operand.kind {
+        case .constant(let value): return [Values(values: [value], isList: false)]
+        case .list(let values): return [Values(values: values, isList: true)]
+        case .path(let path): return try values(at: path, from: object)
+        case .size(let path): return try sizes(at: path, from: object)
+        case .lengths(let path):
+            return try values(at: path, from: object).map { Values(values: $0.values.map(\.size), isList: $0.isList) }
+        case .typeOf(let path): return try types(at: path, from: object)
+        case .aggregate(let aggregate): return try values(of: aggregate, for: object)
+        case .arithmetic(let operation, let left, let right):
+            return try values(of: operation, left, right, for: object)
+        case .subquery(let path, _, let condition):
+            var count: Int64 = 0
+            for object in try owners(at: path, from: object) where try isFulfilled(condition, by: object) { count += 1 }
+            return [Values(values: [.int(count)], isList: false)]
+        }
+    }
+
+    private func types(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [Values] {
+        guard !path.endsAtObjects, path.type == .mixed else {
+            return [Values(values: [TypeSet(path.type).value], isList: false)]
+        }
+        return try values(at: path, from: object).map { found in
+            Values(values: found.values.map { TypeSet(of: $0).value }, isList: found.isList)
+        }
+    }
+
+    // MARK: Arithmetic
+
+    private func values(
+        of operation: Arithmetic, _ left: BoundOperand, _ right: BoundOperand, for object: StateObject
+    ) throws(ApplyError) -> [Values] {
+        var results: [Values] = []
+        let rights = try values(of: right, for: object)
+        for first in try values(of: left, for: object) {
+            for second in rights {
+                if let constant = left.constant {
+                    results.append(Values(values: second.values.map { operation(constant, $0) }, isList: second.isList))
+                } else if let constant = right.constant {
+                    results.append(Values(values: first.values.map { operation($0, constant) }, isList: first.isList))
+                } else {
+                    let values = zip(first.values, second.values).map { operation($0, $1) }
+                    results.append(Values(values: values, isList: first.isList || second.isList))
+                }
+            }
+        }
+        return results
+    }
+
+    // MARK: Aggregates
+
+    private func values(of aggregate: BoundAggregate, for object: StateObject) throws(ApplyError) -> [Values] {
+        let owners = try owners(at: aggregate.path, from: object)
+        if let property = aggregate.property {
+            let values = try visible(owners.map { $0.value(of: property) })
+            return [Values(values: [aggregate.value(of: values)], isList: false)]
+        }
+        guard case .property(let property, _) = aggregate.path.end else { return [] }
+        let values = try owners.map { owner throws(ApplyError) in
+            aggregate.value(of: try visible(owner.value(of: property).members))
+        }
+        return [Values(values, isSingle: aggregate.path.isSingle)]
+    }
+}
+
+extension BoundAggregate {
+    /// Over values, without null and NaN.
+    fileprivate func value(of values: [StateValue]) -> StateValue {
+        let isMixed = valueType == .mixed
+        switch function {
+        case .min, .max:
+            let isBetter: (Int) -> Bool = function == .min ? { $0 < 0 } : { $0 > 0 }
+            return values.reduce(.null) { best, value in
+                if value.isNull || value.isNaN && (!isMixed || value.type == .decimal) { return best }
+                return best.isNull || isBetter(StateValue.compare(value, best)) ? value : best
+            }
+        case .sum, .average: return total(values.filter { !$0.isNull && (isMixed ? $0.type.isNumeric : !$0.isNaN) })
+        }
+    }
+
+    private func total(_ values: [StateValue]) -> StateValue {
+        if function == .average, values.isEmpty { return .null }
+        switch valueType {
+        case .int where function == .sum:
+            return .int(values.reduce(0) { sum, value in if case .int(let next) = value { sum &+ next } else { sum } })
+        case .int, .float, .double:
+            let sum = values.reduce(0.0) { $0 + ($1.asDouble ?? 0) }
+            return .double(function == .sum ? sum : sum / Double(values.count))
+        default:
+            let sum = values.reduce(Decimal128.zero) { Decimal128.adding($0, $1.asDecimal ?? .zero) }
+            return .decimal(function == .sum ? sum : Decimal128.dividing(sum, by: Decimal128(Int64(values.count))))
+        }
+    }
+}

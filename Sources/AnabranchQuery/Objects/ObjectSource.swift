@@ -1,0 +1,28 @@
+public import AnabranchCore
+
+/// Where the objects are that a query is about: a state, or whatever can be read like one.
+public protocol ObjectSource {
+    /// A class by its number; nil if there is none.
+    func schema(of number: ClassID) -> ClassSchema?
+
+    /// A class by its name.
+    func schema(ofClass name: [UInt8]) -> ClassSchema?
+
+    /// All classes.
+    var classes: [ClassSchema] { get }
+
+    /// Whether a top-level object exists.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read; so do the others.
+    func contains(_ object: ObjectReference) throws(ApplyError) -> Bool
+
+    /// A top-level object; nil if it does not exist.
+    func object(_ reference: ObjectReference) throws(ApplyError) -> StateObject?
+
+    /// Calls `body` with each object of a class, in the order of their keys.
+    func forEachObject(
+        of classID: ClassID, _ body: (StateObject) throws(ApplyError) -> Void
+    ) throws(ApplyError)
+}
+
+extension ObjectGraph: ObjectSource {}

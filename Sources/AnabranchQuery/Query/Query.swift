@@ -1,0 +1,74 @@
+public import AnabranchCore
+
+/// A query on one class of a state: which objects fulfil it, and its canonical text (`Spec/Query.md`).
+///
+///     let query = try Query("age >= 18 and name BEGINSWITH[c] 'jo'", on: "Person", of: graph)
+///     let people = try query.objects(in: graph)
+///
+/// A value. It goes on being right for later states as long as the properties that it names are there.
+public struct Query: Sendable {
+    /// The class.
+    public let schema: ClassSchema
+    /// How it looks at links.
+    public let options: QueryOptions
+    /// The text in which clients send the query: of what was built, not of what was written (`Spec/Query.md`,
+    /// section 8).
+    public let canonicalText: String
+    let condition: Condition
+    let suffixes: [BoundSuffix]
+
+    /// Reads a text and checks it against a class.
+    ///
+    /// - Parameters:
+    ///   - className: without the prefix that a database gives its table.
+    ///   - arguments: what `$0`, `$1` … stand for.
+    /// - Throws: `QueryError` with the place in the text.
+    public init(
+        _ text: String, on className: String, of source: some ObjectSource, _ arguments: [QueryArgument] = [],
+        options: QueryOptions = QueryOptions()
+    ) throws(QueryError) {
+        guard let schema = source.schema(ofClass: Array(className.utf8)) else {
+            throw QueryError(.query, at: 0, "there is no class \"\(String(excerptOf: Array(className.utf8)))\"")
+        }
+        try self.init(try ParsedQuery(text), on: schema, of: source, arguments, options: options)
+    }
+
+    /// Checks a query that was read against a class.
+    ///
+    /// - Throws: `QueryError` of the kinds `query` and `unavailable`, and of the kind `syntax` for what is found late:
+    ///   bad base64, and seconds and nanoseconds of different signs.
+    public init(
+        _ parsed: ParsedQuery, on schema: ClassSchema, of source: some ObjectSource, _ arguments: [QueryArgument] = [],
+        options: QueryOptions = QueryOptions()
+    ) throws(QueryError) {
+        self.schema = schema
+        self.options = options
+        let binder = Binder(source: source, options: options, arguments: arguments, schema: schema)
+        condition = try binder.condition(parsed.predicate)
+        suffixes = try binder.suffixes(parsed.suffixes)
+        let writer = CanonicalText(source: source)
+        canonicalText = writer.text(of: condition) + suffixes.map(writer.text).joined()
+    }
+
+    // MARK: Evaluation
+
+    /// Whether an object of the class fulfils the predicate; what follows it does not count.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    public func matches(_ object: StateObject, in source: some ObjectSource) throws(ApplyError) -> Bool {
+        try Evaluation(source: source, options: options).isFulfilled(condition, by: object)
+    }
+
+    /// The objects that fulfil the query: in the order of their keys, unless it says another one.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    public func objects(in source: some ObjectSource) throws(ApplyError) -> [StateObject] {
+        let evaluation = Evaluation(source: source, options: options)
+        var found: [StateObject] = []
+        try source.forEachObject(of: schema.number) { object throws(ApplyError) in
+            if try evaluation.isFulfilled(condition, by: object) { found.append(object) }
+        }
+        for suffix in suffixes { found = try suffix.applied(to: found, in: evaluation) }
+        return found
+    }
+}

@@ -1,0 +1,248 @@
+import AnabranchCore
+
+/// Reads the language, one method a rule of its grammar and in its order (`Spec/Query.md`, section 3).
+struct Parser {
+    let text: [UInt8]
+    let tokens: [Token]
+    var position = 0
+    private var depth = 0
+    /// Of the comparison that is being read.
+    private var operationCount = 0
+
+    init(_ text: [UInt8]) throws(QueryError) {
+        self.text = text
+        tokens = try Lexer.tokens(of: text)
+    }
+
+    // MARK: Tokens
+
+    var next: Token.Kind { tokens[position].kind }
+    var following: Token.Kind { position + 1 < tokens.count ? tokens[position + 1].kind : .end }
+    var place: Place { Place(tokens[position].range.lowerBound) }
+
+    mutating func take() -> Token {
+        defer { if next != .end { position += 1 } }
+        return tokens[position]
+    }
+
+    /// Takes the next token if it is of a kind.
+    mutating func accept(_ kind: Token.Kind) -> Bool {
+        guard next == kind else { return false }
+        position += 1
+        return true
+    }
+
+    @discardableResult
+    mutating func expect(_ kinds: Token.Kind..., as what: String) throws(QueryError) -> Token {
+        guard kinds.contains(next) else { throw unexpected(what) }
+        return take()
+    }
+
+    func bytes(_ token: Token) -> [UInt8] { Array(text[token.range]) }
+
+    func unexpected(_ what: String) -> QueryError {
+        let token = tokens[position]
+        let found = token.kind == .end ? "the end" : "\"\(String(excerptOf: text[token.range]))\""
+        return QueryError(.syntax, at: token.range.lowerBound, "\(found) where \(what) is expected")
+    }
+
+    /// Reads something that can hold others of its kind.
+    mutating func nested<Result>(
+        _ body: (inout Parser) throws(QueryError) -> Result
+    ) throws(QueryError) -> Result {
+        guard depth < QueryLimits.depthMax else {
+            throw QueryError(.limit, at: place.offset, "nested deeper than \(QueryLimits.depthMax)")
+        }
+        depth += 1
+        defer { depth -= 1 }
+        return try body(&self)
+    }
+
+    /// Counts an operation on numbers: each makes a tree deeper.
+    mutating func countOperation() throws(QueryError) {
+        operationCount += 1
+        guard operationCount <= QueryLimits.depthMax else {
+            throw QueryError(.limit, at: place.offset, "more than \(QueryLimits.depthMax) calculations in a comparison")
+        }
+    }
+
+    // MARK: Predicates
+
+    mutating func query() throws(QueryError) -> ParsedQuery {
+        let predicate = try disjunction()
+        var suffixes: [ParsedQuery.Suffix] = []
+        while let suffix = try suffix() { suffixes.append(suffix) }
+        try expect(.end, as: "\"and\", \"or\" or the end")
+        return ParsedQuery(predicate, suffixes)
+    }
+
+    mutating func disjunction() throws(QueryError) -> Predicate {
+        var parts = [try conjunction()]
+        while accept(.or) { parts.append(try conjunction()) }
+        return parts.count == 1 ? parts[0] : .or(parts)
+    }
+
+    private mutating func conjunction() throws(QueryError) -> Predicate {
+        var parts = [try negation()]
+        while accept(.and) { parts.append(try negation()) }
+        return parts.count == 1 ? parts[0] : .and(parts)
+    }
+
+    private mutating func negation() throws(QueryError) -> Predicate {
+        guard accept(.not) else { return try primary() }
+        return .not(try nested { parser throws(QueryError) in try parser.negation() })
+    }
+
+    private mutating func primary() throws(QueryError) -> Predicate {
+        if next == .truePredicate || next == .falsePredicate { return .always(take().kind == .truePredicate) }
+        return next == .leftParenthesis && opensPredicate() ? try parenthesised() : try comparison()
+    }
+
+    /// Whether the parenthesis that opens here holds a predicate, and not numbers to calculate with: something in it
+    /// compares or joins. A word that does so is one only behind an operand, elsewhere it names a property.
+    private func opensPredicate() -> Bool {
+        var (index, depth) = (position, 0)
+        var isBehindOperand = false
+        while index < tokens.count {
+            let kind = tokens[index].kind
+            switch kind {
+            case .leftParenthesis: depth += 1
+            case .rightParenthesis: depth -= 1
+            case .subquery: index = end(ofParenthesisBehind: index)
+            case .equal, .notEqual, .less, .lessOrEqual, .greater, .greaterOrEqual, .and, .or, .not, .truePredicate,
+                .falsePredicate, .geoWithin:
+                return true
+            case .isIn, .between, .beginsWith, .endsWith, .contains, .like, .text: if isBehindOperand { return true }
+            default: break
+            }
+            if depth == 0 { return false }
+            isBehindOperand = kind.endsOperand
+            index += 1
+        }
+        return false
+    }
+
+    /// Where the parenthesis closes that opens behind a token.
+    private func end(ofParenthesisBehind start: Int) -> Int {
+        var depth = 0
+        for index in tokens.indices.dropFirst(start + 1) {
+            if tokens[index].kind == .leftParenthesis { depth += 1 }
+            if tokens[index].kind == .rightParenthesis { depth -= 1 }
+            if depth == 0 { return index }
+        }
+        return tokens.count - 1
+    }
+
+    private mutating func parenthesised() throws(QueryError) -> Predicate {
+        try expect(.leftParenthesis, as: "\"(\"")
+        let predicate = try nested { parser throws(QueryError) in try parser.disjunction() }
+        try expect(.rightParenthesis, as: "\"and\", \"or\" or \")\"")
+        return predicate
+    }
+
+    private mutating func comparison() throws(QueryError) -> Predicate {
+        let opening = next
+        operationCount = 0
+        let left = try expression()
+        if let relation = Relation(equality: next) ?? Relation(order: next) {
+            _ = take()
+            let ignoresCase = Relation.equalities.contains(relation) && accept(.caseFlag)
+            return .comparison(
+                Comparison(left: left, relation: relation, ignoresCase: ignoresCase, right: try expression()))
+        }
+        if case .arithmetic = left { throw unexpected("a comparison of numbers") }
+        guard opening != .leftParenthesis else { throw unexpected("a comparison of numbers") }
+        if let relation = Relation(onStrings: next) {
+            _ = take()
+            let ignoresCase = relation != .text && accept(.caseFlag)
+            return .comparison(Comparison(left: left, relation: relation, ignoresCase: ignoresCase, right: try value()))
+        }
+        if accept(.between) { return .between(left, try list()) }
+        if next == .geoWithin, case .property(let property) = left {
+            _ = take()
+            return .geoWithin(property, try shape())
+        }
+        throw unexpected("an operator")
+    }
+
+    // MARK: Suffixes
+
+    private mutating func suffix() throws(QueryError) -> ParsedQuery.Suffix? {
+        switch next {
+        case .limit:
+            _ = take()
+            try expect(.leftParenthesis, as: "\"(\"")
+            let count = Int(String(decoding: bytes(try expect(.natural, as: "a number")), as: UTF8.self)) ?? .max
+            try expect(.rightParenthesis, as: "\")\"")
+            return .limit(count)
+        case .sort:
+            return .sort(
+                try paths { parser, path throws(QueryError) in
+                    let isAscending = try parser.expect(.ascending, .descending, as: "ASC or DESC").kind == .ascending
+                    return ParsedQuery.SortKey(path: path, isAscending: isAscending)
+                })
+        case .distinct: return .distinct(try paths { _, path throws(QueryError) in path })
+        default: return nil
+        }
+    }
+
+    private mutating func paths<Item>(
+        _ item: (inout Parser, PropertyPath) throws(QueryError) -> Item
+    ) throws(QueryError) -> [Item] {
+        _ = take()
+        try expect(.leftParenthesis, as: "\"(\"")
+        var items: [Item] = []
+        repeat { items.append(try item(&self, try path())) } while accept(.comma)
+        try expect(.rightParenthesis, as: "\",\" or \")\"")
+        return items
+    }
+}
+
+extension Relation {
+    static let equalities: Set<Relation> = [.equal, .notEqual, .isIn]
+
+    init?(equality token: Token.Kind) {
+        switch token {
+        case .equal: self = .equal
+        case .notEqual: self = .notEqual
+        case .isIn: self = .isIn
+        default: return nil
+        }
+    }
+
+    init?(order token: Token.Kind) {
+        switch token {
+        case .less: self = .less
+        case .lessOrEqual: self = .lessOrEqual
+        case .greater: self = .greater
+        case .greaterOrEqual: self = .greaterOrEqual
+        default: return nil
+        }
+    }
+
+    init?(onStrings token: Token.Kind) {
+        switch token {
+        case .beginsWith: self = .beginsWith
+        case .endsWith: self = .endsWith
+        case .contains: self = .contains
+        case .like: self = .like
+        case .text: self = .text
+        default: return nil
+        }
+    }
+}
+
+extension ParsedQuery {
+    /// Reads a text.
+    ///
+    /// - Throws: `QueryError` of the kinds `syntax` and `limit`.
+    public init(_ text: [UInt8]) throws(QueryError) {
+        var parser = try Parser(text)
+        self = try parser.query()
+    }
+
+    /// Reads a text.
+    ///
+    /// - Throws: `QueryError` of the kinds `syntax` and `limit`.
+    public init(_ text: String) throws(QueryError) { try self.init(Array(text.utf8)) }
+}

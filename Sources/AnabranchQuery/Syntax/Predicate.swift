@@ -1,0 +1,259 @@
+/// A query as it is written: a predicate and what follows it (`Spec/Query.md`, section 3).
+public struct ParsedQuery: Hashable, Sendable {
+    /// What objects must fulfil.
+    public var predicate: Predicate
+    /// What is done with those that do, in order.
+    public var suffixes: [Suffix]
+
+    /// A query of its parts.
+    public init(_ predicate: Predicate, _ suffixes: [Suffix] = []) {
+        self.predicate = predicate
+        self.suffixes = suffixes
+    }
+
+    /// `SORT`, `DISTINCT` and `LIMIT`.
+    public enum Suffix: Hashable, Sendable {
+        /// By the values of paths, the first one first.
+        case sort([SortKey])
+        /// Of objects with equal values the first.
+        case distinct([PropertyPath])
+        /// At most so many.
+        case limit(Int)
+    }
+
+    /// What objects are sorted by.
+    public struct SortKey: Hashable, Sendable {
+        /// The way to the value.
+        public var path: PropertyPath
+        /// Small values come first.
+        public var isAscending: Bool
+    }
+}
+
+/// A condition as it is written.
+public indirect enum Predicate: Hashable, Sendable {
+    /// `TRUEPREDICATE` or `FALSEPREDICATE`.
+    case always(Bool)
+    /// Two or more conditions, joined from left to right. One of them that is joined alike stands in parentheses.
+    case and([Predicate])
+    case or([Predicate])
+    /// What does not fulfil a condition.
+    case not(Predicate)
+    /// Two operands.
+    case comparison(Comparison)
+    /// Within two bounds, which belong to it.
+    case between(Operand, ConstantList)
+    /// A point in a region.
+    case geoWithin(PropertyOperand, Shape)
+}
+
+/// Two operands and how they are related.
+public struct Comparison: Hashable, Sendable {
+    /// What is searched or compared.
+    public var left: Operand
+    /// How both have to be related.
+    public var relation: Relation
+    /// `[c]`.
+    public var ignoresCase: Bool
+    /// What it is compared with: of a string operator the pattern.
+    public var right: Operand
+}
+
+/// How two operands are related.
+public enum Relation: String, CaseIterable, Sendable {
+    /// As they are written.
+    case equal = "=="
+    case notEqual = "!="
+    case isIn = "IN"
+    case less = "<"
+    case lessOrEqual = "<="
+    case greater = ">"
+    case greaterOrEqual = ">="
+    case beginsWith = "BEGINSWITH"
+    case endsWith = "ENDSWITH"
+    case contains = "CONTAINS"
+    case like = "LIKE"
+    case text = "TEXT"
+}
+
+/// How many of several values must fulfil a condition; `SOME` is `any`.
+public enum Quantifier: String, Sendable {
+    /// As they are written.
+    case any = "ANY"
+    case all = "ALL"
+    case none = "NONE"
+}
+
+/// One side of a comparison.
+public indirect enum Operand: Hashable, Sendable {
+    /// What can stand on a side.
+    case constant(Constant)
+    case list(ConstantList)
+    case property(PropertyOperand)
+    case aggregate(Aggregate)
+    case arithmetic(Arithmetic, Operand, Operand)
+    case subquery(Subquery)
+}
+
+/// An operation on numbers.
+public enum Arithmetic: String, CaseIterable, Sendable {
+    /// As they are written.
+    case add = "+"
+    case subtract = "-"
+    case multiply = "*"
+    case divide = "/"
+}
+
+/// A constant as it is written: what it stands for depends on what it is compared with.
+public struct Constant: Hashable, Sendable {
+    /// What it looks like.
+    public enum Form: Hashable, Sendable {
+        /// Tokens.
+        case integer, float, infinity, nan, string, base64, date, uuid, objectID, null
+        case `true`, `false`
+        /// `binary("…")` and `binary(B64"…")`.
+        case binary, binaryBase64
+        /// `$0`.
+        case argument
+        /// `O1` and `L1:2`: numbers of one file of the client.
+        case objectKey, typedLink
+        /// `obj("Class", key)`.
+        indirect case link(className: [UInt8], key: Form)
+    }
+
+    /// What it looks like.
+    public var form: Form
+    /// The token; of a link or a binary the one of the key or the bytes.
+    public var text: [UInt8]
+    let place: Place
+}
+
+/// Constants in braces, or an argument that stands for a list of them after a quantifier.
+public struct ConstantList: Hashable, Sendable {
+    /// The constants.
+    public var constants: [Constant]
+    /// How many of them must fulfil the comparison.
+    public var quantifier: Quantifier?
+    /// The number of an argument in place of constants.
+    public var argument: Int?
+    let place: Place
+}
+
+/// A property, or the way to one.
+public struct PropertyPath: Hashable, Sendable {
+    /// From the object on.
+    public var steps: [Step]
+    let place: Place
+
+    /// A part of a path.
+    public enum Step: Hashable, Sendable {
+        /// A property, the key of a dictionary, `@links`, `@keys` or `@values`.
+        case name([UInt8])
+        /// An element from 0, −1 for the last one.
+        case index(Int)
+        /// `[*]`.
+        case every
+        /// `['key']`.
+        case key([UInt8])
+        /// `$K0`, which an argument stands for.
+        case argument(Int)
+    }
+}
+
+/// The values at the end of a path, or how many or of which type they are.
+public struct PropertyOperand: Hashable, Sendable {
+    /// What of the values is compared.
+    public enum Part: Hashable, Sendable {
+        /// Themselves, how many or how long they are, or their type.
+        case values, size, type
+    }
+
+    /// The way to the values.
+    public var path: PropertyPath
+    /// How many of them must fulfil the comparison.
+    public var quantifier: Quantifier?
+    /// What of them is compared.
+    public var part: Part
+}
+
+/// `path.@max`, or `path.@max.property` over linked objects.
+public struct Aggregate: Hashable, Sendable {
+    /// What is done with the values.
+    public enum Function: String, Sendable {
+        /// As they are written.
+        case min = "@min"
+        case max = "@max"
+        case sum = "@sum"
+        case average = "@avg"
+    }
+
+    /// The way to a collection.
+    public var path: PropertyPath
+    /// What is done with its values.
+    public var function: Function
+    /// The property of the linked objects.
+    public var property: [UInt8]?
+}
+
+/// `SUBQUERY(path, $x, condition).@size`.
+public struct Subquery: Hashable, Sendable {
+    /// The way to several objects.
+    public var path: PropertyPath
+    /// The name that the condition gives to each of them, with its `$`.
+    public var variable: [UInt8]
+    /// What they are counted by.
+    public var condition: Predicate
+}
+
+/// A region of the earth.
+public enum Shape: Hashable, Sendable {
+    /// Degrees.
+    public struct Point: Hashable, Sendable {
+        /// From −180 to 180.
+        public var longitude: Double
+        /// From −90 to 90.
+        public var latitude: Double
+        /// Read and ignored.
+        public var altitude: Double?
+    }
+
+    /// Between two opposite corners.
+    case box(Point, Point)
+    /// A radius in radians.
+    case circle(Point, radius: Double)
+    /// An outer ring and holes.
+    case polygon([[Point]])
+}
+
+/// Where something stands in a text, in bytes. All places are equal, so that equal queries are.
+struct Place: Hashable, Sendable {
+    let offset: Int
+
+    init(_ offset: Int) { self.offset = offset }
+
+    static func == (left: Place, right: Place) -> Bool { true }
+    func hash(into hasher: inout Hasher) {}
+}
+
+extension Operand {
+    /// Nothing but constants.
+    var isConstant: Bool {
+        switch self {
+        case .constant, .list: true
+        case .arithmetic(_, let left, let right): left.isConstant && right.isConstant
+        case .property, .aggregate, .subquery: false
+        }
+    }
+
+    /// Where it begins.
+    var offset: Int {
+        switch self {
+        case .constant(let constant): constant.place.offset
+        case .list(let list): list.place.offset
+        case .property(let property): property.path.place.offset
+        case .aggregate(let aggregate): aggregate.path.place.offset
+        case .arithmetic(_, let left, _): left.offset
+        case .subquery(let subquery): subquery.path.place.offset
+        }
+    }
+}

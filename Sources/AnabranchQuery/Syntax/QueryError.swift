@@ -1,0 +1,53 @@
+/// Why a query cannot be answered, and where (`Spec/Query.md`, section 10). Two errors are equal if their kinds are.
+public struct QueryError: Error, Sendable {
+    /// What is wrong.
+    public enum Kind: String, Sendable {
+        /// The text is not of the language.
+        case syntax
+        /// The text asks for what the class does not have or what makes no sense.
+        case query
+        /// The text is larger or deeper than `QueryLimits` allows.
+        case limit
+        /// Flexible sync does not allow it (`Spec/Query.md`, section 9).
+        case refused
+        /// Not the query's fault: objects that it names cannot be read.
+        case unavailable
+    }
+
+    /// What is wrong.
+    public let kind: Kind
+    /// Where, in bytes from the start of the text.
+    public let offset: Int
+    /// What is wrong, in words.
+    public let reason: String
+
+    /// An error at a place of a text.
+    public init(_ kind: Kind, at offset: Int, _ reason: String) {
+        self.kind = kind
+        self.offset = offset
+        self.reason = reason
+    }
+}
+
+extension QueryError: Equatable {
+    public static func == (left: QueryError, right: QueryError) -> Bool { left.kind == right.kind }
+}
+
+extension QueryError: CustomStringConvertible {
+    /// The reason and the place, for people.
+    public var description: String { "\(reason) (\(kind.rawValue) error at byte \(offset))" }
+}
+
+/// What a query may cost (`Spec/Query.md`, section 10).
+public enum QueryLimits {
+    /// The longest text, in bytes.
+    public static let textBytesMax = 262_144
+    /// The most tokens.
+    public static let tokenCountMax = 20_000
+    /// How deep parentheses, `not` and subqueries may be nested.
+    public static let depthMax = 100
+    /// The most constants in a list.
+    public static let listCountMax = 10_000
+    /// The longest pattern of LIKE, in bytes.
+    public static let likeBytesMax = 1_024
+}

@@ -1,0 +1,87 @@
+import AnabranchCore
+import AnabranchQuery
+
+/// Random texts for the parser: queries, queries with damage, and texts that are larger or deeper than is allowed.
+///
+/// Of a text that can be read: what is written from it reads as the same query; and if it can be checked against the
+/// class, it can be answered, and its canonical text is a query again.
+package struct QueryFuzz: Sendable {
+    private let state: ObjectGraph
+
+    package init() throws { state = try QueryWorld.state(seed: 1) }
+
+    /// The text of a seed.
+    package func text(seed: UInt64) -> [UInt8] {
+        var random = SeededRandom(scrambling: seed)
+        guard let schema = state.schema(ofClass: Array(QueryWorld.className.utf8)) else { return [] }
+        if random.isOne(in: 40) { return Self.oversized(&random) }
+        var queries = RandomQuery(seed: seed, about: schema, of: state, .all)
+        var text = Array(queries.next().utf8)
+        guard !random.isOne(in: 3) else { return text }
+        for _ in 0...random.below(3) { Self.damage(&text, &random) }
+        return text
+    }
+
+    /// What is wrong with the answers to a seed's text; nil if nothing is.
+    package func problem(seed: UInt64) throws -> String? {
+        let text = text(seed: seed)
+        let parsed: ParsedQuery
+        do {
+            parsed = try ParsedQuery(text)
+        } catch {
+            return (0...text.count).contains(error.offset) ? nil : "an error outside the text: \(error)"
+        }
+        if text.count > QueryLimits.textBytesMax { return "a text of \(text.count) bytes was read" }
+        do {
+            let again = try ParsedQuery(parsed.text)
+            if again != parsed { return "written, it reads as another query: \(parsed)" }
+        } catch  where error.kind != .limit {
+            return "written, it cannot be read: \(parsed): \(error)"
+        } catch {}
+        return try checkedProblem(parsed)
+    }
+
+    private func checkedProblem(_ parsed: ParsedQuery) throws -> String? {
+        guard let schema = state.schema(ofClass: Array(QueryWorld.className.utf8)) else { return "no class" }
+        guard let query = try? Query(parsed, on: schema, of: state, [.value(.int(1)), .list([.null, .bool(true)])])
+        else { return nil }
+        _ = try query.objects(in: state)
+        do {
+            _ = try Query(query.canonicalText, on: QueryWorld.className, of: state)
+        } catch  where error.kind != .limit {
+            return "the canonical text is no query: \(query.canonicalText): \(error)"
+        } catch {}
+        return nil
+    }
+
+    // MARK: Texts
+
+    private static func oversized(_ random: inout SeededRandom) -> [UInt8] {
+        let count = random.below(300)
+        let text =
+            switch random.below(5) {
+            case 0: String(repeating: "(", count: count) + "int == 1" + String(repeating: ")", count: count)
+            case 1: String(repeating: "!", count: count) + "int == 1"
+            case 2: String(repeating: "(", count: count) + "int" + String(repeating: " + 1)", count: count) + " == 1"
+            case 3: "int IN {" + String(repeating: "1, ", count: 100 * count) + "1}"
+            default: "string == '" + String(repeating: "x", count: 1_000 * count) + "'"
+            }
+        return Array(text.utf8)
+    }
+
+    private static let pieces = [
+        "(", ")", "{", "}", "[", "]", "'", "\"", "\\", "@", ".", ",", "$", "!", "not ", " and ", " or ", "ANY ", "[c]",
+        "[FIRST]", "B64\"", "T1:-1", "0x", "-", "\u{0}", "é", "uuid(", "SUBQUERY(int, $x, ", "SORT(",
+    ]
+
+    private static func damage(_ text: inout [UInt8], _ random: inout SeededRandom) {
+        let place = random.upTo(text.count)
+        let end = min(text.count, place + random.below(6))
+        switch random.below(4) {
+        case 0: text.removeSubrange(place..<end)
+        case 1: text.insert(contentsOf: Array(text[place..<end]), at: random.upTo(text.count))
+        case 2: text.insert(contentsOf: Array(random.pick(pieces).utf8), at: place)
+        default: if place < text.count { text[place] = UInt8(random.below(256)) }
+        }
+    }
+}
