@@ -22,6 +22,7 @@ public final class SQLiteStore: Sendable {
         let isThere = try directory.checkDatabaseIsWhole()
         let databasePath = directory.databasePath
         pool = try translatingErrors {
+            try DataDirectory.makePrivate(database: databasePath)
             var configuration = Configuration()
             configuration.label = "anabranch"
             configuration.maximumReaderCount = 16
