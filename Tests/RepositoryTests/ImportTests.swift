@@ -17,13 +17,17 @@ import Testing
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd", "Foundation"],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle",
+            "ArgumentParser", "CBuildInfo", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            "ServiceLifecycle",
             "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser", "Crypto",
+            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser",
+            "CBuildInfo",
+            "Crypto",
             "Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
+        "CBuildInfo": [],
         "CZlib": [],
         "CZstd": [],
     ]

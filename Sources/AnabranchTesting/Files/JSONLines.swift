@@ -4,14 +4,16 @@ package import Foundation
 /// Reads files of JSON lines, plain or compressed with zstd, a line at a time.
 package enum JSONLines {
     /// Calls `body` with the number of each line, from 1, its value and its text. Empty lines are skipped.
+    /// - Throws: `InputError`, also if there is no other line.
     package static func forEach<Value: Decodable>(
         in path: String, as type: Value.Type, body: (Int, Value, Data) throws -> Void
     ) throws {
         let decoder = JSONDecoder()
-        var number = 0
+        var number = 0, count = 0
         for line in try lines(of: path) {
             number += 1
             guard !line.isEmpty else { continue }
+            count += 1
             let value: Value
             do {
                 value = try decoder.decode(type, from: line)
@@ -20,6 +22,7 @@ package enum JSONLines {
             }
             try body(number, value, line)
         }
+        if count == 0 { throw InputError(description: "\(path): is empty") }
     }
 
     private static func lines(of path: String) throws -> [Data] {
@@ -59,7 +62,8 @@ package enum JSONLines {
         switch error as? DecodingError {
         case .keyNotFound(let key, _): "the key \"\(key.stringValue)\" is missing"
         case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
-            "\(context.codingPath.map(\.stringValue).joined(separator: ".")): \(context.debugDescription)"
+            (context.codingPath.map(\.stringValue).joined(separator: ".") + ": " + context.debugDescription)
+                .trimmingPrefix(": ").description
         default: "\(error)"
         }
     }
