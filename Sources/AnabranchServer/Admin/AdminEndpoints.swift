@@ -34,7 +34,7 @@ struct AdminEndpoints: HTTPEndpoints {
         guard !isMissing, admin.token.isMatched(by: values[0].dropFirst(7)) else {
             throw HTTPError(
                 status: .unauthorized, code: "Unauthorized",
-                message: "the token of the admin interface is missing")
+                message: "the token of the admin interface is \(isMissing ? "missing" : "wrong")")
         }
     }
 
