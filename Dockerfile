@@ -1,6 +1,7 @@
-# The server as an image:
-#     docker build -t anabranch .
-#     docker run -v anabranch:/var/lib/anabranch -v "$PWD/anabranch.yaml:/etc/anabranch/anabranch.yaml:ro" -p 9090:9090 anabranch
+# The server as an image. The folder `etc` holds anabranch.yaml and what that names: rules.yaml, certificate.pem and
+# key.pem, which user 10001 has to be able to read (chown 10001 etc/key.pem).
+#     docker build --build-arg COMMIT="$(git rev-parse --short=12 HEAD)" -t anabranch .
+#     docker run -v anabranch:/var/lib/anabranch -v "$PWD/etc:/etc/anabranch:ro" -p 9090:9090 anabranch
 
 FROM swift:6.2-bookworm AS build
 # Without versions, so that the image has what Debian has fixed since.
@@ -10,7 +11,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-RUN swift build --configuration release --product anabranch --static-swift-stdlib -Xlinker --strip-debug \
+# What `anabranch --version` says: the sources come without their history.
+ARG COMMIT=unknown
+RUN ANABRANCH_COMMIT="$COMMIT" swift build --configuration release --product anabranch --static-swift-stdlib -Xlinker --strip-debug \
     && install -D .build/release/anabranch /image/usr/local/bin/anabranch \
     && install -d -m 0700 -o 10001 -g 10001 /image/var/lib/anabranch
 

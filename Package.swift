@@ -4,6 +4,10 @@ import PackageDescription
 /// The project's own scripts set it: warnings are errors there, and never for those who depend on the package.
 let isStrict = Context.environment["ANABRANCH_STRICT"] != nil
 
+/// What the commands say that they were built from. Only the environment tells: asking git at each build would make
+/// builds differ that have the same sources.
+let commit = Context.environment["ANABRANCH_COMMIT"] ?? "unknown"
+
 /// What the next version of the language does without being asked.
 let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
 
@@ -38,6 +42,7 @@ let package = Package(
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
+        .target(name: "CBuildInfo", cSettings: [.define("ANABRANCH_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
@@ -69,7 +74,7 @@ let package = Package(
             name: "anabranch",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
-                "AnabranchServer", "CMalloc",
+                "AnabranchServer", "CBuildInfo", "CMalloc",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -83,7 +88,7 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "CBuildInfo",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),

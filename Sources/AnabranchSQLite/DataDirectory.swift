@@ -39,6 +39,20 @@ final class DataDirectory: Sendable {
     /// Lets others use the directory.
     func release() { flock(lock, LOCK_UN) }
 
+    /// Makes sure that only the owner of the process can read a database, wherever the directory is copied to.
+    static func makePrivate(database path: String) throws {
+        let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
+        if !FileManager.default.fileExists(atPath: path) {
+            // SQLite gives its other files the mode of this one.
+            guard FileManager.default.createFile(atPath: path, contents: nil, attributes: mode) else {
+                throw HistoryError(.storeFailed, "\(path) cannot be made")
+            }
+        }
+        for name in ["", "-wal", "-shm"].map({ path + $0 }) where FileManager.default.fileExists(atPath: name) {
+            try FileManager.default.setAttributes(mode, ofItemAtPath: name)
+        }
+    }
+
     // MARK: A database that has lost its contents
 
     /// Refuses an empty database beside files of an earlier life, before SQLite makes a new store of it: every client

@@ -15,13 +15,7 @@ public final class SQLiteAccountStore: Sendable {
     public init(directory path: String) throws(AccountError) {
         let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent("accounts.sqlite")
         queue = try translatingAccountErrors {
-            if !FileManager.default.fileExists(atPath: url.path) {
-                // SQLite gives its other files the mode of this one.
-                let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
-                guard FileManager.default.createFile(atPath: url.path, contents: nil, attributes: mode) else {
-                    throw AccountError(.storeFailed, "\(url.path) cannot be made")
-                }
-            }
+            try DataDirectory.makePrivate(database: url.path)
             var configuration = Configuration()
             configuration.label = "anabranch.accounts"
             configuration.foreignKeysEnabled = true
@@ -72,6 +66,15 @@ extension SQLiteAccountStore: AccountStore {
             try String.fetchAll(
                 db, sql: "SELECT ident FROM user WHERE ident > ? ORDER BY ident LIMIT ?",
                 arguments: [ident, max(0, countMax)]
+            ).compactMap { try Self.user($0, in: db) }
+        }
+    }
+
+    public func users(of app: String, after ident: String, countMax: Int) throws(AccountError) -> [User] {
+        try read { db in
+            try String.fetchAll(
+                db, sql: "SELECT ident FROM user WHERE app = ? AND ident > ? ORDER BY ident LIMIT ?",
+                arguments: [app, ident, max(0, countMax)]
             ).compactMap { try Self.user($0, in: db) }
         }
     }
@@ -267,7 +270,10 @@ extension SQLiteAccountStore: AccountStore {
     }
 }
 
-/// Runs `body` and gives its errors the form that the contract asks for. Only names can be taken: idents are random.
+/// What a name, or an ident, that somebody else has is to SQLite.
+private let isTaken: [ResultCode] = [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY]
+
+/// Runs `body` and gives its errors the form that the contract asks for.
 private func translatingAccountErrors<Result>(_ body: () throws -> Result) throws(AccountError) -> Result {
     do {
         return try body()
@@ -275,8 +281,8 @@ private func translatingAccountErrors<Result>(_ body: () throws -> Result) throw
         throw error
     } catch let error as HistoryError {
         throw AccountError(.storeFailed, error.description)
-    } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
-        throw AccountError(.nameTaken, "somebody else has the name")
+    } catch let error as DatabaseError where isTaken.contains(error.extendedResultCode) {
+        throw AccountError(.nameTaken, "somebody else has the name or the ident")
     } catch let error as DatabaseError {
         // Neither the statement nor its arguments: they may name users.
         throw AccountError(.storeFailed, "SQLite error \(error.extendedResultCode.rawValue)")

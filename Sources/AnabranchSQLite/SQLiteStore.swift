@@ -27,6 +27,7 @@ public final class SQLiteStore: Sendable {
         writeAheadLog = WriteAheadLog(ofDatabaseAt: databasePath)
         suspects = SuspectFile(path: directory.suspectsPath)
         pool = try translatingErrors {
+            try DataDirectory.makePrivate(database: databasePath)
             var configuration = Configuration()
             configuration.label = "anabranch"
             configuration.maximumReaderCount = 16

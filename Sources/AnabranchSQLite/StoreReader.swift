@@ -14,11 +14,13 @@ public final class StoreReader {
         guard FileManager.default.fileExists(atPath: path) else {
             throw HistoryError(.storeUnusable, "\(path): no such directory")
         }
-        directory = try DataDirectory(path)
-        let databasePath = directory.databasePath
-        guard FileManager.default.fileExists(atPath: databasePath) else {
+        // First of all, so that nothing is made where there is no store.
+        let name = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
+        guard FileManager.default.fileExists(atPath: name) else {
             throw HistoryError(.storeUnusable, "\(path): there is no store in it")
         }
+        directory = try DataDirectory(path)
+        let databasePath = directory.databasePath
         pool = try translatingErrors {
             var configuration = Configuration()
             configuration.readonly = true

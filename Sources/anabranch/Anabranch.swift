@@ -1,3 +1,4 @@
+import AnabranchHistory
 import ArgumentParser
 import Foundation
 
@@ -13,6 +14,7 @@ struct Anabranch: AsyncParsableCommand {
               anabranch verify --data ./data
               anabranch log --data ./data --path '/"notes"' --count 10
             """,
+        version: BuildInfo.text,
         groupedSubcommands: [
             CommandGroup(
                 name: "Server",
@@ -26,10 +28,34 @@ struct Anabranch: AsyncParsableCommand {
         ])
 
     static func main() async {
-        if let notice = MovedCommands.notice(for: CommandLine.arguments.dropFirst()) {
-            FileHandle.standardError.write(Data(notice.utf8))
-            Foundation.exit(ExitCode.validationFailure.rawValue)
+        do {
+            let arguments = try CommandNames.checked(Array(CommandLine.arguments.dropFirst()), in: Anabranch.self)
+            var command = try parseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            end(because: error)
         }
-        await main(nil)
+    }
+
+    /// Every error has one form: a line on standard error for each mistake, and the exit status.
+    private static func end(because error: any Error) -> Never {
+        switch error {
+        case let error as HistoryError: fail(error.reason, .failure)
+        case let error as AccountError: fail(error.reason, .failure)
+        case let error as InputError: fail(error.description, .failure)
+        case let error as ConfigurationError: fail(error.description, .validationFailure)
+        case let error as CommandNames.Mistake: fail(error.description, .validationFailure)
+        default: exit(withError: error)
+        }
+    }
+
+    private static func fail(_ text: String, _ status: ExitCode) -> Never {
+        let lines = text.split(separator: "\n").map { "Error: \($0)\n" }.joined()
+        FileHandle.standardError.write(Data(lines.utf8))
+        Foundation.exit(status.rawValue)
     }
 }

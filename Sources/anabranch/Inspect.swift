@@ -99,19 +99,36 @@ struct InspectCommand: ParsableCommand {
     }
 }
 
-/// The data directory of a command that only reads.
+/// The data directory of a command that works while no server does.
 struct StoreOption: ParsableArguments {
-    @Option(help: "The data directory, as given to `anabranch serve`.")
-    var data: String
+    @Option(help: ArgumentHelp("The data directory. (default: $ANABRANCH_DATA)", valueName: "dir"))
+    var data: String?
 
-    func files() throws -> [StoredFile] { try StoreReader(directory: data).files() }
+    @Option(
+        help: ArgumentHelp(
+            "The configuration file of the server, in YAML: its `data` is the data directory.", valueName: "file"))
+    var config: String?
+
+    /// The directory. There is no default: nobody shall take an old one for the one that is meant.
+    func directory() throws -> String {
+        let environment = ProcessInfo.processInfo.environment
+        guard data ?? config ?? environment["ANABRANCH_DATA"] != nil else {
+            throw ConfigurationError(problems: ["which data directory? Give --data, --config or ANABRANCH_DATA"])
+        }
+        if let data { return data }
+        let sources = ConfigurationSources(file: config, environment: environment, flags: [:])
+        guard sources.problems.isEmpty else { throw ConfigurationError(problems: sources.problems) }
+        return sources.configuration.data
+    }
+
+    func files() throws -> [StoredFile] { try StoreReader(directory: directory()).files() }
 
     /// A file by its path, either in plain text or as `VirtualPath` prints it.
     func file(_ path: String) throws -> StoredFile {
         let files = try files()
         let found =
             files.first { $0.path == VirtualPath(path) } ?? files.first { $0.path == VirtualPath(description: path) }
-        guard let found else { throw InputError(description: "\(data): there is no file \(path)") }
+        guard let found else { throw InputError(description: "\(try directory()): there is no file \(path)") }
         return found
     }
 

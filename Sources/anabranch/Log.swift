@@ -16,6 +16,7 @@ struct LogCommand: ParsableCommand {
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
               anabranch log --data ./data --path '/"notes"' --count 10
+              anabranch log --data ./data --path '/"notes"' --json | jq .bytes
             """)
 
     @OptionGroup var store: StoreOption
@@ -25,6 +26,9 @@ struct LogCommand: ParsableCommand {
 
     @Option(name: .shortAndLong, help: "How many versions; all if it is not given.")
     var count: Int?
+
+    @Flag(help: "Print a JSON object for each version.")
+    var json = false
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
@@ -38,6 +42,7 @@ struct LogCommand: ParsableCommand {
             let file = try store.file(path)
             let width = "\(file.head.version)".count
             try file.forEachEntry(newest: count ?? .max) { entry in
+                if json { return output(entry.json("summary", JSONValue.string(entry.summary).encoded)) }
                 let version = String(repeating: " ", count: width - "\(entry.version)".count) + "\(entry.version)"
                 output("\(version)  \(entry.date)  \(entry.author)  \(entry.changeset.count) bytes  \(entry.summary)")
             }
@@ -56,6 +61,7 @@ struct ShowCommand: ParsableCommand {
 
             EXAMPLES
               anabranch show 41 --data ./data --path '/"notes"'
+              anabranch show 41 --data ./data --path '/"notes"' --json | jq .changeset.instructions
             """)
 
     @Argument(help: "A version, as `anabranch log` prints it.")
@@ -66,6 +72,9 @@ struct ShowCommand: ParsableCommand {
     @Option(help: "A synced file, as `anabranch inspect` lists it.")
     var path: String
 
+    @Flag(help: "Print a JSON object, with the changeset as `anabranch changeset print --json` prints it.")
+    var json = false
+
     func run() throws { try run { print($0) } }
 
     /// - Parameter output: takes a line.
@@ -75,12 +84,15 @@ struct ShowCommand: ParsableCommand {
             guard let entry = try file.entry(ServerVersion(rawValue: version)) else {
                 throw InputError(description: "\(file.path): the log ends at version \(file.head.version)")
             }
+            let (arena, index) = try entry.decoded()
+            if json {
+                return output(entry.json("changeset", arena.json(of: index)))
+            }
             output("version  \(entry.version)")
             output("author   \(entry.author)\(entry.origin == 0 ? "" : ", its version \(entry.clientVersion)")")
             output("date     \(entry.date) (timestamp \(entry.timestamp))")
             output("size     \(entry.changeset.count) bytes")
             output("")
-            let (arena, index) = try entry.decoded()
             for instruction in arena.instructions(of: index) { output(arena.text(of: instruction)) }
         }
     }
@@ -94,6 +106,19 @@ extension LogEntry {
         guard seconds <= endOf9999 else { return "after the year 9999     " }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         return Date(timeIntervalSince1970: seconds).formatted(style)
+    }
+
+    /// What a line says, for scripts, and one more member.
+    /// - Parameter value: JSON.
+    fileprivate func json(_ name: String, _ value: String) -> String {
+        let members: JSONValue = [
+            "version": .integer(Int64(clamping: version.rawValue)),
+            "client": .integer(Int64(clamping: origin.rawValue)),
+            "client_version": .integer(Int64(clamping: clientVersion.rawValue)), "bytes": JSONValue(changeset.count),
+            "timestamp": .integer(Int64(clamping: timestamp.rawValue)),
+            "date": .string(date.trimmingCharacters(in: .whitespaces)),
+        ]
+        return members.encoded.dropLast() + ",\"\(name)\":\(value)}"
     }
 
     fileprivate var author: String { origin == 0 ? "server" : "client \(origin)" }

@@ -28,12 +28,12 @@ struct RestoreCommand: ParsableCommand {
               anabranch restore --data ./data && anabranch serve --config anabranch.yaml
             """)
 
-    @Option(help: "The restored data directory, as given to `anabranch serve`.")
-    var data: String
+    @OptionGroup var store: StoreOption
 
     func run() throws {
+        let directory = try store.directory()
         do throws(HistoryError) {
-            let restoration = try StoreRestoration(directory: data)
+            let restoration = try StoreRestoration(directory: directory)
             var fileCount = 0
             try restoration.run { file in
                 fileCount += 1
@@ -43,8 +43,7 @@ struct RestoreCommand: ParsableCommand {
             print("\(fileCount) files: restored")
         } catch {
             let advice = error.code == .storeDamaged ? "; `anabranch verify` tells more, or take another backup" : ""
-            print("restore: nothing was changed: \(error.reason)\(advice)")
-            throw ExitCode(1)
+            throw InputError(description: "nothing was changed: \(error.reason)\(advice)")
         }
     }
 

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchCore
 import ArgumentParser
 
 /// `anabranch verify`: reads a whole store and reports what is damaged.
@@ -14,41 +15,67 @@ struct VerifyCommand: ParsableCommand {
             Nothing is changed. The server must not be running.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
-            if nothing is damaged, 1 if something is or the directory cannot be read.
+            if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.
 
             EXAMPLES
               anabranch verify --data /var/lib/anabranch
               anabranch verify --data backup-monday && echo fit to be restored
+              anabranch verify --data ./data --json | jq -c 'select(.damages != [])'
             """)
 
-    @Option(help: "The data directory, as given to `anabranch serve`.")
-    var data: String
+    @OptionGroup var store: StoreOption
+
+    @Flag(help: "Print a JSON object for each synced file, and one for the whole.")
+    var json = false
 
     func run() throws {
-        do throws(HistoryError) {
-            if try verify() > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
-        } catch {
-            print("verify: \(error.reason)")
-            throw ExitCode(1)
-        }
+        if try verify(store.directory()) > 0 { throw HistoryError(.storeDamaged, "the store is damaged") }
     }
 
     /// - Returns: how many damages there are.
-    private func verify() throws(HistoryError) -> Int {
-        let verification = try StoreVerification(directory: data)
+    private func verify(_ directory: String) throws(HistoryError) -> Int {
+        let verification = try StoreVerification(directory: directory)
         let ofDatabase = try verification.checkDatabase()
-        for damage in ofDatabase { print(damage) }
+        if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count
         try verification.checkFiles { file in
-            print(VerifyCommand.line(for: file))
-            for damage in file.damages { print("  \(damage)") }
+            report(file)
             fileCount += 1
             entryCount += file.entryCount
             damageCount += file.damages.count
         }
-        let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
-        print("\(fileCount) files, \(entryCount) log entries: \(sum)")
+        if json {
+            let whole: JSONValue = [
+                "files": JSONValue(fileCount), "log_entries": JSONValue(entryCount),
+                "damage_count": JSONValue(damageCount), "database_damages": .array(ofDatabase.map(Self.json)),
+            ]
+            print(whole.encoded)
+        } else {
+            let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
+            print("\(fileCount) files, \(entryCount) log entries: \(sum)")
+        }
         return damageCount
+    }
+
+    private func report(_ file: VerifiedFile) {
+        if json { return print(Self.json(of: file).encoded) }
+        print(Self.line(for: file))
+        for damage in file.damages { print("  \(damage)") }
+    }
+
+    private static func json(of file: VerifiedFile) -> JSONValue {
+        [
+            "path": .string(file.path.description), "log_entries": JSONValue(file.entryCount),
+            "log_bytes": .integer(Int64(clamping: file.logBytes)), "client_files": JSONValue(file.clientFileCount),
+            "reciprocal_changesets": JSONValue(file.reciprocalCount),
+            "skipped_instructions": JSONValue(file.skippedCount), "damages": .array(file.damages.map(json)),
+        ]
+    }
+
+    private static func json(_ damage: StoreDamage) -> JSONValue {
+        [
+            "kind": .string(damage.kind.rawValue), "place": .string(damage.place), "finding": .string(damage.finding),
+        ]
     }
 
     private static func line(for file: VerifiedFile) -> String {
@@ -59,4 +86,8 @@ struct VerifyCommand: ParsableCommand {
             \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(skipped)
             """
     }
+}
+
+extension JSONValue {
+    init(_ number: Int) { self = .integer(Int64(number)) }
 }

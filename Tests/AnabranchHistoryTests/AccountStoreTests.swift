@@ -45,6 +45,10 @@ import Testing
             #expect(try store.user("3") == nil)
             #expect(try store.users(after: "", countMax: 1) == [ann])
             #expect(try store.users(after: "1", countMax: 9) == [other])
+            #expect(try store.users(of: "a", after: "", countMax: 9) == [ann])
+            #expect(try store.users(of: "b", after: "", countMax: 9) == [other])
+            #expect(try store.users(of: "b", after: "2", countMax: 9).isEmpty)
+            #expect(try store.users(of: "b", after: "", countMax: 0).isEmpty)
         }
     }
 
@@ -53,6 +57,9 @@ import Testing
             try store.add(Self.user("1", "ann"))
             #expect(throws: AccountError(.nameTaken, "")) { try store.add(Self.user("2", "ann")) }
             #expect(try store.user("2") == nil)
+            #expect(throws: AccountError(.nameTaken, "")) { try store.add(Self.user("1", "bob")) }
+            #expect(try store.user("1")?.identities.map(\.name) == ["ann"])
+            #expect(try store.user(of: "a", provider: "p", name: "bob") == nil)
             try store.add(Self.user("3", "ann", provider: "q"))
             let ann = Identity(ident: "x", provider: "p", name: "ann")
             #expect(throws: AccountError(.nameTaken, "")) { try store.add(ann, to: "3") }

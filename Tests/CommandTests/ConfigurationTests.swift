@@ -59,7 +59,7 @@ import Testing
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
-        let settings = Configuration.settings.filter { $0.name != "admin-token" }
+        let settings = Setting.all.filter { $0.name != "admin-token" }
         #expect(Set(settings.map(\.name)) == Set(Self.values.keys), "a value is missing here")
         let yaml = Self.values.map { "\($0): '\($1)'\n" }.joined()
         let ofFile = try Self.configuration(yaml)
@@ -83,7 +83,8 @@ import Testing
             "# admin-token is not set", "# user-without-token is not set", "object-bytes: 17825792",
             "adopt-unowned-clients: false",
         ] { #expect(lines.contains(line), "\(line)") }
-        #expect(lines.count == Configuration.settings.count)
+        #expect(lines.contains("# apps is not set"))
+        #expect(lines.count == 2 * (Setting.all.count + 1), "a line on what it means, and one with its value")
         let development = try Self.configuration(flags: ["dev": "true"])
         #expect(development.yaml.contains("\nuser-without-token: developer\n"))
         #expect(development.yaml.contains("\n# logins-per-minute is not set\n"))
@@ -130,10 +131,12 @@ import Testing
 
     @Test(arguments: [
         ("color: red", "there is no setting 'color'"), ("Data: x", "there is no setting 'Data'"),
-        ("data: [a, b]", "data has to be one word"), ("listen: 9090", "listen: cannot be '9090'"),
+        ("data: [a, b]", "data has to be one word"),
+        ("listen: 9090", "listen: cannot be '9090'; allowed: host:port, like 127.0.0.1:9090"),
         ("listen: '::1:9090'", "listen: cannot be '::1:9090'"),
         ("listen: 127.0.0.1:65536", "listen: cannot be '127.0.0.1:65536'"),
-        ("insecure: maybe", "insecure: cannot be 'maybe'"), ("log-level: loud", "log-level: cannot be 'loud'"),
+        ("insecure: maybe", "insecure: cannot be 'maybe'"),
+        ("log-level: loud", "log-level: cannot be 'loud'; allowed: trace, debug, info,"),
         ("public-url: example.com", "public-url: cannot be 'example.com'"),
         ("public-url: https://example.com/x", "public-url: cannot be 'https://example.com/x'"),
         ("connections: 0", "connections: cannot be '0'"), ("connections: -1", "connections: cannot be '-1'"),
@@ -142,9 +145,23 @@ import Testing
         ("admin-listen: on", "admin-listen: cannot be 'on'"),
         ("rules: ''", "rules: cannot be ''"), ("- a", "no keys"), ("a: b: c", "yaml"),
         ("apps: x", "apps: no app ids"), ("apps: {a/b: {}}", "'a/b' cannot be an app id"),
-        ("apps: {a: {destructive-schema: maybe, providers: []}}", "apps: a: destructive-schema: refuse or allow"),
+        (
+            "apps: {a: {destructive-schema: maybe, providers: []}}",
+            "apps: a: destructive-schema: cannot be 'maybe'; allowed: refuse, allow"
+        ),
         ("apps: {a: {color: red}}", "apps: a: there is no setting 'color'"),
-        ("apps: {a: {providers: [magic]}}", "apps: a: providers: unknown provider"),
+        ("apps: {a: {providers: [magic]}}", "apps: a: providers: there is no provider 'magic'; allowed: anon-user, "),
+        (
+            "apps: {a: {providers: anon-user}}",
+            "apps: a: providers: cannot be 'anon-user'; allowed: a list of anon-user"
+        ),
+        (
+            "apps: {a: {provider: [anon-user]}}",
+            "did you mean 'providers'? allowed: providers, destructive-schema, issuer"
+        ),
+        ("apps: {a: {}}", "apps: a: providers is missing"), ("apps: {a: }", "apps: a: providers is missing"),
+        ("tls-cert: x", "there is no setting 'tls-cert'; allowed: data, listen,"),
+        ("rule: x", "did you mean 'rules'?"),
         ("apps: {a: {providers: [custom-token]}}", "custom-token and issuer need each other"),
         ("apps: {a: {issuer: {jwks: x, color: y}, providers: [custom-token]}}", "there is no setting 'color'"),
         ("apps: {a: {issuer: {iss: x}, providers: [custom-token]}}", "jwks is missing"),
@@ -158,13 +175,53 @@ import Testing
     @Test func aMistakeElsewhereNamesItsPlace() {
         #expect(
             Self.complaint(environment: ["ANABRANCH_DEV": "1"])
-                == "environment variable ANABRANCH_DEV: cannot be '1'")
-        #expect(Self.complaint(flags: ["listen": "here"]) == "--listen: cannot be 'here'")
+                == "environment variable ANABRANCH_DEV: cannot be '1'; allowed: true or false")
+        #expect(Self.complaint(flags: ["listen": "here"]).hasPrefix("--listen: cannot be 'here'; allowed: host:port"))
         #expect(Self.complaint(environment: ["ANABRANCH_SEED": "1"]) == "", "others may use the prefix")
         #expect(Self.complaint("allow-destructive-schema: true").hasPrefix("allow-destructive-schema: only with dev"))
     }
 
+    @Test func everyMistakeIsNamedAtOnce() {
+        let complaint = Self.complaint(
+            """
+            listen: here
+            color: red
+            tls-key: k
+            apps: {a: {providers: word, destructive-schema: maybe}, b/c: {}, d: {providers: [x, y]}}
+            """, environment: ["ANABRANCH_LOG_LEVEL": "loud"], flags: ["connections": "0"])
+        for part in [
+            "yaml: listen: cannot be 'here'", "yaml: there is no setting 'color'", "tls-certificate and tls-key need",
+            "apps: a: providers: cannot be 'word'", "apps: a: destructive-schema:", "'b/c' cannot be an app id",
+            "no provider 'x'", "no provider 'y'", "ANABRANCH_LOG_LEVEL: cannot be", "--connections: cannot be '0'",
+        ] { #expect(complaint.contains(part), "\(part) is not in:\n\(complaint)") }
+        #expect(complaint.split(separator: "\n").count == 10, "\(complaint)")
+    }
+
+    @Test func aFileThatCannotBeReadIsNamedInPlainWords() throws {
+        let folder = FileManager.default.temporaryDirectory.path
+        #expect(throws: ConfigurationError.self) {
+            try Configuration(file: folder, environment: [:], flags: [:])
+        }
+        do {
+            _ = try Configuration(file: "none.yaml", environment: [:], flags: [:])
+            Issue.record("there is no such file")
+        } catch {
+            #expect("\(error)" == "none.yaml: No such file or directory")
+        }
+    }
+
     // MARK: What must not be by accident
+
+    /// Nothing else says who may write what.
+    @Test func aServerStartsOnlyWithAWordOnPermissions() throws {
+        #expect(
+            try Self.configuration("apps: {a: {providers: [anon-user]}}").missingRules?.hasPrefix("rules: ") == true)
+        #expect(try Self.configuration().missingRules != nil)
+        #expect(try Self.configuration("rules: everybody").missingRules == nil)
+        #expect(try Self.configuration("rules: everybody").rules == .everybody)
+        #expect(try Self.configuration("rules: rules.yaml").rules == .file("rules.yaml"))
+        #expect(try Self.configuration(flags: ["dev": "true"]).missingRules == nil)
+    }
 
     @Test(arguments: [
         (["listen": "0.0.0.0:9090"], "listen: 0.0.0.0"),
@@ -207,7 +264,7 @@ import Testing
             .deletingLastPathComponent()
         let example = try Configuration(
             file: root.appendingPathComponent("scripts/deploy/anabranch.yaml").path, environment: [:], flags: [:])
-        #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment)
+        #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment && example.missingRules == nil)
         #expect(example.adminListen?.isLoopback == true)
     }
 

@@ -31,7 +31,7 @@ import Testing
     }
 
     /// Former names of the lab's commands, each with a command that there is.
-    @Test(arguments: MovedCommands.newNames.sorted { $0.key < $1.key })
+    @Test(arguments: CommandNames.moved.sorted { $0.key < $1.key })
     func anOldNameSaysWhereTheCommandWentAndFails(_ oldName: String, _ newName: String) throws {
         var type: any ParsableCommand.Type = Lab.self
         for name in newName.split(separator: " ") {
@@ -42,6 +42,33 @@ import Testing
             #expect(status == 64)
             #expect(complaint == "Error: 'anabranch \(oldName)' is 'anabranch-lab \(newName)' now.\n")
         }
+    }
+
+    @Test func aMistypedCommandIsNamedWithTheOneThatWasMeant() throws {
+        let (status, complaint) = try Self.run(["srve", "--dev"])
+        #expect(status == 64)
+        #expect(
+            complaint.hasPrefix("Error: anabranch: there is no command 'srve'; did you mean 'serve'? allowed: serve, "))
+        #expect(
+            try Self.run(["admin", "sesions"]).complaint.contains("anabranch admin: there is no command 'sesions'"))
+        #expect(try Self.run(["admin", "sesions"]).complaint.contains("did you mean 'sessions'?"))
+        #expect(!(try Self.run(["frobnicate"]).complaint.contains("did you mean")))
+    }
+
+    @Test(arguments: [
+        (["admin", "help"], ["help", "admin"]), (["admin", "help", "files"], ["help", "admin", "files"]),
+        (["admin", "users", "help", "add"], ["help", "admin", "users", "add"]),
+        (["help", "admin"], ["help", "admin"]), (["admin", "clients", "help"], ["admin", "clients", "help"]),
+    ])
+    func helpMayStandBehindTheGroup(_ arguments: [String], _ meant: [String]) throws {
+        #expect(try CommandNames.checked(arguments, in: Anabranch.self) == meant)
+    }
+
+    @Test func theVersionIsThatOfTheBuild() throws {
+        #expect(
+            BuildInfo.text.wholeMatch(
+                of: /anabranch [0-9]+\.[0-9]+\.[0-9]+(-dev)?, commit ([0-9a-f]{7,}(-dirty)?|unknown)/) != nil)
+        #expect(Anabranch.configuration.version == BuildInfo.text)
     }
 
     /// Runs the built command, and returns its status and what it says on standard error.

@@ -19,13 +19,14 @@ import Testing
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
-            "AnabranchServer", "ArgumentParser", "CMalloc", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
-            "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
+            "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging", "NIOCore",
+            "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser", "Crypto",
-            "Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
+            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser",
+            "CBuildInfo", "Crypto", "Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
+        "CBuildInfo": [],
         "CMalloc": [],
         "CZlib": [],
         "CZstd": [],

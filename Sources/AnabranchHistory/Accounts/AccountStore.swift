@@ -103,7 +103,8 @@ public struct APIKey: Equatable, Sendable {
 /// 3. Text is compared byte by byte.
 public protocol AccountStore: Sendable {
     /// Adds a user with all identities.
-    /// - Throws: `nameTaken` if an identity of the same app, provider and name exists; `storeFailed`.
+    /// - Throws: `nameTaken` if a user of that ident, or an identity of the same app, provider and name, exists;
+    ///   `storeFailed`.
     func add(_ user: User) throws(AccountError)
 
     /// The user with this ident; nil if there is none.
@@ -114,6 +115,9 @@ public protocol AccountStore: Sendable {
 
     /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
     func users(after ident: String, countMax: Int) throws(AccountError) -> [User]
+
+    /// The same, of one app.
+    func users(of app: String, after ident: String, countMax: Int) throws(AccountError) -> [User]
 
     /// Gives a user one more way to log in.
     /// - Throws: `noSuchUser`; `nameTaken`; `storeFailed`.
@@ -175,7 +179,7 @@ public protocol AccountStore: Sendable {
 public struct AccountError: Error, Equatable, Sendable, CustomStringConvertible {
     /// What went wrong.
     public enum Code: Equatable, Sendable {
-        /// Somebody else has the name.
+        /// Somebody else has the name, or the ident.
         case nameTaken
         /// There is no such user, or no such identity of the user.
         case noSuchUser

@@ -43,7 +43,8 @@ extension InMemoryAccountStore: AccountStore {
     public func add(_ user: User) throws(AccountError) {
         try change { state throws(AccountError) in
             let names = user.identities.map { Name(user.app, $0.provider, $0.name) }
-            guard Set(names).count == names.count, names.allSatisfy({ state.owners[$0] == nil }) else {
+            let isFree = state.users[user.ident] == nil && names.allSatisfy { state.owners[$0] == nil }
+            guard isFree, Set(names).count == names.count else {
                 throw AccountError(.nameTaken, "an identity exists")
             }
             for name in names { state.owners[name] = user.ident }
@@ -60,8 +61,17 @@ extension InMemoryAccountStore: AccountStore {
     }
 
     public func users(after ident: String, countMax: Int) -> [User] {
+        users(after: ident, countMax: countMax) { _ in true }
+    }
+
+    public func users(of app: String, after ident: String, countMax: Int) -> [User] {
+        users(after: ident, countMax: countMax) { $0.app == app }
+    }
+
+    private func users(after ident: String, countMax: Int, where isMeant: (User) -> Bool) -> [User] {
         state.withLock { state in
-            state.users.keys.filter { $0 > ident }.sorted().prefix(max(0, countMax)).compactMap { state.users[$0] }
+            let found = state.users.values.filter { $0.ident > ident && isMeant($0) }
+            return Array(found.sorted { $0.ident < $1.ident }.prefix(max(0, countMax)))
         }
     }
 

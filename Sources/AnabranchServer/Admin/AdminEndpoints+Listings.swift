@@ -14,7 +14,7 @@ extension AdminEndpoints {
         }
     }
 
-    private func page<Element>(
+    func page<Element>(
         _ name: String, _ elements: [Element], _ query: ListingQuery, _ json: (Element) -> JSONValue,
         next: (Element) -> String
     ) -> JSONValue {
@@ -125,27 +125,11 @@ extension AdminEndpoints {
             "\(connection.number).\(session.ident)"
         }
     }
-
-    private func users(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
-        let users = try await accounts { accounts throws(AccountError) in
-            try accounts.users(after: query.afterWord, countMax: query.countMax)
-        }
-        return page("users", users, query) { user in
-            [
-                "user": .string(user.ident), "app": .string(user.app), "disabled": .bool(user.isDisabled),
-                "created_at": JSONValue(user.createdAt),
-                "identities": .array(
-                    user.identities.map { ["provider": .string($0.provider), "name": .string($0.name)] }),
-            ]
-        } next: {
-            $0.ident
-        }
-    }
 }
 
 extension JSONValue {
     /// Idents, versions and times. A number beyond 2^63 − 1, which only a client's timestamp can be, becomes 2^63 − 1.
-    fileprivate init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
+    init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
 
     fileprivate init(_ number: some TypedNumber) { self.init(number.rawValue) }
 }

@@ -8,7 +8,7 @@ struct AdminEndpoints: HTTPEndpoints {
     let admin: AdminInterface
     let server: ServerOperations
     let logger: Logger
-    private let blocking: BlockingWork
+    let blocking: BlockingWork
 
     init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
         self.admin = admin
@@ -30,10 +30,11 @@ struct AdminEndpoints: HTTPEndpoints {
     /// Without the token every request gets the same response, whether or not there is such an endpoint.
     private func checkToken(_ request: EndpointRequest) throws(HTTPError) {
         let values = request.headers["authorization"]
-        guard values.count == 1, values[0].hasPrefix("Bearer "), admin.token.isMatched(by: values[0].dropFirst(7))
-        else {
+        let isMissing = values.count != 1 || !values[0].hasPrefix("Bearer ")
+        guard !isMissing, admin.token.isMatched(by: values[0].dropFirst(7)) else {
             throw HTTPError(
-                status: .unauthorized, code: "Unauthorized", message: "the token of the admin interface is missing")
+                status: .unauthorized, code: "Unauthorized",
+                message: "the token of the admin interface is \(isMissing ? "missing" : "wrong")")
         }
     }
 
@@ -50,6 +51,12 @@ struct AdminEndpoints: HTTPEndpoints {
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
         case .revoke, .disable, .enable: return EndpointResponse(.ok, try await change(route, try request.object()))
+        case .user:
+            return EndpointResponse(.ok, try await user(try ListingQuery(request.query, countMax: 1)))
+        case .addUser: return EndpointResponse(.created, try await addUser(try request.object()))
+        case .deleteUser: return EndpointResponse(.ok, try await deleteUser(try request.object()))
+        case .setPassword: return EndpointResponse(.ok, try await setPassword(try request.object()))
+        case .setData: return EndpointResponse(.ok, try await setData(try request.object()))
         }
     }
 
@@ -121,29 +128,6 @@ struct AdminEndpoints: HTTPEndpoints {
         return [:]
     }
 
-    private func change(_ route: AdminRoute, _ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
-        let user = try body.text("user")
-        let isKnown = try await accounts { accounts throws(AccountError) -> Bool in
-            guard try accounts.user(user) != nil else { return false }
-            if route == .disable { try accounts.setDisabled(true, user: user) }
-            if route == .enable {
-                try accounts.setDisabled(false, user: user)
-            } else {
-                try accounts.removeSessions(of: user)
-            }
-            return true
-        }
-        guard isKnown else { throw Self.noSuch("user") }
-        logger.notice("user changed by the operator", metadata: ["user": "\(user)", "change": "\(route)"])
-        guard route != .enable else { return [:] }
-        let ended = await server.connections.ask { handler in
-            guard handler.belongs(to: user), handler.login != nil else { return false }
-            handler.endLogin()
-            return true
-        }
-        return ["connections": .integer(Int64(ended.count { $0.answer }))]
-    }
-
     static func noSuch(_ thing: String) -> HTTPError {
         HTTPError(status: .notFound, code: "NotFound", message: "no such \(thing)")
     }
@@ -161,6 +145,13 @@ struct AdminEndpoints: HTTPEndpoints {
         _ body: @escaping @Sendable (any AccountStore) throws(AccountError) -> Result
     ) async throws(HTTPError) -> Result {
         let accounts = admin.accounts
-        return try await blocking.run { try body(accounts) }
+        return try await blocking.run {
+            try body(accounts)
+        } refusal: { error in
+            guard (error as? AccountError)?.code == .nameTaken else { return nil }
+            return HTTPError(
+                status: .conflict, code: "AccountNameInUse",
+                message: "somebody else has the ident, the e-mail address or the name")
+        }
     }
 }

@@ -12,6 +12,8 @@ public struct AdminSettings: Sendable {
     public var isSecure = false
     /// Connections at one time. Further ones are closed as soon as they are accepted.
     public var connectionsMax = 64
+    /// The apps that users can be added to; nil if every app id is one.
+    public var apps: Set<String>?
     /// Elements of one response to a listing. Further ones take further requests.
     public var listingCountMax = 1_000
 
@@ -56,4 +58,6 @@ struct ServerOperations: Sendable {
     let socketCount: @Sendable () -> Int
     /// Whether clients are served: not before the server listens, and no longer once it begins to end.
     let isServing: @Sendable () -> Bool
+    /// The clock, in seconds since 1970.
+    let unixSeconds: @Sendable () -> UInt64
 }

@@ -13,17 +13,24 @@ enum AdminRoute: String {
     case history = "GET /v1/history"
     case sessions = "GET /v1/sessions"
     case users = "GET /v1/users"
+    case user = "GET /v1/user"
     case disconnect = "POST /v1/sessions/disconnect"
     case expire = "POST /v1/clients/expire"
     case revoke = "POST /v1/users/revoke"
     case disable = "POST /v1/users/disable"
     case enable = "POST /v1/users/enable"
+    case addUser = "POST /v1/users/add"
+    case deleteUser = "POST /v1/users/delete"
+    case setPassword = "POST /v1/users/set-password"
+    case setData = "POST /v1/users/set-data"
 
     init?(_ request: EndpointRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
 }
 
-/// The query of a listing: `after`, `limit` and, where a file is meant, `path`.
+/// The query of a listing: `after`, `limit`, where a file is meant `path`, and where users are meant `app`, `email` and
+/// `user`.
 struct ListingQuery {
+    private static let names: Set = ["after", "limit", "path", "app", "email", "user"]
     /// How many elements are listed by default.
     private static let usualCount = 100
 
@@ -37,7 +44,7 @@ struct ListingQuery {
                 values.updateValue(value, forKey: String(parts[0])) == nil
             else { throw .badRequest("the query cannot be read") }
         }
-        if let name = values.keys.first(where: { !["after", "limit", "path"].contains($0) }) {
+        if let name = values.keys.first(where: { !Self.names.contains($0) }) {
             throw .badRequest("there is no parameter '\(name.prefix(100))'")
         }
         let limit = values["limit"].map { Int($0) ?? 0 } ?? min(Self.usualCount, countMax)
@@ -62,6 +69,18 @@ struct ListingQuery {
         guard let word = values["after"] else { return 0 }
         guard let number = UInt64(word) else { throw .badRequest("after has to be a number") }
         return number
+    }
+
+    /// The app whose users are meant.
+    var app: String? { values["app"] }
+    /// The ident of the user who is meant.
+    var user: String? { values["user"] }
+
+    /// The app and the e-mail address of the user who is meant; nil if the query names none.
+    func email() throws(HTTPError) -> (app: String, name: String)? {
+        guard let name = values["email"] else { return nil }
+        guard let app else { throw .badRequest("email needs app: users of different apps have nothing in common") }
+        return (app, name)
     }
 
     /// The word after which a listing goes on.

@@ -103,6 +103,9 @@ public final class PrometheusMetrics: MetricsFactory {
         func recordNanoseconds(_ duration: Int64) { series.observe(Double(duration) / 1e9) }
     }
 
+    /// Shows what does not change, such as the version: a gauge of 1, whose labels say it.
+    package func show(_ name: String, _ labels: [(String, String)]) { series(.gauge, name, labels).observe(1) }
+
     // MARK: Text
 
     /// All metrics, in the order of their names.

@@ -19,7 +19,7 @@ extension AppServices {
     }
 
     /// An address without spaces and control characters. Whether it can receive mail is not checked.
-    private static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
+    static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
         let email = try body.text(name)
         guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
             throw .badRequest("invalid e-mail address")
@@ -27,7 +27,7 @@ extension AppServices {
         return email
     }
 
-    private static func newPassword(in body: [String: JSONValue]) throws(HTTPError) -> String {
+    static func newPassword(in body: [String: JSONValue]) throws(HTTPError) -> String {
         guard let password = body["password"]?.string,
             (passwordCharactersMin...passwordCharactersMax).contains(password.unicodeScalars.count)
         else {

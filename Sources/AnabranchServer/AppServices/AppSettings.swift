@@ -1,4 +1,5 @@
 public import AnabranchHistory
+package import Logging
 
 /// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
 public enum Provider: String, CaseIterable, Sendable {
@@ -45,6 +46,12 @@ public struct CustomTokenIssuer: Equatable, Sendable {
         self.jwksPath = jwksPath
         self.issuer = issuer
         self.audience = audience
+    }
+
+    /// Reads a file of keys as the server does.
+    /// - Throws: `FileError` if it cannot be used.
+    package static func checkKeys(path: String, logger: Logger) async throws {
+        _ = try await CustomTokenVerifier(jwksPath: path, issuer: nil, audience: "", logger: logger)
     }
 }
 

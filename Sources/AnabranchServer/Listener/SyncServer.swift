@@ -66,7 +66,7 @@ public final class SyncServer: Service {
     }
 
     /// Serves until the task is cancelled or its service group shuts down.
-    /// - Throws: an error of the system if the server cannot listen.
+    /// - Throws: `ListenError` if the server cannot listen.
     public func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let connections = ConnectionRegistry()
@@ -94,7 +94,7 @@ public final class SyncServer: Service {
         let users = ConnectionLimit(countMax: settings.connectionsPerUserMax)
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
-            isServing: { [self] in isServing.load(ordering: .acquiring) })
+            isServing: { [self] in isServing.load(ordering: .acquiring) }, unixSeconds: unixSeconds)
         let adminListener = try await listenForOperator(on: group, operations)
         let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
             connectionMetrics.connectionsAccepted.increment()
@@ -131,15 +131,19 @@ public final class SyncServer: Service {
         host: String, port: Int, on group: MultiThreadedEventLoopGroup,
         _ accept: @escaping @Sendable (any Channel) throws -> Void
     ) async throws -> any Channel {
-        try await ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 256)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try accept(channel) }
-            }
-            .bind(host: host, port: port).get()
+        do {
+            return try await ServerBootstrap(group: group)
+                .serverChannelOption(.backlog, value: 256)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .childChannelOption(.maxMessagesPerRead, value: 1)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture { try accept(channel) }
+                }
+                .bind(host: host, port: port).get()
+        } catch {
+            throw ListenError(host: host, port: port, error)
+        }
     }
 
     /// Sets up a new socket: HTTP first, and the sync protocol once a handshake was accepted.

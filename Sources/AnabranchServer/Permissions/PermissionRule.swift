@@ -31,18 +31,34 @@ struct PermissionRule: Equatable, Sendable {
     static func rules(inYAML text: String) throws -> [PermissionRule] {
         guard let root = try Yams.compose(yaml: text)?.mapping, root.count == 1,
             let entries = root["rules"]?.sequence
-        else { throw PermissionRuleError(description: "the file has to be a list of `rules`") }
+        else {
+            throw PermissionRuleError(
+                description: "the file has to be a list of `rules`, like rules: [{path: '*', right: read}]")
+        }
         return try entries.enumerated().map { number, node in try PermissionRule(node, name: "rule \(number + 1)") }
     }
 
+    /// What a rule can have, and what it stands for.
+    private static let forms = [
+        "path": "a pattern of at most \(PathPattern.bytesMax) bytes, like '\"public\"' or '*'",
+        "right": Permission.allCases.map(\.rawValue).joined(separator: ", "), "app": "an app id",
+        "users": "a list of users' idents", "providers": "a list of providers, like [custom-token]",
+        "data": "names with plain values, like {role: editor}",
+    ]
+    private static let keys = "allowed: path, right, app, users, providers, data"
+
     /// - Parameter name: which rule it is, for errors.
     private init(_ node: Node, name rule: String) throws {
-        guard let mapping = node.mapping else { throw PermissionRuleError(description: "\(rule): no keys") }
+        guard let mapping = node.mapping else {
+            throw PermissionRuleError(description: "\(rule): no keys; \(Self.keys)")
+        }
         var path: PathPattern?
         var permission: Permission?
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
-            let wrong = PermissionRuleError(description: "\(rule): \(name): cannot be this")
+            let found = value.scalar.map { "'\($0.string)'" } ?? "this"
+            let wrong = PermissionRuleError(
+                description: "\(rule): \(name): cannot be \(found); allowed: \(Self.forms[name] ?? "")")
             switch name {
             case "path":
                 guard let pattern = value.scalar.flatMap({ PathPattern($0.string) }) else { throw wrong }
@@ -56,7 +72,7 @@ struct PermissionRule: Equatable, Sendable {
             case "users": users = try Self.words(value, wrong)
             case "providers": providers = try Self.words(value, wrong)
             case "data": data = try Self.data(value, wrong)
-            default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'")
+            default: throw PermissionRuleError(description: "\(rule): there is no key '\(name)'; \(Self.keys)")
             }
         }
         guard let path, let permission else {

@@ -22,12 +22,15 @@ public final class RuleFileAuthorizer: Authorizer {
     /// - Throws: `FileError` with the mistake in the file.
     public init(path: String, logger: Logger) async throws {
         rules = try await WatchedFile(path, logger: logger) {
+            guard let bytes = FileManager.default.contents(atPath: path),
+                let text = String(validating: bytes, as: UTF8.self)
+            else { throw FileError(path, "cannot be read as text in UTF-8") }
             do {
-                return try PermissionRule.rules(inYAML: String(contentsOfFile: path, encoding: .utf8))
+                return try PermissionRule.rules(inYAML: text)
             } catch let error as PermissionRuleError {
                 throw FileError(path, error.description)
             } catch {
-                throw FileError(path, "no YAML: \(error)")
+                throw FileError(path, "no YAML: \("\(error)".split(separator: "\n").first ?? "")")
             }
         }
     }

@@ -128,9 +128,12 @@ package enum ExhaustiveStates {
 
     /// Tries all pairs in all states, `jobs` states at a time.
     package static func check(
-        jobs: Int, onProgress: (ExhaustiveReport, Duration) -> Void = { _, _ in }
+        jobs: Int, interval: Duration = .seconds(5), isStopped: () -> Bool = { false },
+        onProgress: (ExhaustiveReport, Duration) -> Void = { _, _ in }
     ) async throws -> ExhaustiveReport {
-        try await ExhaustiveReport.sum(of: stateCount, jobs: jobs, onProgress: onProgress) { try check(state($0)) }
+        try await ExhaustiveReport.sum(
+            of: stateCount, jobs: jobs, interval: interval, isStopped: isStopped, onProgress: onProgress
+        ) { try check(state($0)) }
     }
 
     private static func check(_ state: State) throws -> ExhaustiveReport {

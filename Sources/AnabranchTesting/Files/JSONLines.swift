@@ -4,11 +4,14 @@ package import Foundation
 /// Reads files of JSON lines, plain or compressed with zstd, a line at a time.
 package enum JSONLines {
     /// Calls `body` with the number of each line, from 1, its value and its text. Empty lines are skipped.
+    /// - Throws: `InputError`, also if there is no other line.
     package static func forEach<Value: Decodable>(
         in path: String, as type: Value.Type, body: (Int, Value, Data) throws -> Void
     ) throws {
         let decoder = JSONDecoder()
+        var count = 0
         try forEachLine(in: path) { number, line in
+            count += 1
             let value: Value
             do {
                 value = try decoder.decode(type, from: line)
@@ -17,6 +20,7 @@ package enum JSONLines {
             }
             try body(number, value, line)
         }
+        if count == 0 { throw InputError(description: "\(path): is empty") }
     }
 
     /// Calls `body` with the number of each line, from 1, and its text. Empty lines are skipped.
@@ -61,7 +65,8 @@ package enum JSONLines {
         switch error as? DecodingError {
         case .keyNotFound(let key, _): "the key \"\(key.stringValue)\" is missing"
         case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
-            "\(context.codingPath.map(\.stringValue).joined(separator: ".")): \(context.debugDescription)"
+            (context.codingPath.map(\.stringValue).joined(separator: ".") + ": " + context.debugDescription)
+                .trimmingPrefix(": ").description
         default: "\(error)"
         }
     }

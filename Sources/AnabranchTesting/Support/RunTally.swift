@@ -10,11 +10,14 @@ extension RunTally {
     /// Adds up what the pieces of work find, `jobs` of them at a time, until all are done or one has failed.
     ///
     /// - Parameters:
-    ///   - onProgress: is told every few seconds what has been found so far, and how long it took.
+    ///   - interval: how much time is between two reports.
+    ///   - isStopped: whether to begin no further piece. Those that have begun are finished, so the sum is of all
+    ///     pieces up to some number.
+    ///   - onProgress: is told what has been found so far, and how long it took.
     ///   - piece: does the piece with this number.
     package static func sum(
-        of pieces: Int, jobs: Int, onProgress: (Self, Duration) -> Void = { _, _ in },
-        piece: @escaping @Sendable (Int) throws -> Self
+        of pieces: Int, jobs: Int, interval: Duration = .seconds(5), isStopped: () -> Bool = { false },
+        onProgress: (Self, Duration) -> Void = { _, _ in }, piece: @escaping @Sendable (Int) throws -> Self
     ) async throws -> Self {
         try await withThrowingTaskGroup(of: Self.self) { group in
             let start = ContinuousClock.now
@@ -24,11 +27,11 @@ extension RunTally {
             var started = min(jobs, pieces)
             while let done = try await group.next() {
                 total.add(done)
-                if started < pieces, !total.hasFailed {
+                if started < pieces, !total.hasFailed, !isStopped() {
                     group.addTask { [started] in try piece(started) }
                     started += 1
                 }
-                if ContinuousClock.now - lastProgress > .seconds(5) {
+                if ContinuousClock.now - lastProgress > interval {
                     lastProgress = .now
                     onProgress(total, lastProgress - start)
                 }

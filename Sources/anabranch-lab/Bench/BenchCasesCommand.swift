@@ -28,6 +28,11 @@ struct BenchCasesCommand: ParsableCommand {
     var seed = 0
 
     func run() throws {
+        let all = BenchmarkCase.all(seed: seed, large: large), cases = all.filter { $0.name.hasPrefix(only) }
+        guard !cases.isEmpty else {
+            let names = all.map(\.name).joined(separator: ", ")
+            throw InputError(description: "--only \(only): no case begins so; there are \(names)")
+        }
         var file = FileHandle.standardOutput
         if output != "-" {
             guard FileManager.default.createFile(atPath: output, contents: nil),
@@ -35,7 +40,7 @@ struct BenchCasesCommand: ParsableCommand {
             else { throw InputError(description: "\(output): cannot be written") }
             file = opened
         }
-        for mergeCase in BenchmarkCase.all(seed: seed, large: large) where mergeCase.name.hasPrefix(only) {
+        for mergeCase in cases {
             try file.write(contentsOf: mergeCase.line())
         }
     }

@@ -8,9 +8,9 @@ struct BenchMergeCommand: ParsableCommand {
         commandName: "merge",
         abstract: "Time decoding, merging and encoding of merge cases.",
         discussion: """
-            Prints a JSON line a case: the medians in milliseconds of all repeats, and a SHA-256 digest of all \
-            changesets after the merge, local then incoming. Each repeat decodes anew; "merge_ms" includes every index \
-            it needs.
+            Prints commit, processor and date on standard error, and a JSON line a case: the medians in milliseconds \
+            of all repeats, and a SHA-256 digest of all changesets after the merge, local then incoming. Each repeat \
+            decodes anew; "merge_ms" includes every index it needs.
 
             With --apply both states are there before the clock starts, each with the changes of its own side. \
             "apply_ms" is the time to apply to each what the merge has made of the other side; a part of the total, \
@@ -44,6 +44,7 @@ struct BenchMergeCommand: ParsableCommand {
     }
 
     func run() throws {
+        BenchEnvironment.note()
         try JSONLines.forEach(in: cases, as: MergeCase.self) { line, mergeCase, _ in
             let name = mergeCase.name ?? mergeCase.seed.map { "seed-\($0)" } ?? "unnamed"
             do {

@@ -25,7 +25,7 @@ struct CheckVectorsCommand: ParsableCommand {
             do {
                 try VectorLine.forEach(in: file) { check.run($1, at: "\(file):\($0)") }
             } catch {
-                print(error)
+                RunProgress.note("\(error)")
                 unreadable += 1
             }
         }

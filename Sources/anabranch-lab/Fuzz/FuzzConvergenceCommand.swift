@@ -49,6 +49,9 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
     @Flag(help: "List the known cases in which the reference does not converge.")
     var exclusions = false
 
+    @Flag(help: "Print what was found as one JSON object.")
+    var json = false
+
     func validate() throws {
         guard rounds > 0 else { throw ValidationError("--rounds must be 1 or more.") }
         guard (2...8).contains(replicas) else { throw ValidationError("--replicas must be from 2 to 8.") }
@@ -60,21 +63,43 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
         if exclusions {
             for divergence in KnownDivergence.allCases { print("\(divergence.rawValue): \(divergence.summary)") }
         } else if exhaustive {
-            let report = try await ExhaustiveStates.check(jobs: jobs) { report, elapsed in
-                RunProgress.report("\(report.states) of \(ExhaustiveStates.stateCount) states", after: elapsed)
-            }
-            print(report)
-            if !report.isClean { throw ExitCode.failure }
+            try await checkStates()
         } else {
             try await runRounds()
         }
     }
 
+    private func checkStates() async throws {
+        let all = ExhaustiveStates.stateCount, interruption = Interruption()
+        let report = try await ExhaustiveStates.check(
+            jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked }
+        ) { report, elapsed in
+            let share = Double(report.states) / Double(all)
+            RunProgress.report("\(report.states) of \(all) states", share: share, after: elapsed)
+        }
+        RunProgress.end()
+        if report.states < all {
+            RunProgress.note("stopped after \(report.states) of \(all) states, \(report.failures) failures")
+            throw ExitCode(Interruption.status)
+        }
+        if json {
+            let numbers = #""states":\#(report.states),"pairs":\#(report.pairs),"failures":\#(report.failures)"#
+            print("{\(numbers),\"is_clean\":\(report.isClean)}")
+        } else {
+            print(report)
+        }
+        if !report.isClean { throw ExitCode.failure }
+    }
+
     // MARK: Random rounds
 
     private func runRounds() async throws {
-        let start = ContinuousClock.now
-        let tally = try await RoundTally.sum(of: rounds, jobs: jobs, onProgress: report) {
+        let start = ContinuousClock.now, interruption = Interruption()
+        RunProgress.note("\(rounds) rounds from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
+        let tally = try await RoundTally.sum(
+            of: rounds, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
+            onProgress: report
+        ) {
             [seed, replicas, modifications] number in
             let plan = RoundPlan(
                 seed: seed &+ UInt64(number), replicas: replicas, modifications: modifications)
@@ -84,18 +109,40 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
             if failure != nil { tally.failures = [plan.seed] }
             return tally
         }
-        printReport(tally, after: ContinuousClock.now - start)
-        guard let failed = tally.failures.min() else { return }
-        try describe(failed)
-        throw ExitCode.failure
+        RunProgress.end()
+        try printReport(tally, after: ContinuousClock.now - start)
+        if let failed = tally.failures.min() {
+            if !json { try describe(failed) }
+            throw ExitCode.failure
+        }
+        guard tally.rounds < rounds else { return }
+        RunProgress.note(
+            "stopped after \(tally.rounds) of \(rounds) rounds; go on with --seed \(seed &+ UInt64(tally.rounds)) "
+                + "--rounds \(rounds - tally.rounds)")
+        throw ExitCode(Interruption.status)
     }
 
     private func report(_ tally: RoundTally, after elapsed: Duration) {
         let modifications = String(format: "%.2f million modifications", Double(tally.modifications) / 1e6)
-        RunProgress.report("\(tally.rounds) of \(rounds) rounds, \(modifications)", after: elapsed)
+        let share = Double(tally.rounds) / Double(rounds)
+        RunProgress.report("\(tally.rounds) of \(rounds) rounds, \(modifications)", share: share, after: elapsed)
     }
 
-    private func printReport(_ tally: RoundTally, after elapsed: Duration) {
+    private func printReport(_ tally: RoundTally, after elapsed: Duration) throws {
+        if json {
+            struct Report: Encodable {
+                var rounds: Int, replicas: Int, modifications: Int, changesets: Int, refused: Int
+                var failures: [UInt64], avoided: [String: Int], seconds: Double
+            }
+            let avoided = Dictionary(uniqueKeysWithValues: tally.avoided.map { ($0.key.rawValue, $0.value) })
+            let report = Report(
+                rounds: tally.rounds, replicas: replicas, modifications: tally.modifications,
+                changesets: tally.changesets, refused: tally.refused, failures: tally.failures.sorted(),
+                avoided: avoided, seconds: elapsed.inSeconds)
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = .sortedKeys
+            return print(String(decoding: try encoder.encode(report), as: UTF8.self))
+        }
         for kind in InstructionKind.allCases {
             print(String(format: "%12ld ", tally.kinds[Int(kind.rawValue)]) + "\(kind)")
         }

@@ -27,6 +27,7 @@ struct FuzzMergeCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab fuzz merge --cases 200000 --seed 1
               anabranch-lab fuzz merge --cases 1 --seed 4711
+              anabranch-lab fuzz merge --cases 20000 --skip-costs --json | jq .differences
             """)
 
     @Option(help: "How many cases.")
@@ -44,6 +45,9 @@ struct FuzzMergeCommand: AsyncParsableCommand {
     @Option(help: "How many cases are merged at a time; 1 gives true times.")
     var jobs = ProcessInfo.processInfo.activeProcessorCount
 
+    @Flag(help: "Print what was found as one JSON object.")
+    var json = false
+
     func validate() throws {
         guard cases > 0 else { throw ValidationError("--cases must be 1 or more.") }
         guard (1...400).contains(maxSize) else { throw ValidationError("--max-size must be from 1 to 400.") }
@@ -53,9 +57,13 @@ struct FuzzMergeCommand: AsyncParsableCommand {
     private static let casesPerPiece = 200
 
     func run() async throws {
-        let start = ContinuousClock.now
+        let start = ContinuousClock.now, interruption = Interruption()
+        RunProgress.note("\(cases) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
         let pieces = (cases - 1) / Self.casesPerPiece + 1
-        let tally = try await FuzzMergeTally.sum(of: pieces, jobs: jobs, onProgress: report) {
+        let tally = try await FuzzMergeTally.sum(
+            of: pieces, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
+            onProgress: report
+        ) {
             [seed, cases, maxSize, skipCosts] piece in
             let first = piece * Self.casesPerPiece
             var tally = FuzzMergeTally()
@@ -65,14 +73,22 @@ struct FuzzMergeCommand: AsyncParsableCommand {
             }
             return tally
         }
-        print(tally.report(after: ContinuousClock.now - start, costs: !skipCosts))
-        if let difference = tally.differences.min() { try describe(difference) }
+        RunProgress.end()
+        let elapsed = ContinuousClock.now - start
+        print(json ? try tally.json(after: elapsed) : tally.report(after: elapsed, costs: !skipCosts))
+        if !json, let difference = tally.differences.min() { try describe(difference) }
         if !tally.differences.isEmpty || tally.costlyCases > 0 { throw ExitCode.failure }
+        guard tally.cases < cases else { return }
+        RunProgress.note(
+            "stopped after \(tally.cases) of \(cases) cases; go on with --seed \(seed &+ UInt64(tally.cases)) "
+                + "--cases \(cases - tally.cases)")
+        throw ExitCode(Interruption.status)
     }
 
     private func report(_ tally: FuzzMergeTally, after elapsed: Duration) {
         let cells = String(format: "%.1f million cells", Double(tally.cells) / 1e6)
-        RunProgress.report("\(tally.cases) of \(cases) cases, \(cells)", after: elapsed)
+        let share = Double(tally.cases) / Double(cases)
+        RunProgress.report("\(tally.cases) of \(cases) cases, \(cells)", share: share, after: elapsed)
     }
 
     // MARK: A difference

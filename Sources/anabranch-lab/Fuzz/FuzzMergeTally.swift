@@ -76,6 +76,22 @@ struct FuzzMergeTally: RunTally {
 
     // MARK: Report
 
+    /// All of it for scripts.
+    func json(after elapsed: Duration) throws -> String {
+        struct Report: Encodable {
+            var cases: Int, cells: Int, refused: Int, list_pairs: Int, list_pairs_visited: Int
+            var differences: [UInt64], costly_seeds: [UInt64], seconds: Double
+        }
+        let costly = slowCases.filter { $0.ratio.total > Self.costRatioMax }.map(\.seed).sorted()
+        let report = Report(
+            cases: cases, cells: cells, refused: errors, list_pairs: listPairs.all,
+            list_pairs_visited: listPairs.visited, differences: differences.sorted(), costly_seeds: costly,
+            seconds: elapsed.inSeconds)
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        return String(decoding: try encoder.encode(report), as: UTF8.self)
+    }
+
     /// The table by size classes, the slow cases if they were looked for, and the totals.
     func report(after elapsed: Duration, costs: Bool) -> String {
         var lines = ["operations a side      cases          cells   every pair ms      indexed ms   ratio"]

@@ -1,9 +1,55 @@
 import AnabranchTesting
 import Foundation
+import Synchronization
 
-/// Reports the progress of a long run on standard error.
+/// Tells on standard error how far a long run has come: on a terminal in one line that changes, elsewhere in lines.
 enum RunProgress {
-    static func report(_ done: String, after elapsed: Duration) {
-        FileHandle.standardError.write(Data(String(format: "%@, %.0f s\n", done, elapsed.inSeconds).utf8))
+    private static let isTerminal = isatty(STDERR_FILENO) == 1
+
+    /// How much time is between two reports.
+    static let interval: Duration = isTerminal ? .milliseconds(500) : .seconds(5)
+
+    /// - Parameter share: how much of the run is done, from 0 to 1; nil if nobody knows.
+    static func report(_ done: String, share: Double? = nil, after elapsed: Duration) {
+        let text = line(done, share: share, after: elapsed)
+        // The beginning of the line, and what stands in it deleted.
+        write(isTerminal && share != nil ? "\r\u{1b}[2K" + text : text + "\n")
     }
+
+    /// Ends the line that changes, before something else is printed.
+    static func end() {
+        if isTerminal { write("\r\u{1b}[2K") }
+    }
+
+    /// A line that is no report of progress.
+    static func note(_ text: String) { write(text + "\n") }
+
+    static func line(_ done: String, share: Double?, after elapsed: Duration) -> String {
+        var text = done + String(format: ", %.0f s", elapsed.inSeconds)
+        if let share, share > 0, share < 1 {
+            text += String(format: ", about %.0f s left", elapsed.inSeconds * (1 - share) / share)
+        }
+        return text
+    }
+
+    private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+}
+
+/// How often Ctrl-C was pressed. A handler of a signal may use nothing that locks or allocates.
+private let interruptions = Atomic(0)
+
+/// Ctrl-C lets a run end in order, with a report of what it has done; the second one ends the process.
+struct Interruption {
+    /// The exit status of what a person has stopped.
+    static let status: Int32 = 128 + SIGINT
+
+    /// Begins to listen to Ctrl-C.
+    init() {
+        interruptions.store(0, ordering: .relaxed)
+        signal(SIGINT) { _ in
+            if interruptions.add(1, ordering: .relaxed).oldValue > 0 { _exit(Interruption.status) }
+        }
+    }
+
+    var isAsked: Bool { interruptions.load(ordering: .relaxed) > 0 }
 }

@@ -36,7 +36,9 @@ struct MergeCommand: ParsableCommand {
         if output == "-" {
             FileHandle.standardOutput.write(lines)
         } else {
-            try lines.write(to: URL(fileURLWithPath: output))
+            guard FileManager.default.createFile(atPath: output, contents: lines) else {
+                throw InputError(description: "\(output): cannot be written")
+            }
         }
     }
 

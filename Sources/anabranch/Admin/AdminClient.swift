@@ -1,3 +1,4 @@
+import AnabranchCore
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -7,6 +8,8 @@ import NIOSSL
 /// Why an operator's request failed.
 struct AdminError: Error, CustomStringConvertible {
     let description: String
+    /// The HTTP status of the answer; nil if there was none.
+    var status: UInt?
 }
 
 /// Speaks to the admin interface of a running server (`Spec/Admin.md`).
@@ -51,6 +54,11 @@ struct AdminClient {
         try await send(.POST, path, body: JSONEncoder().encode(body))
     }
 
+    /// - Returns: the body of an answer of success.
+    func post(_ path: String, _ body: JSONValue) async throws -> Data {
+        try await send(.POST, path, body: Data(body.encoded.utf8))
+    }
+
     private static func encoded(_ text: String) -> String {
         text.utf8.map { byte in
             let isPlain = (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
@@ -74,7 +82,8 @@ struct AdminClient {
             }
             let refusal = try? JSONDecoder().decode(Refusal.self, from: answer)
             throw AdminError(
-                description: refusal?.error ?? refusal?.status ?? "the server answers \(response.head.status)")
+                description: refusal?.error ?? refusal?.status ?? "the server answers \(response.head.status)",
+                status: response.head.status.code)
         }
         return answer
     }
@@ -98,7 +107,18 @@ struct AdminClient {
         } catch let error as AdminError {
             throw error
         } catch {
-            throw AdminError(description: "no answer from \(host):\(port): \(error)")
+            throw AdminError(description: "no answer from \(host):\(port): \(Self.reason(error))")
+        }
+    }
+
+    /// In words for people, and not those of the libraries.
+    private static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as IOError: String(cString: strerror(error.errnoCode))
+        case let error as NIOConnectionError:
+            error.connectionErrors.first.map { reason($0.error) } ?? "there is no such host"
+        case NIOSSLError.handshakeFailed: "its certificate is not trusted, or it does not speak TLS: see --ca"
+        default: "\(error)"
         }
     }
 

@@ -9,9 +9,9 @@ struct AdminCommand: AsyncParsableCommand {
         abstract: "Look into a running server, and intervene.",
         discussion: """
             Speaks to the server's admin interface. On the server's machine the data directory tells where that is and \
-            what its token is; elsewhere --at and --token-file do, or ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in \
-            the environment. Lists come as tables, or with --json as the server sends them. The exit status is 0 if \
-            the server did what it was asked, and 1 if not.
+            what its token is: give --data or the server's --config. Elsewhere --at and --token-file do, or \
+            ANABRANCH_ADMIN_AT and ANABRANCH_ADMIN_TOKEN in the environment. Lists come as tables, or with --json as \
+            the server sends them. The exit status is 0 if the server did what it was asked, and 1 if not.
 
             EXAMPLES
               anabranch admin health --data /var/lib/anabranch
@@ -30,10 +30,7 @@ struct AdminCommand: AsyncParsableCommand {
 
 /// How to reach the server.
 struct AdminOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "The data directory of a server on this machine. (default: $ANABRANCH_DATA, or ./data)", valueName: "dir"))
-    var data: String?
+    @OptionGroup var place: DataOptions
 
     @Option(
         help: ArgumentHelp(
@@ -53,25 +50,18 @@ struct AdminOptions: ParsableArguments {
     @Flag(help: "Print what the server answers, as it is.")
     var json = false
 
-    /// Runs `body` with a client of the server. A failure is printed on standard error and ends with status 1.
-    func run(_ body: (AdminClient) async throws -> Void) async throws {
-        do {
-            try await body(try client(environment: ProcessInfo.processInfo.environment))
-        } catch {
-            FileHandle.standardError.write(Data("admin: \(error)\n".utf8))
-            throw ExitCode(1)
-        }
-    }
+    /// Runs `body` with a client of the server.
+    func run(_ body: (AdminClient) async throws -> Void) async throws { try await body(try client()) }
 
-    private func client(environment: [String: String]) throws -> AdminClient {
-        let folder = URL(fileURLWithPath: data ?? environment["ANABRANCH_DATA"] ?? "./data", isDirectory: true)
-        let address = folder.appendingPathComponent("admin-address").path
-        guard let url = try at ?? environment["ANABRANCH_ADMIN_AT"] ?? Self.line(of: address) else {
-            throw AdminError(description: "no server is running over \(folder.path), or its admin interface is off")
+    private func client() throws -> AdminClient {
+        let configuration = try place.configuration()
+        let written = ProcessInfo.processInfo.environment["ANABRANCH_ADMIN_AT"]
+        guard let url = try at ?? written ?? Self.line(of: configuration.adminAddressPath) else {
+            let folder = URL(fileURLWithPath: configuration.data, isDirectory: true).path
+            throw AdminError(description: "no server is running over \(folder), or its admin interface is off")
         }
-        let file = tokenFile ?? environment["ANABRANCH_ADMIN_TOKEN_FILE"]
-        let word = tokenFile == nil ? environment["ANABRANCH_ADMIN_TOKEN"] : nil
-        let token = try word ?? AdminToken.text(path: file ?? folder.appendingPathComponent("admin-token").path)
+        let word = tokenFile == nil ? configuration.adminToken : nil
+        let token = try word ?? AdminToken.text(path: tokenFile ?? configuration.adminTokenPath)
         return try AdminClient(url: url, token: token, authority: ca)
     }
 

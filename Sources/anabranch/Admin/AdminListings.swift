@@ -19,12 +19,13 @@ struct PageOptions: ParsableArguments {
     @Option(help: "How many at most. (default: 100)")
     var limit: Int?
 
+    /// - Parameter query: what is listed, beside the page.
     func show<Listing: AdminListing>(
-        _ listing: Listing.Type, of file: String? = nil, _ options: AdminOptions
+        _ listing: Listing.Type, _ query: [(String, String?)], _ options: AdminOptions
     ) async throws {
         try await options.run { client in
             let answer = try await client.get(
-                Listing.path, [("path", file), ("after", after), ("limit", limit.map { "\($0)" })])
+                Listing.path, query + [("after", after), ("limit", limit.map { "\($0)" })])
             if options.json { return anabranch.show(answer) }
             let page = try JSONDecoder().decode(Listing.self, from: answer)
             print(TextTable(columns: Listing.columns, rows: page.rows), terminator: "")
@@ -59,7 +60,7 @@ struct AdminFiles: AsyncParsableCommand {
     @OptionGroup var options: AdminOptions
     @OptionGroup var page: PageOptions
 
-    func run() async throws { try await page.show(Listing.self, options) }
+    func run() async throws { try await page.show(Listing.self, [], options) }
 }
 
 struct AdminClients: AsyncParsableCommand {
@@ -102,7 +103,7 @@ struct AdminClients: AsyncParsableCommand {
     @Argument(help: "The synced file, as `admin files` shows it.")
     var file: String
 
-    func run() async throws { try await page.show(Listing.self, of: file, options) }
+    func run() async throws { try await page.show(Listing.self, [("path", file)], options) }
 }
 
 struct AdminHistory: AsyncParsableCommand {
@@ -135,7 +136,7 @@ struct AdminHistory: AsyncParsableCommand {
     @Argument(help: "The synced file, as `admin files` shows it.")
     var file: String
 
-    func run() async throws { try await page.show(Listing.self, of: file, options) }
+    func run() async throws { try await page.show(Listing.self, [("path", file)], options) }
 }
 
 struct AdminSessions: AsyncParsableCommand {
@@ -166,42 +167,7 @@ struct AdminSessions: AsyncParsableCommand {
     @OptionGroup var options: AdminOptions
     @OptionGroup var page: PageOptions
 
-    func run() async throws { try await page.show(Listing.self, options) }
-}
-
-struct AdminUsers: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "users", abstract: "The users of all apps.",
-        discussion: "EXAMPLES\n  anabranch admin users --limit 1000")
-
-    struct Listing: AdminListing {
-        struct User: Decodable {
-            struct Identity: Decodable {
-                var provider: String, name: String
-            }
-
-            var user: String, app: String, disabled: Bool, created_at: Double, identities: [Identity]
-        }
-
-        static let path = "/v1/users"
-        static let columns = ["USER", "APP", "CREATED", "STATE", "LOGS IN AS"]
-        var users: [User]
-        var next: String?
-        var rows: [[String]] {
-            users.map { user in
-                [
-                    user.user, user.app, Date(timeIntervalSince1970: user.created_at).formatted(.iso8601),
-                    user.disabled ? "disabled" : "enabled",
-                    user.identities.map { "\($0.provider):\($0.name)" }.joined(separator: " "),
-                ]
-            }
-        }
-    }
-
-    @OptionGroup var options: AdminOptions
-    @OptionGroup var page: PageOptions
-
-    func run() async throws { try await page.show(Listing.self, options) }
+    func run() async throws { try await page.show(Listing.self, [], options) }
 }
 
 /// Columns for people: as wide as their widest word, two spaces apart.

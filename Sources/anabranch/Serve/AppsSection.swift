@@ -9,87 +9,109 @@ import Yams
 ///         providers: [anon-user, local-userpass, api-key, custom-token]
 ///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
-enum AppsSection {
-    static func read(_ node: Node, path: String) throws -> [String: AppSettings] {
-        guard let mapping = node.mapping else { throw ConfigurationError(description: "\(path): apps: no app ids") }
-        var apps: [String: AppSettings] = [:]
+struct AppsSection {
+    /// What is read, for messages.
+    let place: String
+    private(set) var apps: [String: AppSettings] = [:]
+    private(set) var problems: [String] = []
+
+    private static let keys = ["providers", "destructive-schema", "issuer"]
+    private static let issuerKeys = ["jwks", "iss", "aud"]
+
+    init(place: String) { self.place = place }
+
+    mutating func read(_ node: Node) {
+        guard let mapping = node.mapping else {
+            return problems.append("\(place): no app ids; allowed: my-app: {providers: [anon-user]}")
+        }
         for (key, value) in mapping {
             let app = key.scalar?.string ?? ""
             guard app.wholeMatch(of: /[A-Za-z0-9_.-]{1,100}/) != nil else {
-                throw ConfigurationError(description: "\(path): apps: '\(app)' cannot be an app id")
+                problems.append("\(place): '\(app)' cannot be an app id; allowed: letters, digits, _ . and -")
+                continue
             }
-            apps[app] = try settings(value, place: "\(path): apps: \(app)")
+            apps[app] = settings(value, place: "\(place): \(app)")
         }
-        return apps
     }
 
-    private static func settings(_ node: Node, place: String) throws -> AppSettings {
-        var settings = AppSettings(providers: [])
+    private mutating func settings(_ node: Node, place: String) -> AppSettings {
+        var settings = AppSettings(providers: []), hasProviders = false
         for (key, value) in node.mapping ?? [:] {
             switch key.scalar?.string {
             case "providers":
-                for name in value.sequence ?? [] {
-                    guard let provider = name.scalar.flatMap({ Provider(rawValue: $0.string) }) else {
-                        throw ConfigurationError(description: "\(place): providers: unknown provider")
-                    }
-                    settings.providers.insert(provider)
-                }
+                settings.providers = providers(value, place: "\(place): providers")
+                hasProviders = true
             case "destructive-schema":
-                guard let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) else {
-                    throw ConfigurationError(description: "\(place): destructive-schema: refuse or allow")
+                if let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) {
+                    settings.destructiveSchema = rule
+                } else {
+                    problems.append("\(place): destructive-schema: \(Self.found(value)); allowed: refuse, allow")
                 }
-                settings.destructiveSchema = rule
             case "issuer":
-                settings.issuer = try issuer(value, place: "\(place): issuer")
+                settings.issuer = issuer(value, place: "\(place): issuer")
             case let name:
-                throw ConfigurationError(description: "\(place): there is no setting '\(name ?? "")'")
+                problems.append("\(place): " + Choice.unknown("setting", name ?? "", of: Self.keys))
             }
         }
-        if settings.providers.contains(.customToken) != (settings.issuer != nil) {
-            throw ConfigurationError(description: "\(place): custom-token and issuer need each other")
+        if !hasProviders {
+            problems.append("\(place): providers is missing, so nobody could log in; allowed: \(Self.providerList)")
+        } else if settings.providers.contains(.customToken) != (settings.issuer != nil) {
+            problems.append(
+                "\(place): custom-token and issuer need each other, as in providers: [custom-token] and "
+                    + "issuer: {jwks: FILE}")
         }
         return settings
     }
 
-    private static func issuer(_ node: Node, place: String) throws -> CustomTokenIssuer {
-        var issuer = CustomTokenIssuer(jwksPath: "")
-        for (key, value) in node.mapping ?? [:] {
-            guard let text = value.scalar?.string, !text.isEmpty else {
-                throw ConfigurationError(description: "\(place): texts only")
-            }
-            switch key.scalar?.string {
-            case "jwks": issuer.jwksPath = text
-            case "iss": issuer.issuer = text
-            case "aud": issuer.audience = text
-            case let name: throw ConfigurationError(description: "\(place): there is no setting '\(name ?? "")'")
+    private static let providerList = "a list of " + Provider.allCases.map(\.rawValue).joined(separator: ", ")
+
+    private mutating func providers(_ node: Node, place: String) -> Set<Provider> {
+        guard let names = node.sequence else {
+            problems.append("\(place): \(Self.found(node)); allowed: \(Self.providerList), like [anon-user]")
+            return []
+        }
+        var providers: Set<Provider> = []
+        for name in names {
+            if let provider = name.scalar.flatMap({ Provider(rawValue: $0.string) }) {
+                providers.insert(provider)
+            } else {
+                let known = Provider.allCases.map(\.rawValue)
+                problems.append("\(place): " + Choice.unknown("provider", name.scalar?.string ?? "", of: known))
             }
         }
-        guard !issuer.jwksPath.isEmpty else { throw ConfigurationError(description: "\(place): jwks is missing") }
+        return providers
+    }
+
+    private mutating func issuer(_ node: Node, place: String) -> CustomTokenIssuer {
+        var issuer = CustomTokenIssuer(jwksPath: "")
+        for (key, value) in node.mapping ?? [:] {
+            let name = key.scalar?.string ?? ""
+            guard Self.issuerKeys.contains(name) else {
+                problems.append("\(place): " + Choice.unknown("setting", name, of: Self.issuerKeys))
+                continue
+            }
+            guard let text = value.scalar?.string, !text.isEmpty else {
+                problems.append("\(place): \(name): \(Self.found(value)); allowed: a text")
+                continue
+            }
+            switch name {
+            case "jwks": issuer.jwksPath = text
+            case "iss": issuer.issuer = text
+            default: issuer.audience = text
+            }
+        }
+        if issuer.jwksPath.isEmpty {
+            problems.append("\(place): jwks is missing: a file with the issuer's keys (RFC 7517)")
+        }
         return issuer
     }
 
-    // MARK: Printing
-
-    static func lines(_ apps: [String: AppSettings]) -> [String] {
-        guard !apps.isEmpty else { return [] }
-        var lines = ["apps:"]
-        for (app, settings) in apps.sorted(by: { $0.key < $1.key }) {
-            let providers = Provider.allCases.filter(settings.providers.contains).map(\.rawValue)
-            lines += [
-                "  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]",
-                "    destructive-schema: \(settings.destructiveSchema.rawValue)",
-            ]
-            guard let issuer = settings.issuer else { continue }
-            let members = [("jwks", issuer.jwksPath), ("iss", issuer.issuer), ("aud", issuer.audience)]
-            let words = members.compactMap { name, value in value.map { "\(name): \(quoted($0))" } }
-            lines.append("    issuer: {\(words.joined(separator: ", "))}")
+    /// What stands where something else is expected.
+    private static func found(_ node: Node) -> String {
+        switch node {
+        case .scalar(let scalar): "cannot be '\(scalar.string)'"
+        case .sequence: "cannot be a list"
+        default: "cannot be this"
         }
-        return lines
-    }
-
-    /// As YAML reads it back unchanged.
-    static func quoted(_ text: String) -> String {
-        if text.wholeMatch(of: /[A-Za-z0-9_.\/-][A-Za-z0-9_.\/:-]*/) != nil { return text }
-        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
     }
 }

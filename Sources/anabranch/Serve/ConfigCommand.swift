@@ -1,15 +1,17 @@
 import ArgumentParser
 import Foundation
 
-/// `anabranch config print`: the configuration that flags, environment and file amount to.
-struct ConfigCommand: ParsableCommand {
+/// `anabranch config`: the configuration that flags, environment and file amount to, and what is wrong with it.
+struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Print the configuration.", subcommands: [Print.self])
+        commandName: "config", abstract: "Print or check the configuration.", subcommands: [Print.self, Check.self])
 
     struct Print: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print the effective configuration, as a file that would have the same effect.",
             discussion: """
+                Every setting is there, with a line on what it means and which values it can have.
+
                 EXAMPLES
                   anabranch config print --config anabranch.yaml
                   ANABRANCH_LISTEN='[::1]:9090' anabranch config print
@@ -19,80 +21,30 @@ struct ConfigCommand: ParsableCommand {
 
         func run() throws { print(try options.configuration().yaml, terminator: "") }
     }
-}
 
-/// The flags of a server.
-struct ConfigurationOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
-    var config: String?
+    struct Check: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say what is wrong with the configuration.",
+            discussion: """
+                Finds every mistake at once: settings and values that do not exist, settings that contradict each \
+                other, files of rules, certificates and keys that are missing or cannot be used, and rules that are \
+                not set, with which a server starts, but lets every user do everything. Nothing is \
+                changed, and a server may be running. Prints a line for each mistake on standard error; the exit \
+                status is 0 if there is none, and 1 if there is one.
 
-    @Option(help: ArgumentHelp("The directory of the data; made if there is none. (default: ./data)", valueName: "dir"))
-    var data: String?
+                EXAMPLES
+                  anabranch config check --config anabranch.yaml && systemctl restart anabranch
+                """)
 
-    @Option(
-        help: ArgumentHelp(
-            "Where to listen; port 0 lets the system choose. (default: 127.0.0.1:9090)", valueName: "host:port"))
-    var listen: String?
+        @OptionGroup var options: ConfigurationOptions
 
-    @Option(
-        help: ArgumentHelp(
-            "Where the admin interface listens, or off. (default: 127.0.0.1 and a port that the system chooses)",
-            valueName: "host:port"))
-    var adminListen: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The token of the admin interface; made if there is none. (default: admin-token in the data directory)",
-            valueName: "file"))
-    var adminTokenFile: String?
-
-    @Flag(help: "Let everybody in, on a loopback address: for development.")
-    var dev = false
-
-    @Flag(help: "With --dev: let clients take classes and columns away. (default: such uploads are refused)")
-    var allowDestructiveSchema = false
-
-    @Flag(help: "Listen without TLS on an address that is not a loopback address.")
-    var insecure = false
-
-    @Option(
-        help: ArgumentHelp(
-            "How clients reach the server: scheme, host and port. (default: what their Host header says)",
-            valueName: "url"))
-    var publicURL: String?
-
-    @Option(help: ArgumentHelp("The server's certificate, in PEM, for TLS 1.2 and 1.3.", valueName: "file"))
-    var tlsCertificate: String?
-
-    @Option(help: ArgumentHelp("The private key of the certificate.", valueName: "file"))
-    var tlsKey: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Who may read and write what. (default: everybody everything)", valueName: "file"))
-    var rules: String?
-
-    @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
-    var logLevel: String?
-
-    func configuration() throws -> Configuration {
-        var flags: [String: String] = [:]
-        flags["data"] = data
-        flags["listen"] = listen
-        flags["admin-listen"] = adminListen
-        flags["admin-token-file"] = adminTokenFile
-        flags["dev"] = dev ? "true" : nil
-        flags["allow-destructive-schema"] = allowDestructiveSchema ? "true" : nil
-        flags["insecure"] = insecure ? "true" : nil
-        flags["public-url"] = publicURL
-        flags["tls-certificate"] = tlsCertificate
-        flags["tls-key"] = tlsKey
-        flags["rules"] = rules
-        flags["log-level"] = logLevel
-        do {
-            return try Configuration(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
-        } catch let error as ConfigurationError {
-            throw ValidationError(error.description)
+        func run() async throws {
+            let sources = options.sources()
+            var problems = sources.problems + sources.configuration.contradictions
+            if let missing = sources.configuration.missingRules { problems.append(missing) }
+            problems += await NamedFiles.problems(of: sources.configuration)
+            guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
+            print("the configuration is good")
         }
     }
 }

@@ -12,13 +12,15 @@ struct KeyCommand: ParsableCommand {
             abstract: "Make a new key for tokens.",
             discussion: """
                 A running server signs with it at once, and accepts what the former keys have signed until that has \
-                expired, so nobody has to log in again.
+                expired, so nobody has to log in again. How long that is, session-seconds says in the server's \
+                configuration: give its --config, if there is one.
 
                 EXAMPLES
                   anabranch key rotate --data /var/lib/anabranch
+                  anabranch key rotate --config /etc/anabranch/anabranch.yaml
                 """)
 
-        @OptionGroup var options: ConfigurationOptions
+        @OptionGroup var options: DataOptions
 
         func run() throws {
             let configuration = try options.configuration()

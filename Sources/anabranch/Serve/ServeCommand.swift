@@ -14,20 +14,21 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Serve Realm clients until SIGTERM or SIGINT.",
         discussion: """
             Apps log in below /api/client/v2.0 and connect by WebSocket to /api/client/v2.0/app/<id>/realm-sync. The \
-            configuration file names the apps and how their users log in; without apps nobody is let in. With --dev, \
-            which works on loopback addresses only, every app id is accepted, users log in anonymously or with e-mail \
-            address and password, and clients that send no token are one fixed user.
+            configuration file names the apps and how their users log in; without apps nobody is let in. --rules \
+            says who may read and write what, and has to be given. With --dev, which works on loopback addresses only, \
+            every app id is accepted, users log in anonymously or with e-mail address and password, clients that send \
+            no token are one fixed user, and everybody may do everything unless there are rules.
 
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
 
             Each setting can also be in the environment (ANABRANCH_LISTEN for --listen) or in the file (listen: ...). \
-            `anabranch config print` shows the result.
+            `anabranch config print` shows the result, `anabranch config check` what is wrong with it.
 
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch serve --config /etc/anabranch.yaml
-              anabranch serve --config anabranch.yaml --listen 0.0.0.0:9090 --insecure
+              anabranch serve --config anabranch.yaml --rules everybody --listen 0.0.0.0:9090 --insecure
             """)
 
     @OptionGroup var options: ConfigurationOptions
@@ -35,28 +36,13 @@ struct ServeCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.configuration()
         MemoryAllocation.giveBackWhatIsFree()
-        do {
-            try await serve(configuration)
-        } catch let error as HistoryError {
-            try fail(error.reason)
-        } catch let error as AccountError {
-            try fail(error.reason)
-        } catch let error as FileError {
-            try fail(error.description)
-        }
-    }
-
-    private func fail(_ reason: String) throws {
-        FileHandle.standardError.write(Data("serve: \(reason)\n".utf8))
-        throw ExitCode(1)
-    }
-
-    private func serve(_ configuration: Configuration) async throws {
         var logger = Logger(label: "anabranch", factory: { StreamLogHandler(label: $0, stream: LogStream()) })
         logger.logLevel = configuration.logLevel
+        logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
 
         let metrics = PrometheusMetrics()
+        metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
         let store = try SQLiteStore(directory: configuration.data)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
@@ -65,12 +51,15 @@ struct ServeCommand: AsyncParsableCommand {
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger), logger: logger,
             metrics: metrics, unixSeconds: unixSeconds)
         var authorizer: any Authorizer = AllowAllAuthorizer()
-        if let path = configuration.rules { authorizer = try await RuleFileAuthorizer(path: path, logger: logger) }
+        if case .file(let path) = configuration.rules {
+            authorizer = try await RuleFileAuthorizer(path: path, logger: logger)
+        }
         let listen = configuration.listen
         let server = SyncServer(
             settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
-            authenticator: apps, endpoints: apps, authorizer: authorizer, tls: try await tls(configuration, logger),
-            logger: logger, metrics: metrics, admin: try admin(configuration, store, accounts, metrics, logger),
+            authenticator: apps, endpoints: apps, authorizer: authorizer,
+            tls: try await NamedFiles.tls(configuration, logger), logger: logger, metrics: metrics,
+            admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in
                 print("listening on \(address.ipAddress ?? listen.host):\(address.port ?? listen.port)")
@@ -93,7 +82,10 @@ struct ServeCommand: AsyncParsableCommand {
         settings.host = listen.host
         settings.port = listen.port
         settings.isSecure = configuration.tlsCertificate != nil && !listen.isLoopback
-        let token = try configuration.adminToken ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
+        settings.apps = configuration.isDevelopment ? nil : Set(configuration.apps.keys)
+        let token =
+            try configuration.adminToken.flatMap(AdminToken.init)
+            ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
         let scheme = settings.isSecure ? "https" : "http"
         return AdminInterface(
             settings: settings, token: token, catalog: store, accounts: accounts, metrics: metrics,
@@ -106,16 +98,6 @@ struct ServeCommand: AsyncParsableCommand {
                     logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
                 }
             })
-    }
-
-    private func tls(_ configuration: Configuration, _ logger: Logger) async throws -> TLSFiles? {
-        guard let certificate = configuration.tlsCertificate, let key = configuration.tlsKey else { return nil }
-        do {
-            return try await TLSFiles(certificatePath: certificate, keyPath: key, logger: logger)
-        } catch {
-            try fail("certificate \(certificate) and key \(key) cannot be used: \(error)")
-            return nil
-        }
     }
 
     private func announce(_ configuration: Configuration, _ logger: Logger) {
@@ -132,6 +114,8 @@ struct ServeCommand: AsyncParsableCommand {
                 nobody is let in, because no apps are configured: name them in a file for --config, or start with \
                 --dev to develop
                 """)
+        } else if let missing = configuration.missingRules {
+            logger.warning("\(missing)")
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {
             logger.warning("tokens and passwords travel in the open", metadata: ["listen": "\(configuration.listen)"])

@@ -4,7 +4,7 @@ import Testing
 
 /// `anabranch serve` and `anabranch admin` as processes: what an operator has in front of them.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct AdminCommandTests {
-    private struct Output {
+    struct Output {
         var status: Int32
         var text: String
         var complaint: String
@@ -13,14 +13,20 @@ import Testing
     /// Runs the command to its end.
     private static func run(_ arguments: String...) async throws -> Output { try await run(arguments) }
 
-    private static func run(_ arguments: [String]) async throws -> Output {
-        let process = Process(), output = Pipe(), complaints = Pipe()
+    /// - Parameter input: the standard input; nil for none.
+    static func run(_ arguments: [String], input: String? = nil) async throws -> Output {
+        let process = Process(), output = Pipe(), complaints = Pipe(), typed = Pipe()
         let executable: URL = try #require(ServerProcess.executable)
         process.executableURL = executable
         process.arguments = arguments
         process.standardOutput = output
         process.standardError = complaints
+        process.standardInput = input == nil ? FileHandle.nullDevice : typed
         try process.run()
+        if let input {
+            try typed.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+            try typed.fileHandleForWriting.close()
+        }
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
@@ -55,7 +61,7 @@ import Testing
             #expect(try await client.message().words.prefix(2) == ["json_error", "200"])
             #expect(try await Self.run("admin", "expire", "/\"notes\"", "2", "--data", folder).text == "expired\n")
             let again = try await Self.run("admin", "disconnect", "1", "1", "--data", folder)
-            #expect(again.status == 1 && again.complaint == "admin: no such connection or session\n")
+            #expect(again.status == 1 && again.complaint == "Error: no such connection or session\n")
             let metrics = try await Self.run("admin", "metrics", "--data", folder).text
             #expect(metrics.contains("\nanabranch_sessions_opened_total 1\n"))
             #expect(await server.terminate() == 0)
@@ -71,7 +77,7 @@ import Testing
             try PrivateFile.write("another-token-of-an-operator\n", to: file)
             let refused = try await Self.run("admin", "users", "--data", folder, "--token-file", file)
             #expect(refused.status == 1 && refused.text.isEmpty)
-            #expect(refused.complaint == "admin: the token of the admin interface is missing\n")
+            #expect(refused.complaint == "Error: the token of the admin interface is wrong\n")
             await server.terminate()
         }
     }
@@ -86,7 +92,7 @@ import Testing
                 data: folder,
                 arguments: [
                     "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--tls-certificate", certificate,
-                    "--tls-key", key,
+                    "--tls-key", key, "--rules", "everybody",
                 ])
             let address = String(try String(contentsOfFile: folder + "/admin-address", encoding: .utf8).dropLast())
             #expect(address.hasPrefix("https://0.0.0.0:"))
@@ -102,7 +108,8 @@ import Testing
 
     @Test func aServerWithoutAppsLetsNobodyIn() async throws {
         try await Self.withFolder { folder in
-            let server = try await ServerProcess(data: folder, arguments: ["--listen", "127.0.0.1:0"])
+            let server = try await ServerProcess(
+                data: folder, arguments: ["--listen", "127.0.0.1:0", "--rules", "everybody"])
             for path in ["/realm-sync", "/realm-sync?baas_at=x", "/api/client/v2.0/app/x/realm-sync?baas_at="] {
                 let client = try await WebSocketClient.open(port: server.port, path: path)
                 #expect(try await client.receive().closeCode == 4001)
@@ -130,7 +137,10 @@ import Testing
             "health", "ready", "metrics", "files", "clients", "history", "sessions", "users", "disconnect", "expire",
             "revoke", "disable", "enable",
         ]
-        for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] }) {
+        let ofUsers = ["list", "show", "add", "import", "set-password", "set-data", "delete"]
+        for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] })
+            + ofUsers.map({ ["help", "admin", "users", $0] })
+        {
             let help = try await Self.run(arguments)
             #expect(help.status == 0)
             #expect(help.text.contains("EXAMPLES\n") && help.text.contains("  anabranch admin"), "\(help.text)")

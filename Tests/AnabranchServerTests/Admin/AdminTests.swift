@@ -11,7 +11,9 @@ import Testing
         "GET /health", "GET /ready", "GET /metrics", "GET /v1/files", "GET /v1/clients?path=x",
         "GET /v1/history?path=x",
         "GET /v1/sessions", "GET /v1/users", "POST /v1/sessions/disconnect", "POST /v1/clients/expire",
-        "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable", "GET /nothing",
+        "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable", "POST /v1/users/add",
+        "POST /v1/users/delete", "POST /v1/users/set-password", "POST /v1/users/set-data", "GET /v1/user?user=x",
+        "GET /nothing",
     ]
 
     /// A session that runs over a WebSocket of its own.

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import AnabranchServer
@@ -30,10 +31,14 @@ import Testing
 
     @Test(arguments: [
         ("", "`rules`"), ("rules: 1", "`rules`"), ("rules: []\nmore: 1", "`rules`"), ("rules: [1]", "rule 1"),
-        ("rules: [{path: a, right: read}, {path: a, rihgt: read}]", "rule 2: there is no key 'rihgt'"),
-        ("rules: [{path: a, right: all}]", "rule 1: right"), ("rules: [{path: a}]", "rule 1: path and right"),
+        (
+            "rules: [{path: a, right: read}, {path: a, rihgt: read}]",
+            "rule 2: there is no key 'rihgt'; allowed: path, right,"
+        ),
+        ("rules: [{path: a, right: all}]", "rule 1: right: cannot be 'all'; allowed: none, read, write"),
+        ("rules: [{path: a}]", "rule 1: path and right"),
         ("rules: [{right: read}]", "rule 1: path and right"), ("rules: [{path: [a], right: read}]", "rule 1: path"),
-        ("rules: [{path: a, right: read, users: u}]", "rule 1: users"),
+        ("rules: [{path: a, right: read, users: u}]", "rule 1: users: cannot be 'u'; allowed: a list"),
         ("rules: [{path: a, right: read, data: {}}]", "rule 1: data"),
         ("rules: [{path: a, right: read, data: {a: [1]}}]", "rule 1: data"),
     ])
@@ -44,5 +49,41 @@ import Testing
         } catch {
             #expect("\(error)".contains(word), "\(error)")
         }
+    }
+
+    /// The files that operators begin with.
+    @Test(arguments: ["README.md", "Spec/Admin.md", "scripts/deploy/rules.yaml"])
+    func everyExampleIsAFileOfRules(_ path: String) throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let text = try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+        let blocks = path.hasSuffix(".md") ? text.components(separatedBy: "```yaml\n").dropFirst() : [text]
+        let examples = blocks.map { $0.components(separatedBy: "```")[0] }.filter { $0.contains(/^rules:\n/) }
+        #expect(path.hasSuffix(".yaml") || !examples.isEmpty)
+        for example in path.hasSuffix(".yaml") ? [text] : examples {
+            #expect(try !PermissionRule.rules(inYAML: example).isEmpty)
+        }
+    }
+
+    /// The rules of `Spec/Admin.md`, section 5, with what the text beside them says.
+    @Test func theRulesOfTheChapterDoWhatItSays() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let chapter = try String(contentsOf: root.appendingPathComponent("Spec/Admin.md"), encoding: .utf8)
+        let example = try #require(chapter.components(separatedBy: "```yaml\nrules:\n").dropFirst().first)
+        let rules = try PermissionRule.rules(inYAML: "rules:\n" + example.components(separatedBy: "```")[0])
+        func permission(_ partition: String, _ user: String, provider: String = "local-userpass", data: String = "{}")
+            -> Permission
+        {
+            let principal = Principal(app: "my-app", user: user, provider: provider, customData: data)
+            return rules.first { $0.matches(principal, Array(partition.utf8)) }?.permission ?? .none
+        }
+        #expect(permission(#""public""#, "u1") == .read)
+        #expect(permission(#""public""#, "u1", data: #"{"role":"editor"}"#) == .write)
+        #expect(permission(#""user=u1""#, "u1") == .write)
+        #expect(permission(#""user=u2""#, "u1") == .none)
+        #expect(permission(#""team=7""#, "u1") == .none)
+        #expect(permission(#""team=7""#, "u1", provider: "custom-token") == .write)
+        #expect(permission("42", "u1", provider: "custom-token") == .none)
     }
 }

@@ -59,9 +59,10 @@ struct CrashTests {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }
         await #expect(throws: ServerProcess.DidNotStart.self) {
-            _ = try await ServerProcess(data: directory, arguments: ["--listen", "0.0.0.0:0"])
+            _ = try await ServerProcess(data: directory, arguments: ["--listen", "0.0.0.0:0", "--rules", "everybody"])
         }
-        let server = try await ServerProcess(data: directory, arguments: ["--listen", "0.0.0.0:0", "--insecure"])
+        let server = try await ServerProcess(
+            data: directory, arguments: ["--listen", "0.0.0.0:0", "--insecure", "--rules", "everybody"])
         #expect(await server.terminate() == 0)
     }
 

@@ -35,12 +35,14 @@ final class RestoreTests {
         try FileManager.default.copyItem(atPath: backup, toPath: data)
     }
 
+    /// - Returns: also what it prints, complaints included.
     private func restore(_ directory: String) throws -> (status: Int32, output: String) {
         let process = Process(), output = Pipe()
         let executable: URL = try #require(ServerProcess.executable)
         process.executableURL = executable
         process.arguments = ["restore", "--data", directory]
         process.standardOutput = output
+        process.standardError = output
         try process.run()
         let text = try output.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()

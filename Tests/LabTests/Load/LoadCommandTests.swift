@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func aServerThatLetsNobodyInIsAnErrorThatSaysWhatHelps() async throws {
-        let server = try await ServerUnderLoad.start(try Self.server, [])
+        let server = try await ServerUnderLoad.start(try Self.server, ["--rules", "everybody"])
         defer { server.kill() }
         for arguments in [[], ["--token", "no-token"]] {
             let answer = try Self.run(Self.fanout + ["--url", server.url] + arguments)

@@ -1,0 +1,90 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// A user as the body of `POST /v1/users/add` describes it (`Spec/Admin.md`, section 2.1).
+struct NewUser {
+    private static let keys: Set = [
+        "app", "user", "email", "password", "identities", "data", "disabled", "created_at",
+    ]
+    /// Longest custom data, in bytes of JSON.
+    static let dataBytesMax = 16 << 10
+
+    private let app: String
+    private let ident: String
+    private let identities: [Identity]
+    private let data: String
+    private let isDisabled: Bool
+    private let createdAt: UInt64?
+    /// The password in plain text; nil if the user has none yet.
+    let password: String?
+
+    /// - Parameter apps: the apps that there are; nil if every app id is one.
+    init(_ body: [String: JSONValue], apps: Set<String>?) throws(HTTPError) {
+        if let key = body.keys.sorted().first(where: { !Self.keys.contains($0) }) {
+            throw .badRequest(
+                "there is no member '\(key.prefix(100))'; allowed: \(Self.keys.sorted().joined(separator: ", "))")
+        }
+        app = try body.text("app")
+        if let apps, !apps.contains(app) {
+            throw .badRequest("there is no app '\(app)'; allowed: \(apps.sorted().joined(separator: ", "))")
+        }
+        ident = body["user"] == nil ? RandomText.hexadecimal(bytes: 12) : try body.text("user")
+        guard ident.wholeMatch(of: /[0-9a-f]{24}/) != nil else {
+            throw .badRequest("user has to be 24 hexadecimal digits, in small letters")
+        }
+        password = body["password"] == nil ? nil : try AppServices.newPassword(in: body)
+        let email = body["email"] == nil ? nil : try AppServices.email(in: body, "email")
+        if password != nil, email == nil { throw .badRequest("a password needs an e-mail address: email") }
+        identities = try Self.identities(in: body, email: email)
+        data = try Self.data(in: body) ?? "{}"
+        isDisabled = try Self.flag("disabled", in: body)
+        createdAt = body["created_at"] == nil ? nil : try body.number("created_at")
+    }
+
+    private static func identities(
+        in body: [String: JSONValue], email: String?
+    ) throws(HTTPError) -> [Identity] {
+        var names = email.map { [(Provider.emailPassword, $0)] } ?? []
+        for entry in body["identities"]?.array ?? [] {
+            guard let members = entry.object, let provider = members["provider"]?.string.flatMap(Provider.init),
+                provider == .customToken || provider == .anonymous
+            else { throw .badRequest("identities: provider has to be custom-token or anon-user") }
+            names.append((provider, try members.text("name")))
+        }
+        guard !names.isEmpty else { throw .badRequest("email or identities are missing: nobody could log in") }
+        return names.map {
+            Identity(ident: RandomText.hexadecimal(bytes: 12), provider: $0.rawValue, name: $1)
+        }
+    }
+
+    /// The member `data`; nil if there is none.
+    static func data(in body: [String: JSONValue]) throws(HTTPError) -> String? {
+        guard let value = body["data"] else { return nil }
+        guard value.object != nil, value.encoded.utf8.count <= dataBytesMax else {
+            throw .badRequest("data has to be a JSON object of at most \(dataBytesMax) bytes")
+        }
+        return value.encoded
+    }
+
+    private static func flag(_ name: String, in body: [String: JSONValue]) throws(HTTPError) -> Bool {
+        switch body[name] {
+        case nil, .bool(false): return false
+        case .bool(true): return true
+        default: throw .badRequest("\(name) has to be true or false")
+        }
+    }
+
+    /// - Parameters:
+    ///   - secret: the hashed password; nil if there is none.
+    ///   - createdAt: if the body does not say, in seconds since 1970.
+    func user(secret: String?, createdAt now: UInt64) -> User {
+        let identities = identities.map { identity in
+            var identity = identity
+            if identity.provider == Provider.emailPassword.rawValue { identity.secret = secret }
+            return identity
+        }
+        return User(
+            ident: ident, app: app, identities: identities, customData: data, isDisabled: isDisabled,
+            createdAt: createdAt ?? now)
+    }
+}

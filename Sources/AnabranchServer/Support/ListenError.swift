@@ -1,0 +1,19 @@
+import Foundation
+import NIOCore
+
+/// Why a server cannot listen at an address.
+public struct ListenError: Error, Sendable, CustomStringConvertible {
+    /// The address and the reason.
+    public let description: String
+
+    init(host: String, port: Int, _ error: any Error) {
+        let address = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        let reason =
+            switch error {
+            case let error as IOError: String(cString: strerror(error.errnoCode))
+            case SocketAddressError.unknown: "there is no such host"
+            default: "\(error)"
+            }
+        description = "cannot listen at \(address): \(reason)"
+    }
+}

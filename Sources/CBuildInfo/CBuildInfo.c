@@ -1,0 +1,3 @@
+#include "CBuildInfo.h"
+
+const char *anabranch_commit(void) { return ANABRANCH_COMMIT; }

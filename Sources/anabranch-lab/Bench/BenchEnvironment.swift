@@ -1,0 +1,25 @@
+import CBuildInfo
+import Foundation
+
+/// Where and of what a measurement was made: figures of two machines, or two commits, cannot be compared without.
+struct BenchEnvironment: Encodable {
+    var commit = String(cString: anabranch_commit())
+    var cpu = Self.processor
+    var cores = ProcessInfo.processInfo.activeProcessorCount
+    var system = ProcessInfo.processInfo.operatingSystemVersionString
+    var date = Date().formatted(.iso8601)
+
+    /// Prints it as one line of JSON on standard error: on standard output each line is a figure.
+    static func note() {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let line = try? encoder.encode(["environment": BenchEnvironment()]) else { return }
+        RunProgress.note(String(decoding: line, as: UTF8.self))
+    }
+
+    private static var processor: String {
+        let lines = (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8))?.split(separator: "\n") ?? []
+        let line = lines.first { $0.hasPrefix("model name") }
+        return line?.split(separator: ":").last.map { $0.trimmingCharacters(in: .whitespaces) } ?? "unknown"
+    }
+}

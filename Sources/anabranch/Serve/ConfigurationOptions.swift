@@ -1,0 +1,108 @@
+import ArgumentParser
+import Foundation
+
+/// Where a configuration and the data are: what every command about one server takes.
+struct DataOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The data directory. (default: $ANABRANCH_DATA, or what the configuration file says, or ./data)",
+            valueName: "dir"))
+    var data: String?
+
+    /// The settings of these flags, the environment and the file. Those of a server need not agree with each other:
+    /// the command starts none.
+    func configuration(_ flags: [String: String] = [:]) throws -> Configuration {
+        let environment = ProcessInfo.processInfo.environment
+        let flags = flags.merging(["data": data].compactMapValues { $0 }) { one, _ in one }
+        let sources = ConfigurationSources(file: config, environment: environment, flags: flags)
+        guard sources.problems.isEmpty else { throw ConfigurationError(problems: sources.problems) }
+        return sources.configuration
+    }
+}
+
+/// The flags of a server.
+struct ConfigurationOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
+    var config: String?
+
+    @Option(help: ArgumentHelp("The directory of the data; made if there is none. (default: ./data)", valueName: "dir"))
+    var data: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where to listen; port 0 lets the system choose. (default: 127.0.0.1:9090)", valueName: "host:port"))
+    var listen: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where the admin interface listens, or off. (default: 127.0.0.1 and a port that the system chooses)",
+            valueName: "host:port"))
+    var adminListen: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The token of the admin interface; made if there is none. (default: admin-token in the data directory)",
+            valueName: "file"))
+    var adminTokenFile: String?
+
+    @Flag(help: "Let everybody in, on a loopback address: for development.")
+    var dev = false
+
+    @Flag(help: "With --dev: let clients take classes and columns away. (default: such uploads are refused)")
+    var allowDestructiveSchema = false
+
+    @Flag(help: "Listen without TLS on an address that is not a loopback address.")
+    var insecure = false
+
+    @Option(
+        help: ArgumentHelp(
+            "How clients reach the server: scheme, host and port. (default: what their Host header says)",
+            valueName: "url"))
+    var publicURL: String?
+
+    @Option(help: ArgumentHelp("The server's certificate, in PEM, for TLS 1.2 and 1.3.", valueName: "file"))
+    var tlsCertificate: String?
+
+    @Option(help: ArgumentHelp("The private key of the certificate.", valueName: "file"))
+    var tlsKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Who may read and write what: a file of rules (Spec/Admin.md, section 5), or everybody if every user may \
+            do everything. Has to be given, except with --dev.
+            """, valueName: "file"))
+    var rules: String?
+
+    @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
+    var logLevel: String?
+
+    private var flags: [String: String] {
+        var flags: [String: String] = [:]
+        flags["data"] = data
+        flags["listen"] = listen
+        flags["admin-listen"] = adminListen
+        flags["admin-token-file"] = adminTokenFile
+        flags["dev"] = dev ? "true" : nil
+        flags["allow-destructive-schema"] = allowDestructiveSchema ? "true" : nil
+        flags["insecure"] = insecure ? "true" : nil
+        flags["public-url"] = publicURL
+        flags["tls-certificate"] = tlsCertificate
+        flags["tls-key"] = tlsKey
+        flags["rules"] = rules
+        flags["log-level"] = logLevel
+        return flags
+    }
+
+    func configuration() throws -> Configuration {
+        try Configuration(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
+    }
+
+    /// With all that is wrong.
+    func sources() -> ConfigurationSources {
+        ConfigurationSources(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
+    }
+}

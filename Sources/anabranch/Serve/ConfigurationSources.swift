@@ -1,0 +1,115 @@
+import Yams
+
+/// What is wrong with a configuration: a line for each mistake.
+struct ConfigurationError: Error, CustomStringConvertible {
+    let problems: [String]
+
+    var description: String { problems.joined(separator: "\n") }
+}
+
+extension Configuration {
+    /// The settings of all sources, if they do not contradict each other.
+    /// - Parameters:
+    ///   - file: the path of the YAML file, if there is one.
+    ///   - flags: the flags that were given, by name.
+    /// - Throws: `ConfigurationError` with every mistake.
+    init(file: String?, environment: [String: String], flags: [String: String]) throws {
+        let sources = ConfigurationSources(file: file, environment: environment, flags: flags)
+        let problems = sources.problems + sources.configuration.contradictions
+        guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
+        self = sources.configuration
+    }
+
+    /// What cannot be together, or must not be by accident.
+    var contradictions: [String] {
+        var problems: [String] = []
+        if isDevelopment, !listen.isLoopback {
+            problems.append("dev: \(listen.host) is not a loopback address, and everybody is let in")
+        }
+        if allowsDestructiveSchema, !isDevelopment {
+            problems.append(
+                "allow-destructive-schema: only with dev; an app has destructive-schema: allow of its own")
+        }
+        if (tlsCertificate == nil) != (tlsKey == nil) {
+            problems.append("tls-certificate and tls-key need each other")
+        }
+        if !listen.isLoopback, userWithoutToken != nil, !isInsecure {
+            problems.append(
+                "user-without-token: \(listen.host) is not a loopback address, and everybody is let in: pass "
+                    + "--insecure if that is meant")
+        }
+        for (name, address) in [("listen", listen), ("admin-listen", adminListen)] {
+            guard let address, !address.isLoopback, tlsCertificate == nil, !isInsecure else { continue }
+            problems.append(
+                "\(name): \(address.host) is not a loopback address, and tokens and passwords would travel in "
+                    + "the open: give a certificate, or pass --insecure if they may")
+        }
+        return problems
+    }
+
+    /// What is to be said if there is no word on permissions. Development needs none.
+    var missingRules: String? {
+        guard rules == nil, !isDevelopment else { return nil }
+        return """
+            rules: not set, so every user may read and write every partition: name a file that says who may do what, \
+            or write rules: everybody if that is meant
+            """
+    }
+}
+
+/// Reads the settings from file, environment and flags, and collects all mistakes.
+struct ConfigurationSources {
+    private(set) var configuration = Configuration()
+    private(set) var problems: [String] = []
+
+    init(file: String?, environment: [String: String], flags: [String: String]) {
+        let settings = Setting.all
+        if let file { read(file, settings) }
+        let variables = Dictionary(settings.map { ($0.variable, $0) }) { first, _ in first }
+        for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("ANABRANCH_") {
+            // Scripts use the prefix for variables of their own.
+            if let setting = variables[name] { set(setting, value, source: "environment variable \(name)") }
+        }
+        for setting in settings {
+            if let value = flags[setting.name] { set(setting, value, source: "--\(setting.name)") }
+        }
+    }
+
+    private mutating func set(_ setting: Setting, _ value: String, source: String) {
+        guard !setting.set(&configuration, value) else { return }
+        let found = setting.name == "admin-token" ? "this" : "'\(value)'"
+        problems.append("\(source): cannot be \(found); allowed: \(setting.allowed)")
+    }
+
+    private mutating func read(_ path: String, _ settings: [Setting]) {
+        let root: Node?
+        do {
+            root = try Yams.compose(yaml: TextInput.text(ofFile: path))
+        } catch let error as InputError {
+            return problems.append(error.description)
+        } catch {
+            // Further lines show where in the text it is, which the first one says by numbers.
+            let lines = "\(error)".split(separator: "\n")
+            return problems.append("\(path): \(lines.first ?? "no YAML")")
+        }
+        guard let root else { return }
+        guard let mapping = root.mapping else { return problems.append("\(path): no keys") }
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            if name == "apps" {
+                var section = AppsSection(place: "\(path): apps")
+                section.read(value)
+                configuration.apps = section.apps
+                problems += section.problems
+            } else if let setting = settings.first(where: { $0.name == name }) {
+                if let text = value.scalar?.string {
+                    set(setting, text, source: "\(path): \(name)")
+                } else {
+                    problems.append("\(path): \(name) has to be one word; allowed: \(setting.allowed)")
+                }
+            } else {
+                problems.append("\(path): " + Choice.unknown("setting", name, of: settings.map(\.name) + ["apps"]))
+            }
+        }
+    }
+}

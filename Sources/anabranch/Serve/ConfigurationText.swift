@@ -1,0 +1,63 @@
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchServer
+
+/// The effective configuration as a file with the same effect. It names and explains every setting, those without a
+/// value in a comment, and shows no token.
+struct ConfigurationText: CustomStringConvertible {
+    let description: String
+
+    init(_ configuration: Configuration) {
+        let effective = Self.effective(configuration)
+        var lines = Setting.all.flatMap { setting in
+            let isHidden = setting.name == "admin-token" && configuration.adminToken != nil
+            let value = setting.get(effective).map { "\(setting.name): \(Self.quoted($0))" }
+            return [
+                "# \(setting.meaning) Allowed: \(setting.allowed)",
+                value ?? "# \(setting.name) is \(isHidden ? "set, and not shown" : "not set")",
+            ]
+        }
+        lines.append("# The apps by their ids, and how their users log in.")
+        lines += configuration.apps.isEmpty ? ["# apps is not set"] : Self.lines(configuration.apps)
+        description = lines.joined(separator: "\n") + "\n"
+    }
+
+    /// With the defaults filled in, except those that mean no limit.
+    private static func effective(_ configuration: Configuration) -> Configuration {
+        var all = configuration
+        let server = configuration.server(cores: 1), logins = configuration.appServices
+        func limit(_ value: Int) -> Int? { value == .max ? nil : value }
+        all.connectionsMax = limit(server.connectionsMax)
+        all.connectionsPerAddressMax = limit(server.connectionsPerAddressMax)
+        all.connectionsPerUserMax = limit(server.connectionsPerUserMax)
+        all.sessionsPerConnectionMax = limit(server.limits.sessionsPerConnectionMax)
+        all.loginsPerMinuteMax = limit(logins.loginsPerMinuteMax)
+        all.accessTokenSeconds = logins.accessTokenSeconds
+        all.sessionSeconds = logins.sessionSeconds
+        all.userWithoutToken = logins.userWithoutToken
+        all.objectBytesMax = limit(server.objectBytesMax)
+        return all
+    }
+
+    private static func lines(_ apps: [String: AppSettings]) -> [String] {
+        var lines = ["apps:"]
+        for (app, settings) in apps.sorted(by: { $0.key < $1.key }) {
+            let providers = Provider.allCases.filter(settings.providers.contains).map(\.rawValue)
+            lines += [
+                "  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]",
+                "    destructive-schema: \(settings.destructiveSchema.rawValue)",
+            ]
+            guard let issuer = settings.issuer else { continue }
+            let members = [("jwks", issuer.jwksPath), ("iss", issuer.issuer), ("aud", issuer.audience)]
+            let words = members.compactMap { name, value in value.map { "\(name): \(quoted($0))" } }
+            lines.append("    issuer: {\(words.joined(separator: ", "))}")
+        }
+        return lines
+    }
+
+    /// As YAML reads it back unchanged.
+    private static func quoted(_ text: String) -> String {
+        if text.wholeMatch(of: /[A-Za-z0-9_.\/-][A-Za-z0-9_.\/:-]*/) != nil { return text }
+        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+    }
+}

@@ -1,0 +1,54 @@
+import AnabranchServer
+import Foundation
+import Logging
+import NIOSSL
+
+/// The files that a configuration names, read as the server reads them.
+enum NamedFiles {
+    /// What is wrong with them: a line for each.
+    static func problems(of configuration: Configuration) async -> [String] {
+        let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
+        var problems: [String] = []
+        func check(_ setting: String, _ read: () async throws -> Void) async {
+            do { try await read() } catch { problems.append("\(setting): \(error)") }
+        }
+        if case .file(let path) = configuration.rules {
+            await check("rules") { _ = try await RuleFileAuthorizer(path: path, logger: logger) }
+        }
+        if configuration.tlsKey != nil {
+            await check("tls-certificate") { _ = try await tls(configuration, logger) }
+        }
+        for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
+            guard let issuer = settings.issuer, !issuer.jwksPath.isEmpty else { continue }
+            await check("apps: \(app): issuer") {
+                try await CustomTokenIssuer.checkKeys(path: issuer.jwksPath, logger: logger)
+            }
+        }
+        // Without the setting, or without the file, the server makes one.
+        if let path = configuration.adminTokenFile, FileManager.default.fileExists(atPath: path) {
+            await check("admin-token-file") { _ = try AdminToken(path: path, logger: logger) }
+        }
+        return problems
+    }
+
+    /// Certificate and key; nil if the configuration has none.
+    static func tls(_ configuration: Configuration, _ logger: Logger) async throws -> TLSFiles? {
+        guard let certificate = configuration.tlsCertificate, let key = configuration.tlsKey else { return nil }
+        func unusable(_ reason: String) -> InputError {
+            InputError(description: "certificate \(certificate) and key \(key) cannot be used: \(reason)")
+        }
+        do {
+            return try await TLSFiles(certificatePath: certificate, keyPath: key, logger: logger)
+        } catch let error as NIOSSLError where error == .failedToLoadCertificate {
+            throw unusable("\(certificate) holds no certificate in PEM")
+        } catch let error as NIOSSLError where error == .failedToLoadPrivateKey {
+            throw unusable("\(key) holds no private key in PEM")
+        } catch is NIOSSLError {
+            throw unusable("they do not belong together, or are not in PEM")
+        } catch is BoringSSLError {
+            throw unusable("they do not belong together, or are not in PEM")
+        } catch {
+            throw unusable("\(error)")
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import AnabranchServer
+import Logging
+
+/// A setting with a simple value: its name in the file, in a flag (`--name`) and in the environment (`ANABRANCH_NAME`).
+struct Setting {
+    let name: String
+    /// What it is for: a sentence of one line.
+    let meaning: String
+    /// Which values there are, in words that follow "allowed:".
+    let allowed: String
+    /// Returns false for a text that is no value of the setting.
+    let set: (inout Configuration, String) -> Bool
+    /// The value as a text that `set` takes; nil if it is not set, or not to be shown.
+    let get: (Configuration) -> String?
+
+    init<Value>(
+        _ name: String, _ path: WritableKeyPath<Configuration, Value>, _ form: SettingForm<Value>, _ meaning: String
+    ) {
+        self.name = name
+        self.meaning = meaning
+        allowed = form.allowed
+        set = { configuration, word in
+            guard let value = form.parse(word) else { return false }
+            configuration[keyPath: path] = value
+            return true
+        }
+        get = { form.print($0[keyPath: path]) }
+    }
+
+    var variable: String { "ANABRANCH_" + name.uppercased().replacing("-", with: "_") }
+
+    /// In the order in which they are printed.
+    static var all: [Setting] {
+        [
+            Setting("data", \.data, .path, "The directory of all data; the server makes it if there is none."),
+            Setting("listen", \.listen, .address, "Where clients connect; port 0 lets the system choose one."),
+            Setting("insecure", \.isInsecure, .flag, "Whether to listen without TLS beyond loopback addresses."),
+            Setting("dev", \.isDevelopment, .flag, "Whether everybody is let in, on a loopback address only."),
+            Setting(
+                "allow-destructive-schema", \.allowsDestructiveSchema, .flag,
+                "With dev: whether clients may take classes and columns away."),
+            Setting("log-level", \.logLevel, .level, "The least important messages that the log shows."),
+            Setting(
+                "public-url", \.publicURL, .url, "How clients reach the server; by default as their Host header says."),
+            Setting("tls-certificate", \.tlsCertificate, .file, "The server's certificate, in PEM, for TLS."),
+            Setting("tls-key", \.tlsKey, .file, "The private key of the certificate, in PEM."),
+            Setting("rules", \.rules, .rules, "Who may read and write what; everybody stands for no rules at all."),
+            Setting(
+                "user-without-token", \.userWithoutToken, .text,
+                "The user that clients without a token count as; by default they are refused."),
+            Setting("admin-listen", \.adminListen, .addressOrOff, "Where the admin interface listens."),
+            Setting(
+                "admin-token-file", \.adminTokenFile, .file,
+                "The token of the admin interface; by default the file admin-token in the data directory."),
+            Setting("admin-token", \.adminToken, .token, "The token of the admin interface itself, if not in a file."),
+            Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
+            Setting("connections-per-address", \.connectionsPerAddressMax, .count(), "The most of one address."),
+            Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most of one user."),
+            Setting("sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one."),
+            Setting("logins-per-minute", \.loginsPerMinuteMax, .count(), "The most logins of one address in a minute."),
+            Setting("access-token-seconds", \.accessTokenSeconds, .count(), "How long an access token is valid."),
+            Setting("session-seconds", \.sessionSeconds, .count(), "How long a login lasts."),
+            Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
+            Setting(
+                "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
+                "Whether a client file of nobody goes to the first user who comes with it."),
+        ]
+    }
+}
+
+/// How the values of a setting are written.
+struct SettingForm<Value> {
+    let allowed: String
+    /// Returns nil for a text that is no value.
+    let parse: (String) -> Value?
+    let print: (Value) -> String?
+}
+
+extension SettingForm<Bool> {
+    static var flag: Self { Self(allowed: "true or false", parse: Bool.init, print: { "\($0)" }) }
+}
+
+extension SettingForm<String> {
+    static var path: Self { Self(allowed: "a path", parse: { $0.isEmpty ? nil : $0 }, print: { $0 }) }
+}
+
+extension SettingForm<String?> {
+    static var file: Self { words("the path of a file") { !$0.isEmpty } }
+    static var text: Self { words("a text") { !$0.isEmpty } }
+
+    static var url: Self {
+        words("scheme, host and port without a slash at the end, like https://sync.example.com") {
+            $0.wholeMatch(of: /https?:\/\/[A-Za-z0-9._:\[\]-]+/) != nil
+        }
+    }
+
+    /// Is never printed, not even a wrong one.
+    static var token: Self {
+        Self(
+            allowed: "at least 16 visible ASCII characters", parse: { AdminToken($0) == nil ? nil : .some($0) },
+            print: { _ in nil })
+    }
+
+    private static func words(_ allowed: String, _ isAllowed: @escaping (String) -> Bool) -> Self {
+        Self(allowed: allowed, parse: { isAllowed($0) ? .some($0) : nil }, print: { $0 })
+    }
+}
+
+extension SettingForm<ListenAddress> {
+    static var address: Self {
+        Self(
+            allowed: "host:port, like 127.0.0.1:9090 or [::1]:9090", parse: ListenAddress.init(argument:),
+            print: { $0.description })
+    }
+}
+
+extension SettingForm<ListenAddress?> {
+    static var addressOrOff: Self {
+        Self(
+            allowed: "off, or host:port, like 127.0.0.1:9091",
+            parse: { $0 == "off" ? .some(nil) : ListenAddress(argument: $0).map { .some($0) } },
+            print: { $0?.description ?? "off" })
+    }
+}
+
+extension SettingForm<Logger.Level> {
+    static var level: Self {
+        Self(
+            allowed: Logger.Level.allCases.map(\.rawValue).joined(separator: ", "), parse: Logger.Level.init(rawValue:),
+            print: { $0.rawValue })
+    }
+}
+
+extension SettingForm<RulesSetting?> {
+    static var rules: Self {
+        Self(
+            allowed: "the path of a file, or everybody", parse: { RulesSetting($0).map { .some($0) } },
+            print: { $0?.description })
+    }
+}
+
+extension SettingForm {
+    /// 1 to 2^32−1.
+    static func count<Number: FixedWidthInteger>() -> Self where Value == Number? {
+        Self(
+            allowed: "a whole number from 1 to \(UInt32.max)",
+            parse: { text in UInt32(text).flatMap { $0 > 0 ? .some(Number($0)) : nil } }, print: { $0?.description })
+    }
+}

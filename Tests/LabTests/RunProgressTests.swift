@@ -1,0 +1,96 @@
+import AnabranchTesting
+import Foundation
+import Testing
+
+@testable import anabranch_lab
+
+/// What a person sees of a long run, and what stays of one that is stopped.
+@Suite(.timeLimit(.minutes(5))) struct RunProgressTests {
+    @Test(
+        arguments: [
+            (nil, "5 of 20 cases, 10 s"), (0.25, "5 of 20 cases, 10 s, about 30 s left"), (0, "5 of 20 cases, 10 s"),
+            (1, "5 of 20 cases, 10 s"),
+        ] as [(Double?, String)])
+    func theTimeLeftIsThatOfTheShareThatIsLeft(share: Double?, line: String) {
+        #expect(RunProgress.line("5 of 20 cases", share: share, after: .seconds(10)) == line)
+    }
+
+    private struct Numbers: RunTally {
+        var done: [Int] = []
+        var hasFailed: Bool { false }
+
+        mutating func add(_ other: Numbers) { done += other.done }
+    }
+
+    /// So that the next seed is the first one that was not tried.
+    @Test(arguments: 1...4) func aStoppedRunHasDoneAllPiecesUpToSomeNumber(jobs: Int) async throws {
+        var asked = 0
+        let tally = try await Numbers.sum(
+            of: 1000, jobs: jobs,
+            isStopped: {
+                asked += 1
+                return asked > 10
+            }
+        ) { Numbers(done: [$0]) }
+        #expect(tally.done.sorted() == Array(0..<tally.done.count))
+        #expect(tally.done.count == 10 + jobs)
+    }
+
+    @Test func anInterruptedRunSaysHowToGoOn() async throws {
+        let folder = try #require(Bundle.main.executableURL).deletingLastPathComponent()
+        let process = Process(), output = Pipe(), complaints = Pipe()
+        process.executableURL = folder.appendingPathComponent("anabranch-lab")
+        process.arguments = ["fuzz", "merge", "--cases", "1000000000", "--seed", "7", "--skip-costs", "--json"]
+        process.standardOutput = output
+        process.standardError = complaints
+        try process.run()
+        // The first line says that the run has begun.
+        var text: [UInt8] = []
+        while let byte = try complaints.fileHandleForReading.read(upToCount: 1)?.first, byte != 10 { text.append(byte) }
+        #expect(String(decoding: text, as: UTF8.self).hasPrefix("1000000000 cases from seed 7 on"))
+        process.interrupt()
+        let report = try output.fileHandleForReading.readToEnd() ?? Data()
+        let complaint = String(decoding: try complaints.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 130)
+        struct Report: Decodable { var cases: Int, differences: [UInt64] }
+        let cases = try JSONDecoder().decode(Report.self, from: report).cases
+        #expect(
+            complaint.hasSuffix(
+                "stopped after \(cases) of 1000000000 cases; go on with --seed \(7 + cases) "
+                    + "--cases \(1_000_000_000 - cases)\n"), "\(complaint)")
+    }
+
+    @Test(arguments: [["bench", "merge"], ["merge", "--out", "-", "--in"], ["check", "vectors"]])
+    func anEmptyInputIsAMistake(command: [String]) throws {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("empty-\(UUID().uuidString).jsonl")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data("\n".utf8).write(to: file)
+        let outcome = try Self.run(command + [file.path])
+        #expect(outcome.status == 1)
+        #expect(outcome.complaint.contains("\(file.path): is empty"), "\(outcome.complaint)")
+    }
+
+    @Test func aBeginningThatNoCaseHasLeavesTheFileAsItIs() throws {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("cases-\(UUID().uuidString).jsonl")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data("precious\n".utf8).write(to: file)
+        let outcome = try Self.run(["bench", "cases", file.path, "--only", "nosuch"])
+        #expect(outcome.status == 1)
+        #expect(outcome.complaint.hasPrefix("Error: --only nosuch: no case begins so; there are list-insert-1000, "))
+        #expect(try String(contentsOf: file, encoding: .utf8) == "precious\n")
+    }
+
+    private static func run(_ arguments: [String]) throws -> (status: Int32, complaint: String) {
+        let folder = try #require(Bundle.main.executableURL).deletingLastPathComponent()
+        let process = Process(), complaints = Pipe()
+        process.executableURL = folder.appendingPathComponent("anabranch-lab")
+        process.arguments = arguments
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = complaints
+        try process.run()
+        let complaint = try complaints.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus, String(decoding: complaint, as: UTF8.self))
+    }
+}
