@@ -21,6 +21,8 @@ extension Merge {
         }
         if arena.allSatisfy(rows, columns, { arena.setsPlace($0, depth) }) {
             work.pairs.append(PairGroup(rows, columns, depth: depth))
+        } else if !arena.contains(rows, columns, { arena.setsPlace($0, depth) }) {
+            try groupContents(rows, columns, depth: depth, into: &work, in: &arena)
         } else if arena.contentsStay(rows, columns, depth) {
             let (rows, columns) = (arena.parted(rows, depth), arena.parted(columns, depth))
             if !rows.setting.isEmpty, !columns.setting.isEmpty {
