@@ -26,30 +26,24 @@ struct RepairCommand: ParsableCommand {
               anabranch repair --data ./data '/"notes"' && anabranch serve --config anabranch.yaml
             """)
 
-    @Option(help: "The data directory, as given to `anabranch serve`.")
-    var data: String
+    @OptionGroup var store: StoreOption
 
     @Argument(help: "Which synced files, named as `anabranch verify` prints them. (default: all)")
     var files: [String] = []
 
     func run() throws {
-        do throws(HistoryError) {
-            let repair = try StoreRepair(directory: data)
-            var counts = (files: 0, repaired: 0, damaged: 0)
-            try repair.run(files.isEmpty ? nil : try paths()) { file in
-                print(RepairCommand.line(for: file))
-                for damage in file.damages { print("  \(damage)") }
-                counts.files += 1
-                if !file.repaired.isEmpty { counts.repaired += 1 }
-                if !file.damages.isEmpty { counts.damaged += 1 }
-            }
-            try repair.close()
-            print("\(counts.files) files: \(counts.repaired) repaired, \(counts.damaged) damaged")
-            if counts.damaged > 0 { throw HistoryError(.storeDamaged, "not everything can be repaired") }
-        } catch {
-            print("repair: \(error.reason)")
-            throw ExitCode(1)
+        let repair = try StoreRepair(directory: store.directory())
+        var counts = (files: 0, repaired: 0, damaged: 0)
+        try repair.run(files.isEmpty ? nil : try paths()) { file in
+            print(RepairCommand.line(for: file))
+            for damage in file.damages { print("  \(damage)") }
+            counts.files += 1
+            if !file.repaired.isEmpty { counts.repaired += 1 }
+            if !file.damages.isEmpty { counts.damaged += 1 }
         }
+        try repair.close()
+        print("\(counts.files) files: \(counts.repaired) repaired, \(counts.damaged) damaged")
+        if counts.damaged > 0 { throw HistoryError(.storeDamaged, "not everything can be repaired") }
     }
 
     private func paths() throws(HistoryError) -> [VirtualPath] {
