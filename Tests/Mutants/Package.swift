@@ -13,9 +13,11 @@ let package = Package(
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
+        .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
-            name: "AnabranchTesting", dependencies: ["AnabranchCore", "AnabranchHistory", "CZlib", "CZstd"]),
+            name: "AnabranchTesting",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
         .executableTarget(
             name: "rule-mutants", dependencies: ["AnabranchCore", "AnabranchTesting"], path: "Rules",
             exclude: ["mutants.txt"]),
