@@ -54,7 +54,8 @@ import Testing
         "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
         "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
-        "sessions-per-connection": "8", "logins-per-minute": "9", "access-token-seconds": "10", "session-seconds": "11",
+        "sessions-per-connection": "8", "message-memory-bytes": "12", "logins-per-minute": "9",
+        "access-token-seconds": "10", "session-seconds": "11",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
@@ -78,7 +79,8 @@ import Testing
             "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "allow-destructive-schema: false",
             "admin-listen: 127.0.0.1:0", "connections: 10000",
             "connections-per-address: 1000", "connections-per-user: 500", "sessions-per-connection: 1000",
-            "logins-per-minute: 300", "access-token-seconds: 1800", "session-seconds: 5184000", "# rules is not set",
+            "message-memory-bytes: 268435456", "logins-per-minute: 300", "access-token-seconds: 1800",
+            "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
         ] { #expect(lines.contains(line), "\(line)") }
         #expect(lines.count == Configuration.settings.count)
@@ -215,6 +217,7 @@ import Testing
         #expect(settings.host == "::1" && settings.port == 7000)
         #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
         #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
+        #expect(settings.messageMemoryBytesMax == 12)
         let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
         #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)
         #expect(usual.connectionsPerUserMax == limits.connectionsPerUserMax)

@@ -76,6 +76,9 @@ struct AdminEndpoints: HTTPEndpoints {
                 gauges: [
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
+                    "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
+                    "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
+                    "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
                 ]))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer

@@ -15,19 +15,23 @@ struct ConnectionReplies: Sendable {
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
     /// The memory of the requests that are not done yet.
-    let budget: UploadMemoryBudget
+    let budget: MemoryBudget
+    /// The memory of long messages, from clients and to them.
+    let messageMemory: MemoryBudget
 
     /// - Parameters:
-    ///   - waitingBytesMax: the limit of `budget`.
+    ///   - budget: for requests that are not done yet.
+    ///   - messageMemory: for long messages.
     ///   - makeRegistry: makes the files of one thread.
     ///   - deliver: called on store threads when everything that the replies speak of is durable.
     init(
-        count: Int, waitingBytesMax: Int, makeRegistry: @Sendable () -> sending FileRegistry,
+        count: Int, budget: MemoryBudget = MemoryBudget(bytesMax: .max),
+        messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max), makeRegistry: @Sendable () -> sending FileRegistry,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
-        let budget = UploadMemoryBudget(bytesMax: waitingBytesMax)
         self.budget = budget
-        threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, deliver: deliver) }
+        self.messageMemory = messageMemory
+        threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, messageMemory, deliver: deliver) }
     }
 
     func submit(_ request: FileRequest) {
@@ -80,17 +84,19 @@ private final class StoreThread: Sendable {
     private let inbox = Mutex(Inbox())
     /// Only this thread takes the lock. It is there to show the compiler that nobody else uses the registry.
     private let registry: Mutex<FileRegistry>
-    private let budget: UploadMemoryBudget
+    private let budget: MemoryBudget
     private let deliver: @Sendable ([ConnectionReplies]) -> Void
 
     init(
-        _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
+        _ registry: sending FileRegistry, _ budget: MemoryBudget, _ messageMemory: MemoryBudget,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
         self.registry = Mutex(registry)
         self.budget = budget
         self.deliver = deliver
         pool.start()
+        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submit($0) }
+        self.registry.withLock { $0.downloadMemory = memory }
     }
 
     func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
@@ -111,8 +117,10 @@ private final class StoreThread: Sendable {
 
     /// Called when the thread has ended.
     private func failJobs() {
-        while let (jobs, _) = next() {
+        while let (jobs, requests) = next() {
             for job in jobs { job(nil)() }
+            // A permit among them must not end within `next`: that of another request may come here.
+            withExtendedLifetime(requests) {}
         }
     }
 

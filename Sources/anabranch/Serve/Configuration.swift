@@ -34,6 +34,7 @@ struct Configuration {
     var connectionsPerAddressMax: Int?
     var connectionsPerUserMax: Int?
     var sessionsPerConnectionMax: Int?
+    var messageMemoryBytesMax: Int?
     var loginsPerMinuteMax: Int?
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
@@ -82,6 +83,7 @@ struct Configuration {
             Setting("connections-per-address", \.connectionsPerAddressMax, Self.number, Self.text),
             Setting("connections-per-user", \.connectionsPerUserMax, Self.number, Self.text),
             Setting("sessions-per-connection", \.sessionsPerConnectionMax, Self.number, Self.text),
+            Setting("message-memory-bytes", \.messageMemoryBytesMax, Self.number, Self.text),
             Setting("logins-per-minute", \.loginsPerMinuteMax, Self.number, Self.text),
             Setting("access-token-seconds", \.accessTokenSeconds, Self.number, Self.text),
             Setting("session-seconds", \.sessionSeconds, Self.number, Self.text),
@@ -209,6 +211,7 @@ struct Configuration {
         all.connectionsPerAddressMax = limit(server.connectionsPerAddressMax)
         all.connectionsPerUserMax = limit(server.connectionsPerUserMax)
         all.sessionsPerConnectionMax = limit(server.limits.sessionsPerConnectionMax)
+        all.messageMemoryBytesMax = server.messageMemoryBytesMax
         all.loginsPerMinuteMax = limit(logins.loginsPerMinuteMax)
         all.accessTokenSeconds = logins.accessTokenSeconds
         all.sessionSeconds = logins.sessionSeconds
@@ -249,6 +252,7 @@ struct Configuration {
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
         if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }
         if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
+        if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }
         return settings
     }
 
