@@ -84,6 +84,9 @@ struct AdminEndpoints: HTTPEndpoints {
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
                     "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
+                    "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
+                    "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
+                    "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
                 ]))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer

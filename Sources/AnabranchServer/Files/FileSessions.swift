@@ -55,7 +55,9 @@ final class FileSessions {
 
     /// Handles one request. Uploads are queued for `merge`, new idents for `allocateIdents`.
     /// - Throws: trouble of the store; the session has been told.
-    func handle(_ request: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
+    func handle(
+        _ request: FileRequest, bodies: inout SharedBodies, memory: DownloadMemory, limits: Limits
+    ) throws(HistoryError) {
         let key = request.session, uploadCount = uploads.count
         defer { if uploads.count == uploadCount { done.append(request.charge) } }
         do throws(HistoryError) {
@@ -64,7 +66,7 @@ final class FileSessions {
             case .identify(let claim): try identify(key, claim, user: request.user)
             case .integrate(let upload): try queue(upload, of: key, request.charge)
             case .scan(let cursor):
-                try scan(key, from: cursor, request.capabilities, bodies: &bodies, limits: limits)
+                try scan(request, from: cursor, bodies: &bodies, memory: memory, limits: limits)
             case .close: remove(key)
             }
         } catch {
@@ -108,16 +110,21 @@ final class FileSessions {
     }
 
     private func scan(
-        _ key: SessionKey, from cursor: DownloadCursor, _ capabilities: ClientCapabilities,
-        bodies: inout SharedBodies, limits: Limits
+        _ request: FileRequest, from cursor: DownloadCursor, bodies: inout SharedBodies, memory: DownloadMemory,
+        limits: Limits
     ) throws(HistoryError) {
-        guard let clientFile = running[key]?.clientFile else { return }
-        let download = try file.downloads(for: clientFile, capabilities).download(
-            after: cursor, byteBudget: limits.downloadBytesSoftMax)
+        let key = request.session, capabilities = request.capabilities
+        guard let clientFile = running[key]?.clientFile,
+            let (download, permit) = try memory.download(
+                file.downloads(for: clientFile, capabilities), after: cursor, for: request,
+                bytesSoftMax: limits.downloadBytesSoftMax)
+        else { return }
         running[key]?.progress.download = download.progress.cursor
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
-        let body = bodies.body(
+        var body = bodies.body(
             of: download, after: cursor, path: file.path, capabilities, limits: limits)
+        permit?.resize(to: body.count)
+        body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
     }
 

@@ -26,7 +26,7 @@ struct StoreJob: Sendable {
 /// steps, however much others ask for.
 final class StoreTurns {
     let registry: FileRegistry
-    private let budget: UploadMemoryBudget
+    private let budget: MemoryBudget
     private let deliver: ([ConnectionReplies]) -> Void
     private var jobs: ArraySlice<StoreJob> = []
     private var requests = FairQueue()
@@ -37,7 +37,7 @@ final class StoreTurns {
     ///   - budget: the memory of the requests, which is released when they are done.
     ///   - deliver: called with what has become durable.
     init(
-        _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
+        _ registry: sending FileRegistry, _ budget: MemoryBudget,
         deliver: @escaping ([ConnectionReplies]) -> Void
     ) {
         self.registry = registry
