@@ -1,4 +1,5 @@
 import AnabranchHistory
+import NIOCore
 
 /// The synced files of a store thread that have uploads to be merged, in the order of their turns.
 ///
@@ -12,10 +13,10 @@ struct MergeSchedule {
     static let longMergeBytesMax = 256 << 20
 
     private let bytesMax: Int
-    private var new: ArraySlice<FileSessions> = []
-    private var long: ArraySlice<FileSessions> = []
+    private var new: CircularBuffer<FileSessions> = []
+    private var long: CircularBuffer<FileSessions> = []
     /// Those that have given up what they had.
-    private var held: ArraySlice<FileSessions> = []
+    private var held: CircularBuffer<FileSessions> = []
 
     /// - Parameter longMergeBytesMax: unless it is the usual one.
     init(longMergeBytesMax: Int = MergeSchedule.longMergeBytesMax) { bytesMax = longMergeBytesMax }

@@ -146,6 +146,67 @@ import Testing
         #expect(queue.isEmpty)
     }
 
+    @Test("a request that was taken out of its queue is not kept, and neither is its room for a DOWNLOAD")
+    func takenOut() throws {
+        let budget = MemoryBudget(bytesMax: 100)
+        var queue = FairQueue()
+        for number in 1...3 as ClosedRange<UInt64> {
+            let key = SessionKey(
+                connection: ConnectionID(number: number), session: SessionHandle(ident: 1, serial: number))
+            queue.append(
+                FileRequest(
+                    path: VirtualPath("a"), session: key, user: nil, capabilities: .all,
+                    request: .scan(from: DownloadCursor()), permit: budget.permitAtOnce(for: 10)))
+        }
+        func takeOut() -> Int? { queue.popFirst()?.permit?.bytes }
+        for rest in [20, 10, 0] {
+            #expect(takeOut() == 10)
+            #expect(budget.bytesInUse == rest)
+        }
+    }
+
+    @Test("a file whose uploads are merged is not kept")
+    func takenOutFile() throws {
+        var schedule = MergeSchedule()
+        func append(_ path: String) throws -> FileSessions {
+            let file = try SyncedFile(path: VirtualPath(path), store: InMemoryStore(), keepsState: false)
+            let sessions = FileSessions(file)
+            schedule.append(sessions)
+            return sessions
+        }
+        weak var first: FileSessions?
+        first = try append("//1")
+        _ = try append("//2")
+        #expect(first != nil)
+        _ = schedule.nextNew()
+        #expect(first == nil && !schedule.isEmpty)
+    }
+
+    @Test("a scan that waits for memory is done in its turn, once, and comes back when there is room")
+    func scanWithoutRoom() throws {
+        let rig = TurnRig(), budget = MemoryBudget(bytesMax: 200_000), resubmitted = Mutex<[FileRequest]>([])
+        rig.turns.registry.downloadMemory = DownloadMemory(budget: budget) { request in
+            resubmitted.withLock { $0.append(request) }
+        }
+        let clients = try rig.join(Self.path, count: 2)
+        rig.upload([Changesets.large(100_000, seed: 1)], of: clients[0])
+        rig.finish()
+        budget.reserve(150_000)
+        rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+        rig.finish()
+        #expect(clients[1].downloads.isEmpty && budget.waitingCount == 1)
+        #expect(clients[1].doneBytes == clients[1].submittedBytes)
+        budget.release(150_000)
+        rig.turns.take([], resubmitted.withLock { $0 })
+        resubmitted.withLock { $0 = [] }
+        rig.finish()
+        #expect(clients[1].downloads.map(\.cursor.serverVersion) == [1])
+        #expect(clients[1].doneBytes == clients[1].submittedBytes)
+        #expect(budget.bytesInUse > 100_000, "the body waits for its socket")
+        clients[1].events = []
+        #expect(budget.bytesInUse == 0)
+    }
+
     @Test("long merges that need too much memory together wait for each other", arguments: [0, Int.max])
     func memory(bytesMax: Int) throws {
         let store = InMemoryStore()
