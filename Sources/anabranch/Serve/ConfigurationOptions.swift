@@ -73,7 +73,7 @@ struct ConfigurationOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Who may read and write what: a file of rules (Spec/Admin.md, section 5), or everybody if every user may \
-            do everything. Has to be given, except with --dev.
+            do everything. (default: every user may, and the server warns of it at each start, except with --dev)
             """, valueName: "file"))
     var rules: String?
 
