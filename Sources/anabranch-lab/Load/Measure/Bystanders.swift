@@ -42,8 +42,7 @@ struct Bystanders: Sendable {
                 for file in files { group.addTask { await file.loop.run { try await file.exchange() } } }
                 group.addTask {
                     await handshakes.run {
-                        let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
-                        try await connection.open()
+                        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
                         await connection.close()
                     }
                 }
@@ -91,8 +90,7 @@ struct Bystanders: Sendable {
 
         func connect() async throws {
             for client in [writer, reader] {
-                let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
-                try await connection.open()
+                let connection = try await LoadConnection.opened(to: target, on: eventLoop)
                 connections.append(connection)
                 try await client.join(connection)
             }

@@ -13,6 +13,7 @@ final class LoadRun: Sendable {
     private let eventLoops: any EventLoopGroup
     private let bystanders: Bystanders
     private let sampler: ServerSampler?
+    private let server: ServerUnderLoad?
     private let start = ContinuousClock.now
     private let connections = Mutex<[LoadConnection]>([])
     private let result = Mutex<Result?>(nil)
@@ -26,7 +27,7 @@ final class LoadRun: Sendable {
 
     init(
         name: String, target: LoadTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
-        bystanders: Bystanders, sampler: ServerSampler?
+        bystanders: Bystanders, sampler: ServerSampler?, server: ServerUnderLoad?
     ) {
         self.name = name
         self.target = target
@@ -34,6 +35,7 @@ final class LoadRun: Sendable {
         self.eventLoops = eventLoops
         self.bystanders = bystanders
         self.sampler = sampler
+        self.server = server
     }
 
     /// Brings the load, once in a run. What is done before is preparation and not measured.
@@ -43,19 +45,23 @@ final class LoadRun: Sendable {
         let alone = ContinuousClock.now
         try await Task.sleep(for: .seconds(aloneSeconds))
         try sampler?.sample()
+        await sampler?.readGauges()
         let before = traffic.bytes
         report("the load begins")
         let beginning = ContinuousClock.now
         let outcome = try await load()
         let end = ContinuousClock.now
-        try sampler?.sample()
         let bytes = traffic.bytes - before
-        report("the load is over, the bystanders are alone again")
         await disconnect()
-        try await Task.sleep(for: .seconds(aloneSeconds))
+        if server?.isRunning != false {
+            try sampler?.sample()
+            report("the load is over, the bystanders are alone again")
+            try await Task.sleep(for: .seconds(aloneSeconds))
+            await sampler?.readGauges()
+            try sampler?.sample()
+        }
         let after = ContinuousClock.now
         await bystanders.end(patience: .seconds(60))
-        try sampler?.sample()
         let phases = LoadPhases(alone: alone..<beginning, during: beginning..<end, after: end..<after)
         result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
     }
@@ -81,9 +87,12 @@ final class LoadRun: Sendable {
 
     // MARK: Connections
 
+    /// The event loop that the next client shall have, so that all have as many.
+    var nextEventLoop: any EventLoop { eventLoops.next() }
+
     /// A new connection that is not open yet; the run closes it in the end.
     func connection(on eventLoop: (any EventLoop)? = nil) -> LoadConnection {
-        let connection = LoadConnection(to: target, on: eventLoop ?? eventLoops.next(), traffic: traffic)
+        let connection = LoadConnection(to: target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }
@@ -115,6 +124,14 @@ final class LoadRun: Sendable {
             return all
         }
         for connection in all { await connection.close() }
+    }
+
+    /// Ends the server that was started for the run, and waits for that. Others stay.
+    func endServer() async {
+        guard let server else { return }
+        report("the server gets SIGTERM")
+        let ending = await server.end()
+        report("the server has ended after \(ending.seconds) s with status \(ending.exitStatus)")
     }
 
     /// What the server's process needs now; nil if it is not known.

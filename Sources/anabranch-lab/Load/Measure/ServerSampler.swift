@@ -27,6 +27,14 @@ struct ServerFigures: Encodable {
     var databaseMib: Level?
     /// The server's log, if it is known.
     var logMib: Level?
+    /// What the server itself counts before the load and after it; those of the bystanders are among them. Nil if its
+    /// data directory is not known, or it has no admin interface.
+    var gauges: [String: Change]?
+
+    struct Change: Encodable {
+        var before: Double
+        var after: Double
+    }
 }
 
 /// Samples the server's process a few times a second.
@@ -51,6 +59,7 @@ final class ServerSampler: Sendable {
 
     private let place: Place
     private let samples = Mutex<[Sample]>([])
+    private let gauges = Mutex<[[String: Double]]>([])
 
     init(_ place: Place) { self.place = place }
 
@@ -68,6 +77,21 @@ final class ServerSampler: Sendable {
             time: .now, process: try ProcessSnapshot(of: place.process), walBytes: size("anabranch.sqlite-wal"),
             databaseBytes: size("anabranch.sqlite"), logBytes: place.log.flatMap { Self.fileSize($0) })
         samples.withLock { $0.append(sample) }
+    }
+
+    /// Asks the server for its own counts.
+    func readGauges() async {
+        guard let directory = place.dataDirectory, let values = await ServerGauges.read(dataDirectory: directory)
+        else { return }
+        gauges.withLock { $0.append(values) }
+    }
+
+    private var gaugeChanges: [String: ServerFigures.Change]? {
+        let gauges = gauges.withLock { $0 }
+        guard gauges.count > 1, let first = gauges.first, let last = gauges.last else { return nil }
+        return first.reduce(into: [:]) { changes, gauge in
+            changes[gauge.key] = last[gauge.key].map { ServerFigures.Change(before: gauge.value, after: $0) }
+        }
     }
 
     func snapshot() throws -> ProcessSnapshot { try ProcessSnapshot(of: place.process) }
@@ -111,6 +135,7 @@ final class ServerSampler: Sendable {
             cpuUsPerOperation: operations > 0 ? ((user + system) * 1e6 / Double(operations)).rounded(places: 1) : nil,
             writtenMib: (Double(end.process.writtenBytes - before.process.writtenBytes) / mebibyte).rounded(places: 1),
             descriptors: descriptors, walMib: level(\.walBytes, unit: mebibyte),
-            databaseMib: level(\.databaseBytes, unit: mebibyte), logMib: level(\.logBytes, unit: mebibyte))
+            databaseMib: level(\.databaseBytes, unit: mebibyte), logMib: level(\.logBytes, unit: mebibyte),
+            gauges: gaugeChanges)
     }
 }
