@@ -9,12 +9,15 @@ struct AdminEndpoints: HTTPEndpoints {
     let server: ServerOperations
     let logger: Logger
     let blocking: BlockingWork
+    let hashes: BlockingWork
 
     init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
         self.admin = admin
         self.server = server
         self.logger = logger
         blocking = BlockingWork(logger: logger, failureMessage: "the admin interface cannot answer")
+        hashes = BlockingWork(
+            logger: logger, failureMessage: "a password cannot be hashed", threads: PasswordHash.threads)
     }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
