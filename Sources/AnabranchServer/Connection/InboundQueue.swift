@@ -8,6 +8,10 @@ import NIOCore
 /// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
+    /// An UPLOAD with so many bytes does not wait for the uploads of others, unless its connection has more that wait:
+    /// those who upload as much as they can would keep everybody else from uploading anything.
+    static let shortUploadBytesMax = 256 << 10
+
     private let waitingBytesMax: Int
     private let budget: MemoryBudget
     /// The permit of a long message goes with it.
@@ -48,7 +52,9 @@ struct InboundQueue: ~Copyable {
         // PINGs are answered however much others upload.
         if case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload {
             guard !isAwaitingBudget else { return nil }
-            guard let room = uploadPermit ?? budget.permit(for: message.readableBytes, orElse: grant) else {
+            let room =
+                uploadPermit ?? permitForShort(message) ?? budget.permit(for: message.readableBytes, orElse: grant)
+            guard let room else {
                 isAwaitingBudget = true
                 return nil
             }
@@ -57,6 +63,14 @@ struct InboundQueue: ~Copyable {
         }
         if let permit { permits.append(permit) }
         return events.removeFirst().event
+    }
+
+    private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
+        guard waitingBytes == 0, let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else {
+            return nil
+        }
+        let bytes = max(message.readableBytes, inflated)
+        return bytes <= Self.shortUploadBytesMax ? budget.permitBeyondLimit(for: bytes) : nil
     }
 
     /// The budget has room for the first event.

@@ -22,7 +22,7 @@ final class MemoryBudget: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - bytesMax: what may be in use. `reserve` does not heed it.
+    ///   - bytesMax: what may be in use. `reserve` does not heed it, nor quite `permitBeyondLimit`.
     ///   - onWait: called when somebody has to wait.
     init(bytesMax: Int, onWait: @escaping @Sendable () -> Void = {}) {
         self.bytesMax = bytesMax
@@ -55,6 +55,17 @@ final class MemoryBudget: Sendable {
             let hasRoom = hasRoom(for: bytes, state)
             if hasRoom { state.bytesInUse += bytes }
             return hasRoom
+        }
+        return isGranted ? MemoryPermit(bytes, of: self) : nil
+    }
+
+    /// For what needs little and is done soon: it passes those that wait, and may exceed the limit by an eighth.
+    /// - Returns: nil if there is no room even so.
+    func permitBeyondLimit(for bytes: Int) -> MemoryPermit? {
+        let isGranted = state.withLock { state in
+            guard state.bytesInUse - bytesMax <= bytesMax / 8 - bytes else { return false }
+            state.bytesInUse += bytes
+            return true
         }
         return isGranted ? MemoryPermit(bytes, of: self) : nil
     }

@@ -88,6 +88,31 @@ import Testing
         #expect(grants.withLock { $0.isEmpty })
     }
 
+    /// Nine messages of others must not keep everybody from uploading.
+    @Test(arguments: [
+        ("upload 1 0 900 0 0 0 0\n", 0, 900, true), ("upload 1 0 900 0 0 0 0\n", 1, 900, false),
+        ("upload 1 1 900 9 0 0 0\n", 0, 9, true), ("upload 1 1 300000 9 0 0 0\n", 0, 9, false),
+        ("upload 1 1 x 9 0 0 0\n", 0, 9, false),
+    ])
+    func aShortUploadPassesUnlessItsConnectionHasOthersWaiting(
+        head: String, waitingBytes: Int, bodyBytes: Int, passes: Bool
+    ) {
+        let budget = MemoryBudget(bytesMax: 100_000), fixture = Fixture(budget)
+        budget.reserve(100_000)
+        fixture.queue.requestWaits(waitingBytes)
+        fixture.queue.append(Self.message(head + String(repeating: "x", count: bodyBytes)))
+        #expect((fixture.next() != nil) == passes)
+        #expect(budget.bytesInUse == 100_000 + (passes ? max(900, head.utf8.count + bodyBytes) : 0))
+    }
+
+    @Test func shortUploadsExceedTheLimitByAnEighth() {
+        let budget = MemoryBudget(bytesMax: 800)
+        budget.reserve(850)
+        #expect(budget.permitBeyondLimit(for: 51) == nil)
+        let permit = budget.permitBeyondLimit(for: 50)
+        #expect(permit != nil && budget.bytesInUse == 900)
+    }
+
     @Test func whatIsNotHandledAnyMoreNeedsNoMemory() {
         let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
         budget.reserve(100)
