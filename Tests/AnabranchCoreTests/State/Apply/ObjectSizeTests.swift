@@ -15,7 +15,8 @@ import Testing
         let index = try arena.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
         return Result { () throws(ApplyError) in
             _ = try graph.applyTransactions(
-                [index], of: &arena, refusing: [], objectBytesMax: objectBytesMax, skipping: { _ in false })
+                [index], of: &arena, refusing: [], within: ApplyLimits(objectBytesMax: objectBytesMax),
+                skipping: { _ in false })
             return graph
         }
     }
