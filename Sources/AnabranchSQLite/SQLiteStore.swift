@@ -54,9 +54,13 @@ public final class SQLiteStore: Sendable {
         try self.init(directory: path)
     }
 
-    /// Ends all access and lets others use the directory; files opened before cannot be used any more.
+    /// Ends all access and lets others use the directory; files opened before cannot be used any more. The write-ahead
+    /// log is moved into the database: damage to a log that is left is taken for its end, and what follows is lost.
     /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
+        // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
+        // harmless, since everything in the log is committed.
+        if writeAheadLog.byteCount > 0 { try? writeAheadLog.empty(in: pool) }
         try translatingErrors { try pool.close() }
         directory.release()
     }

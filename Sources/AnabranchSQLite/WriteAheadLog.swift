@@ -33,6 +33,11 @@ final class WriteAheadLog: Sendable {
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
+    /// Empties the log; new readers wait until the running ones are done.
+    func empty(in pool: DatabasePool) throws {
+        try pool.barrierWriteWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+    }
+
     /// Empties the log if it is too long. A failure is harmless: it is tried again when the log has grown by a quarter
     /// of the limit.
     func limit(in pool: DatabasePool) {

@@ -89,6 +89,18 @@ import Testing
         #expect(try file.clientFile(3) != nil)
     }
 
+    @Test("a store that is closed leaves no log, whose damage nobody would notice")
+    func closed() throws {
+        _ = try file.allocateIdent()
+        #expect(store.writeAheadLogBytes > 0)
+        try store.close()
+        #expect(store.writeAheadLogBytes == 0)
+        try store.close()
+        let again = try SQLiteStore(directory: test.path)
+        #expect(try SyncedFile.open(in: again).clientFile(2) != nil)
+        try again.close()
+    }
+
     @Test("an upload that is merged in steps holds no transaction between them")
     func merging() throws {
         _ = try file.allocateIdents(for: [nil, nil], at: 1)

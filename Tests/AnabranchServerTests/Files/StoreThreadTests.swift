@@ -6,7 +6,7 @@ import Testing
 
 @testable import AnabranchServer
 
-@Suite(.timeLimit(.minutes(1))) struct StoreThreadTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreThreadTests {
     @Test func everyJobAfterTheEndFails() async throws {
         let stores = StoreThreads(
             count: 1,
