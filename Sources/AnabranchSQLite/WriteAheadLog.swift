@@ -46,16 +46,16 @@ final class WriteAheadLog: Sendable {
             try pool.writeWithoutTransaction { db in
                 // Moves the pages while others read.
                 _ = try db.checkpoint(.passive)
-                if byteCount <= barrierBytesMax { try empty(db) }
+                if byteCount <= barrierBytesMax { try emptyIfLong(db) }
             }
-            if byteCount > barrierBytesMax { try pool.barrierWriteWithoutTransaction(empty) }
+            if byteCount > barrierBytesMax { try pool.barrierWriteWithoutTransaction(emptyIfLong) }
             threshold.withLock { $0 = Self.bytesMax }
         } catch {
             threshold.withLock { $0 = byteCount + Self.bytesMax / 4 }
         }
     }
 
-    private func empty(_ db: Database) throws {
+    private func emptyIfLong(_ db: Database) throws {
         // Another commit may have done it.
         guard byteCount > Self.bytesMax else { return }
         try db.execute(sql: "PRAGMA busy_timeout = \(Self.busyMilliseconds)")
