@@ -63,6 +63,11 @@ struct Bystanders: Sendable {
         for file in files { await file.disconnect() }
     }
 
+    /// Whether each has done something since then, from the beginning to the end.
+    func haveBegunAndEnded(since beginning: ContinuousClock.Instant) -> Bool {
+        (files.map(\.loop) + [handshakes]).allSatisfy { !$0.samples(in: beginning..<ContinuousClock.now).isEmpty }
+    }
+
     func figures(_ phases: LoadPhases) -> BystanderFigures {
         BystanderFigures(
             files: files.count, deliveryMs: PhaseFigures(files.map(\.loop), phases),

@@ -9,6 +9,8 @@ final class LoadRun: Sendable {
     let name: String
     let target: LoadTarget
     let traffic = Traffic()
+    /// With bystanders, who may have to wait for long.
+    private static let patience = Duration.seconds(60)
     private let aloneSeconds: Double
     private let eventLoops: any EventLoopGroup
     private let bystanders: Bystanders
@@ -43,7 +45,7 @@ final class LoadRun: Sendable {
         report("the bystanders are alone for \(aloneSeconds) s")
         try await Task.sleep(for: .seconds(aloneSeconds / 3))  // first uploads take longer
         let alone = ContinuousClock.now
-        try await Task.sleep(for: .seconds(aloneSeconds))
+        try await leaveBystandersAlone()
         try sampler?.sample()
         await sampler?.readGauges()
         let before = traffic.bytes
@@ -56,14 +58,23 @@ final class LoadRun: Sendable {
         if server?.isRunning != false {
             try sampler?.sample()
             report("the load is over, the bystanders are alone again")
-            try await Task.sleep(for: .seconds(aloneSeconds))
+            try await leaveBystandersAlone()
             await sampler?.readGauges()
             try sampler?.sample()
         }
         let after = ContinuousClock.now
-        await bystanders.end(patience: .seconds(60))
+        await bystanders.end(patience: Self.patience)
         let phases = LoadPhases(alone: alone..<beginning, during: beginning..<end, after: end..<after)
         result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
+    }
+
+    /// Waits until each of them has done something alone, however busy the machine is.
+    private func leaveBystandersAlone() async throws {
+        let beginning = ContinuousClock.now
+        try await Task.sleep(for: .seconds(aloneSeconds))
+        while !bystanders.haveBegunAndEnded(since: beginning), .now - beginning < Self.patience {
+            try await Task.sleep(for: .milliseconds(10))
+        }
     }
 
     /// - Throws: `LoadError` if nothing was measured.

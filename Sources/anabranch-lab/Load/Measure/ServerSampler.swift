@@ -56,6 +56,7 @@ final class ServerSampler: Sendable {
 
     private static let interval = Duration.milliseconds(100)
     private static let seriesCountMax = 20
+    private static let attemptsMax = 30
 
     private let place: Place
     private let samples = Mutex<[Sample]>([])
@@ -79,11 +80,15 @@ final class ServerSampler: Sendable {
         samples.withLock { $0.append(sample) }
     }
 
-    /// Asks the server for its own counts.
+    /// Asks the server for its own counts. One that has just begun may not have announced its admin interface yet.
     func readGauges() async {
-        guard let directory = place.dataDirectory, let values = await ServerGauges.read(dataDirectory: directory)
-        else { return }
-        gauges.withLock { $0.append(values) }
+        guard let directory = place.dataDirectory else { return }
+        for _ in 0..<Self.attemptsMax {
+            if let values = await ServerGauges.read(dataDirectory: directory) {
+                return gauges.withLock { $0.append(values) }
+            }
+            try? await Task.sleep(for: Self.interval)
+        }
     }
 
     private var gaugeChanges: [String: ServerFigures.Change]? {
