@@ -267,7 +267,7 @@ import Testing
         let example = try Configuration(
             file: root.appendingPathComponent("scripts/deploy/anabranch.yaml").path, environment: [:], flags: [:])
         #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment && example.missingRules == nil)
-        #expect(example.adminListen?.isLoopback == true)
+        #expect(example.adminListen?.isLoopback == true && example.data == "/var/lib/anabranch")
     }
 
     @Test func limitsReachTheServer() throws {

@@ -88,13 +88,14 @@ struct ServeCommand: AsyncParsableCommand {
             try configuration.adminToken.flatMap(AdminToken.init)
             ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
         let scheme = settings.isSecure ? "https" : "http"
+        let certificate = settings.isSecure ? configuration.tlsCertificate : nil
         return AdminInterface(
             settings: settings, token: token, catalog: store, accounts: accounts, metrics: metrics,
             onListening: { address in
                 let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
                 do {
-                    // Where `anabranch admin` looks.
-                    try PrivateFile.write("\(scheme)://\(bound)\n", to: configuration.adminAddressPath)
+                    try AdminAddress(url: "\(scheme)://\(bound.ofThisMachine)", certificate: certificate)
+                        .write(to: configuration.adminAddressPath)
                 } catch {
                     logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
                 }

@@ -188,6 +188,7 @@ struct GraphEditor {
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         flush()
+        defer { if current.reference == object { dropErasedValues() } }
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
@@ -207,6 +208,15 @@ struct GraphEditor {
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
             isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
+    }
+
+    /// What the object held in columns that were erased does not count for its size.
+    private mutating func dropErasedValues() {
+        guard schema[current.reference.classID].hasErasedColumns else { return }
+        for slot in current.fields.contents.indices where !schema[current.reference.classID].hasColumn(slot) {
+            grow(by: Content.null.size - current.fields.contents[slot].size)
+            current.fields.contents[slot] = .null
+        }
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
