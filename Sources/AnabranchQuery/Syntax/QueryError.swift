@@ -57,6 +57,5 @@ public enum QueryLimits {
     /// The most corners in a ring of a polygon: each edge is compared with each other.
     public static let cornerCountMax = 1_000
     /// How often values of one object, and of those that it leads to, may be looked at to find out whether it matches.
-    /// A look takes 1 to 20 ns.
     public static let looksMax = 100_000_000
 }
