@@ -13,6 +13,9 @@ final class WriteAheadLog: Sendable {
     static let bytesMax = 64 << 20
     /// In bytes; with a longer log the commit waits for the reads that are under way, and new ones wait for it.
     static let barrierBytesMax = 1 << 30
+    /// In pages; the commit that has made the log longer moves them into the database. Some MiB, so that an object that
+    /// is written again and again is not copied, and flushed, with each commit.
+    static let movedPagesMin = 4_096
     /// How long the commit waits for reads otherwise.
     private static let busyMilliseconds = 20
 

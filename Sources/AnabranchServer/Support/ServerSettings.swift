@@ -11,8 +11,9 @@ public struct ServerSettings: Sendable {
     /// The limits of one message, one session and one connection.
     public var limits: Limits = {
         var limits = Limits()
-        // An eighth of what clients were used to: what a slow reader has not read yet stays in memory.
-        limits.downloadBytesSoftMax = 2 << 20
+        // Much less than clients were used to: making one takes some milliseconds, during which the others of the
+        // store thread wait; and what a slow reader has not read yet stays in memory.
+        limits.downloadBytesSoftMax = 256 << 10
         return limits
     }()
 
