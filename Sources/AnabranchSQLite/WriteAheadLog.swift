@@ -15,7 +15,7 @@ final class WriteAheadLog: Sendable {
     static let barrierBytesMax = 1 << 30
     /// In pages; the commit that has made the log longer moves them into the database. Some MiB, so that an object that
     /// is written again and again is not copied, and flushed, with each commit.
-    static let movedPagesMin = 4_096
+    static let movedPagesMin = 8_192
     /// How long the commit waits for reads otherwise.
     private static let busyMilliseconds = 20
 
