@@ -34,7 +34,13 @@ extension DownloadScan: DownloadSource {
             let end = isAtEnd ? last : found.last?.version ?? last
             let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
             let sizeAtEnd =
-                end == head.version ? head.cumulativeSize : try view.entry(end)?.cumulativeSize ?? head.cumulativeSize
+                if end == head.version {
+                    head.cumulativeSize
+                } else if let newest = found.last, newest.version == end {
+                    newest.cumulativeSize
+                } else {
+                    try view.entry(end)?.cumulativeSize ?? head.cumulativeSize
+                }
             let progress = DownloadProgress(
                 cursor: DownloadCursor(
                     serverVersion: max(end, cursor.serverVersion),

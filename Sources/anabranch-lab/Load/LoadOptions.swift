@@ -81,7 +81,7 @@ struct LoadOptions: ParsableArguments {
                 report.counts["shutdown_seconds"] = ending.seconds
                 report.counts["exit_status"] = Double(ending.exitStatus)
             }
-            print(try report.line())
+            print(try report.jsonLine(inSnakeCase: true))
         } catch {
             server?.kill()
             throw error

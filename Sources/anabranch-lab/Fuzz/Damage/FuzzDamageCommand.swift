@@ -79,7 +79,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         RunProgress.end()
         try await eventLoops.shutdownGracefully()
         let report = DamageReport(places, command: "anabranch-lab fuzz damage --serve \(serve) --count 1")
-        print(json ? try report.line() : report.text)
+        print(json ? try report.jsonLine(inSnakeCase: true) : report.text)
         if !report.failures.isEmpty { throw ExitCode.failure }
         if places.count < count {
             RunProgress.note("stopped after \(places.count) of \(count) bits")
@@ -156,13 +156,6 @@ struct DamageReport: Encodable {
                 failures.append(Failure(seed: place.seed, place: "\(place.flip)", problem: problem))
             }
         }
-    }
-
-    func line() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
     }
 
     var text: String {
