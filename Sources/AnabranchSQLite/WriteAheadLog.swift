@@ -8,14 +8,20 @@ import Synchronization
 /// moment when nobody reads it. Readers that overlap each other make it grow without end, and the file then keeps its
 /// size. So a log that has become long is emptied while no reader is let in.
 final class WriteAheadLog: Sendable {
-    /// In bytes; a longer log is emptied when the commit that made it so is done. The commit waits for it.
+    /// What the logs of all shards together may be, in bytes; one shard has its share, but 4 MiB at least.
     static let bytesMax = 64 << 20
 
+    /// In bytes; a longer log is emptied when the commit that made it so is done. The commit waits for it.
+    let bytesMax: Int
     private let path: String
     /// The size above which emptying it is tried. It is higher after a failure, so that not each commit tries in vain.
-    private let threshold = Mutex(WriteAheadLog.bytesMax)
+    private let threshold: Mutex<Int>
 
-    init(ofDatabaseAt path: String) { self.path = path + "-wal" }
+    init(ofDatabaseAt path: String, shards: Int) {
+        self.path = path + "-wal"
+        bytesMax = max(4 << 20, Self.bytesMax / shards)
+        threshold = Mutex(bytesMax)
+    }
 
     /// 0 if there is none.
     var byteCount: Int {
@@ -31,11 +37,11 @@ final class WriteAheadLog: Sendable {
             // Most pages are moved while others read; for the rest readers wait.
             _ = try pool.writeWithoutTransaction { db in try db.checkpoint(.passive) }
             try pool.barrierWriteWithoutTransaction { db in
-                if byteCount > Self.bytesMax { _ = try db.checkpoint(.truncate) }
+                if byteCount > bytesMax { _ = try db.checkpoint(.truncate) }
             }
-            threshold.withLock { $0 = Self.bytesMax }
+            threshold.withLock { $0 = bytesMax }
         } catch {
-            threshold.withLock { $0 = byteCount + Self.bytesMax / 4 }
+            threshold.withLock { $0 = byteCount + bytesMax / 4 }
         }
     }
 }

@@ -39,7 +39,7 @@ import Testing
         }
 
         func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-            do { return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.pool))) } catch {
+            do { return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.shards[0].pool))) } catch {
                 throw HistoryError(.storeFailed, error.reason)
             }
         }
@@ -48,7 +48,7 @@ import Testing
     }
 
     private static func makeStore(in directory: String) throws {
-        let store = try SQLiteStore(directory: directory)
+        let store = try SQLiteStore(oneShardIn: directory)
         let file = try SyncedFile.open(in: store, keepsState: true)
         _ = try file.allocateIdents(for: [nil, nil], at: 1000)
         try file.write(at: 1) { tx in
@@ -73,7 +73,7 @@ import Testing
         await #expect(processExitsWith: .failure) {
             [directory = directory as String, time = time as UInt64, version = version.rawValue as UInt64] in
             let file = try SyncedFile.open(
-                in: TrappingStore(base: try SQLiteStore(directory: directory)), keepsState: true)
+                in: TrappingStore(base: try SQLiteStore(oneShardIn: directory)), keepsState: true)
             try PoisonUploadTests.enqueueUpload(ClientVersion(rawValue: version), to: file, from: 2)
             _ = try file.integrate(at: time)
         }
@@ -83,7 +83,7 @@ import Testing
     private static func refusals(
         of version: ClientVersion, in directory: String, at time: UInt64
     ) throws -> [HistoryError?] {
-        let store = try SQLiteStore(directory: directory)
+        let store = try SQLiteStore(oneShardIn: directory)
         let file = try SyncedFile.open(in: store, keepsState: true)
         for client in [2, 3] as [ClientFileID] { try enqueueUpload(version, to: file, from: client) }
         let outcomes = try file.integrate(at: time).outcomes

@@ -55,7 +55,7 @@ import Testing
         "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "logins-per-minute": "9", "access-token-seconds": "10", "session-seconds": "11",
-        "object-bytes": "12", "adopt-unowned-clients": "true",
+        "shards": "13", "explain-days": "14", "object-bytes": "12", "adopt-unowned-clients": "true",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {

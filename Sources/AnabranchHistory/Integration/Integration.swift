@@ -139,7 +139,12 @@ struct Integration: ~Copyable {
 
     private mutating func finish(_ client: consuming Current, in log: inout PendingLog) {
         var file = client.file
-        file.advance(to: client.upload.progress, lockedVersion: client.upload.lockedVersion)
+        let merged = client.merge.merged
+        log.added.append(merged, of: client.upload.uploader, behind: head, versionSalt: versionSalt, at: time)
+        let newest = log.added.entries.suffix(merged.count).last { $0.origin == file.ident }
+        file.advance(
+            to: client.upload.progress, lockedVersion: client.upload.lockedVersion,
+            receipt: newest.map { Receipt(version: $0.version, clientVersion: $0.clientVersion) })
         if file != client.file {
             file.lastSeen = time
             clientFiles.append(file)
@@ -147,8 +152,6 @@ struct Integration: ~Copyable {
         for reciprocal in client.merge.reciprocals(after: file.uploadCursor.serverVersion) {
             reciprocals.append(ReciprocalChange(ident: file.ident, reciprocal: reciprocal))
         }
-        let merged = client.merge.merged
-        log.added.append(merged, behind: head, versionSalt: versionSalt)
         report.entriesVisited += client.merge.entriesVisited
         report.outcomes.append(
             ClientOutcome(
@@ -165,6 +168,7 @@ struct Integration: ~Copyable {
         var commit = Commit(file: file, lease: lease, head: head)
         commit.entries = added.entries
         commit.conflictKeys = added.conflictKeys
+        commit.received = added.received
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
         if let state, let last = added.entries.last { commit.state = state.update(to: last.version) }
@@ -196,7 +200,12 @@ struct Integration: ~Copyable {
 
 extension ClientFile {
     /// Section 6, steps 9 and 10: nothing ever goes back.
-    fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
+    /// - Parameter receipt: of the newest entry that was made of the upload.
+    fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion, receipt: Receipt?) {
+        if let receipt {
+            newestReceipt = receipt
+            if lineage == .none { lineage = .log }
+        }
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion
             uploadCursor.serverVersion = max(uploadCursor.serverVersion, progress.serverVersion)

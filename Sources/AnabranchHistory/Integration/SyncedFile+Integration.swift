@@ -24,15 +24,16 @@ extension SyncedFile {
         try SyncedFile.integrate([self], at: time).first ?? IntegrationReport()
     }
 
-    /// Integrates what is queued for different files of one store, in one transaction; a report for each file.
+    /// Integrates what is queued for different files of one store, in one transaction for each shard; a report for each
+    /// file.
     /// - Parameter time: seconds since 1970.
-    /// - Throws: a failure of the store. Then everything stays queued, to be tried again.
+    /// - Throws: the first failure of the store. What was not integrated stays queued, to be tried again.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
         for file in files {
             var limit = StepLimit.none
             while try !file.advanceIntegration(at: time, until: &limit) {}
         }
-        return try commitIntegrations(of: files)
+        return try commitIntegrations(of: files).map { result throws(HistoryError) in try result.get() }
     }
 
     // MARK: In steps
@@ -73,22 +74,24 @@ extension SyncedFile {
         return integration
     }
 
-    /// Commits what is merged for different files of one store, in one transaction; a report for each file.
-    /// - Throws: a failure of the store. Then everything stays queued, to be merged anew.
-    package static func commitIntegrations(
-        of files: [SyncedFile]
-    ) throws(HistoryError) -> [IntegrationReport] {
+    /// Commits what is merged for different files of one store, in one transaction for each shard.
+    /// - Returns: a report for each file, or why the commit of its shard failed: then everything of the file stays
+    ///   queued, to be merged anew.
+    package static func commitIntegrations(of files: [SyncedFile]) -> [Result<IntegrationReport, HistoryError>] {
         var merged = files.map { $0.takeMerged() }
-        try commit(Array(zip(files, merged.map(\.commit))))
-        for (index, file) in files.enumerated() {
-            file.queue.removeFirst(merged[index].uploadCount)
-            // What follows a refused changeset would leave a gap.
-            for outcome in merged[index].report.outcomes where outcome.refusal != nil {
-                file.queue.removeAll(from: outcome.ident)
-            }
-            swap(&file.decodedEntries, &merged[index].decodedEntries)
+        let failures = commit(Array(zip(files, merged.map(\.commit))))
+        return files.indices.map { index in
+            if let failure = failures[index] { return .failure(failure) }
+            files[index].finish(&merged[index])
+            return .success(merged[index].report)
         }
-        return merged.map(\.report)
+    }
+
+    private func finish(_ merged: inout MergedUploads) {
+        queue.removeFirst(merged.uploadCount)
+        // What follows a refused changeset would leave a gap.
+        for outcome in merged.report.outcomes where outcome.refusal != nil { queue.removeAll(from: outcome.ident) }
+        swap(&decodedEntries, &merged.decodedEntries)
     }
 
     private struct MergedUploads {

@@ -51,6 +51,7 @@ struct UploadQueue {
             if let last = result.indices.last, result[last].ident == ident {
                 result[last].upload.changesets += upload.changesets
                 result[last].upload.progress = upload.progress
+                result[last].upload.uploader = upload.uploader
                 result[last].upload.lockedVersion = max(result[last].upload.lockedVersion, upload.lockedVersion)
             } else {
                 result.append((ident, upload))

@@ -27,6 +27,7 @@ struct SyncConnection: ~Copyable {
     let id: ConnectionID
     private let principal: Principal
     private let release: ClientRelease
+    private let uploader: Uploader
     private let authorizer: any Authorizer
     private let metrics: SyncMetrics
     private let logger: Logger
@@ -49,6 +50,9 @@ struct SyncConnection: ~Copyable {
         self.id = id
         self.principal = principal
         release = negotiation.release
+        uploader = Uploader(
+            release: negotiation.release.said?.number ?? 0,
+            protocolVersion: UInt64(clamping: negotiation.version.number))
         self.authorizer = authorizer
         self.metrics = metrics
         self.logger = logger
@@ -219,7 +223,7 @@ struct SyncConnection: ~Copyable {
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), user: principal.user,
-                capabilities: release.capabilities, request: request))
+                capabilities: release.capabilities, request: request, uploader: uploader))
     }
 
     /// The session lets go of its file.

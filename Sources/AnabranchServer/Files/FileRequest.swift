@@ -26,6 +26,8 @@ struct FileRequest: Sendable {
     /// What the client's release can do with what it downloads.
     let capabilities: ClientCapabilities
     let request: SessionRequest
+    /// The client's program.
+    var uploader = Uploader.unknown
 
     /// What the request occupies while it waits, in bytes.
     var cost: Int {

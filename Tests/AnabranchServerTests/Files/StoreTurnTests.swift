@@ -178,7 +178,7 @@ import Testing
         }
         if bytesMax == 0 { #expect(order == order.sorted()) } else { #expect(order.starts(with: [1, 2, 1, 2])) }
         #expect(Set(order) == [1, 2])
-        _ = try SyncedFile.commitIntegrations(of: files.map(\.file))
+        _ = try SyncedFile.commitIntegrations(of: files.map(\.file)).map { try $0.get() }
         #expect(files.map(\.file.version) == [24, 24])
     }
 }
