@@ -105,7 +105,11 @@ public final class SQLiteStore: Sendable {
     /// Ends all access and lets others use the directory; files opened before cannot be used any more.
     /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
-        for shard in shards { try shard.close() }
+        var failure: HistoryError?
+        for shard in shards {
+            do throws(HistoryError) { try shard.close() } catch { failure = error }
+        }
+        if let failure { throw failure }
         directory.release()
     }
 

@@ -85,14 +85,7 @@ public struct StoreRepair {
     }
 
     private func verified(_ id: SyncedFileID) throws(HistoryError) -> VerifiedFile {
-        try translatingErrors {
-            let pool = store.shards[id.shard].pool
-            return try pool.read { db in
-                try FileVerification(
-                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: pool)
-                ).run()
-            }
-        }
+        try translatingErrors { try StoreVerification.check(id, in: store.shards[id.shard].pool) }
     }
 
     /// Ends all access and lets others use the directory.

@@ -7,6 +7,12 @@ import Synchronization
 /// A part of a store: some of the synced files in a database of their own, with a writer and a write-ahead log. Shards
 /// share nothing, so that each can be flushed while others are.
 final class StoreShard: Sendable {
+    /// Of the database's pages for the connection that writes, in bytes: the pages of an object that is written again
+    /// and again stay there.
+    static let writerCacheBytesMax = 16 << 20
+    /// The same for all shards of a store together.
+    static let allWriterCachesBytesMax = 128 << 20
+
     let number: Int
     let pool: DatabasePool
     private let writeAheadLog: WriteAheadLog
@@ -39,7 +45,7 @@ final class StoreShard: Sendable {
     init(_ number: Int, of manifest: StoreManifest, in directory: DataDirectory) throws(HistoryError) {
         self.number = number
         let path = directory.path(ofShard: number)
-        writeAheadLog = WriteAheadLog(ofDatabaseAt: path, shards: manifest.shards)
+        writeAheadLog = WriteAheadLog(ofDatabaseAt: path)
         let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
             try DataDirectory.makePrivate(database: path)
             var configuration = Configuration()
@@ -51,7 +57,9 @@ final class StoreShard: Sendable {
                 try db.execute(
                     sql: """
                         PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax)
+                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
+                        PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
+                        PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
                         """)
                 let epoch = (try StoreSchema.meta("epoch", in: db) as Int64? ?? 0) + 1
                 try StoreSchema.setMeta("epoch", to: epoch, in: db)
@@ -64,10 +72,16 @@ final class StoreShard: Sendable {
         openFiles = Mutex(files)
     }
 
-    /// Ends all access. What can be moved from the write-ahead log into the database is: readers are closed last, and
-    /// they cannot do it.
+    private static func writerCacheBytes(shards: Int) -> Int {
+        min(writerCacheBytesMax, allWriterCachesBytesMax / shards)
+    }
+
+    /// Ends all access. The write-ahead log is moved into the database: damage to a log that is left is taken for its
+    /// end, and what follows is lost.
     func close() throws(HistoryError) {
-        _ = try? pool.barrierWriteWithoutTransaction { db in try db.checkpoint(.truncate) }
+        // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
+        // harmless, since everything in the log is committed.
+        if writeAheadLog.byteCount > 0 { try? writeAheadLog.empty(in: pool) }
         try translatingErrors { try pool.close() }
     }
 

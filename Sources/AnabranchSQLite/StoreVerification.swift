@@ -129,13 +129,15 @@ public struct StoreVerification {
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
             var listing = try FileListing(reader.pools)
-            while let file = try listing.next() { report(try check(file.id)) }
+            while let file = try listing.next() {
+                report(try StoreVerification.check(file.id, in: reader.pools[file.id.shard]))
+            }
         }
     }
 
-    private func check(_ id: SyncedFileID) throws -> VerifiedFile {
+    /// Checks one synced file; if its own record is damaged, that is all that is found.
+    static func check(_ id: SyncedFileID, in pool: DatabasePool) throws -> VerifiedFile {
         do {
-            let pool = reader.pools[id.shard]
             return try pool.unsafeRead { db in
                 try FileVerification(
                     SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: pool)
@@ -148,7 +150,7 @@ public struct StoreVerification {
         }
     }
 
-    private func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
+    private static func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
         var file = VerifiedFile(path: VirtualPath("\(DataDirectory.shardName(id.shard)), file \(id.number)"))
         file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
         return file

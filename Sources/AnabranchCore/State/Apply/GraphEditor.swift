@@ -14,10 +14,15 @@ struct GraphEditor {
     var refusals: ApplyRefusals = []
     /// How large an object can grow, as `Content.size` counts. A larger one may shrink.
     var objectBytesMax = Int.max
+    /// How much can be loaded, as `loadedBytes` counts.
+    var loadedBytesMax = Int.max
+    private let loadedBytesBefore: Int
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.
     private var danglingTargets: [ObjectReference] = []
+    /// Whether objects exist that are not in memory. Many links may lead to one, whose row may be large.
+    private var storedExistence: [ObjectReference: Bool] = [:]
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
 
@@ -41,7 +46,10 @@ struct GraphEditor {
             exists: false, isTombstone: false, fields: Fields())
     }
 
-    init(_ graph: ObjectGraph) { self.graph = graph }
+    init(_ graph: ObjectGraph) {
+        self.graph = graph
+        loadedBytesBefore = graph.loadedBytes
+    }
 
     var schema: Schema {
         _read { yield graph.schema }
@@ -68,13 +76,16 @@ struct GraphEditor {
     }
 
     /// Whether an object exists; asks the current object first.
-    func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
+    mutating func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if current.reference == object { return current.exists }
-        return try graph.contains(object)
+        if let known = graph.containsInMemory(object) ?? storedExistence[object] { return known }
+        let exists = try graph.contains(object)
+        storedExistence[object] = exists
+        return exists
     }
 
     /// The place of a field that a path instruction names; nil for the primary key.
-    func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
+    mutating func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
         guard try exists(object) else { throw .invalid("no such object") }
         if let place = schema[object.classID].place(of: field) { return place }
         guard schema[object.classID].isKey(field) else { throw .invalid("no such field") }
@@ -177,10 +188,14 @@ struct GraphEditor {
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         flush()
+        defer { if current.reference == object { dropErasedValues() } }
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
             let stored = try graph.rows?.entry(of: object, in: schema)
+            guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - (stored?.byteCount ?? 0) else {
+                throw .loadsTooMuch(max: loadedBytesMax)
+            }
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
                 isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
@@ -193,6 +208,15 @@ struct GraphEditor {
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
             isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
+    }
+
+    /// What the object held in columns that were erased does not count for its size.
+    private mutating func dropErasedValues() {
+        guard schema[current.reference.classID].hasErasedColumns else { return }
+        for slot in current.fields.contents.indices where !schema[current.reference.classID].hasColumn(slot) {
+            grow(by: Content.null.size - current.fields.contents[slot].size)
+            current.fields.contents[slot] = .null
+        }
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
@@ -211,7 +235,8 @@ struct GraphEditor {
             } else {
                 graph.objects[position].remove(at: object.index)
             }
-        } else if object.isChanged, isKept {
+        } else if object.isChanged ? isKept : object.storedBytes > 0 {
+            // Also what was only read: it would be read again each time that others were addressed in between.
             let entry = ObjectEntry(key: object.reference.key, fields: fields, size: object.size)
             graph.objects[position].insert(entry, at: object.index)
             graph.loadedBytes += object.storedBytes

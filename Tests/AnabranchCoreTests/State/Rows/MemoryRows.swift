@@ -1,15 +1,29 @@
+import Synchronization
+
 @testable import AnabranchCore
+
+private final class ReadCounter: Sendable {
+    let count = Mutex(0)
+}
 
 /// Rows in memory, as a store would keep them.
 struct MemoryRows: ObjectRows {
     private(set) var rows: [RowAddress: [UInt8]] = [:]
+    private let reads = ReadCounter()
     /// Reading fails, as a store's can.
     var isBroken = false
+
+    /// How often single rows were asked for.
+    var readCount: Int {
+        get { reads.count.withLock { $0 } }
+        nonmutating set { reads.count.withLock { $0 = newValue } }
+    }
 
     struct Broken: Error {}
 
     func row(at address: RowAddress) throws -> [UInt8]? {
         if isBroken { throw Broken() }
+        readCount += 1
         return rows[address]
     }
 

@@ -35,6 +35,24 @@ import Testing
         #expect(schema.rows.map(\.address) == [.schema])
     }
 
+    /// However often instructions go from one object to another and back, or link to one.
+    @Test func anObjectIsReadOnceForAllInstructionsOfAChangeset() throws {
+        var rows = MemoryRows()
+        let objects = [ObjectName(key: 1), ObjectName(key: 2), ObjectName(key: 3)]
+        try store(changeset(ApplyTests.schema + objects.map { .createObject($0) }), in: &rows)
+        let at = { (index: Int, field: String) in FieldPath(object: objects[index], field: field) }
+        for steps in [
+            [.createObject(objects[0]), .createObject(objects[1])],
+            [.addInteger(at(0, "i"), 0), .update(at(1, "i"), .int(1))],
+            [.update(at(0, "a"), .link("A", 2)), .update(at(0, "a"), .link("A", 3))],
+        ] as [[Step]] {
+            var graph = try ObjectGraph(rows: rows)
+            rows.readCount = 0
+            try graph.apply(changeset((0..<100).flatMap { _ in steps }))
+            #expect(rows.readCount <= 4, "\(steps)")
+        }
+    }
+
     @Test func aLongListIsWrittenInChunks() throws {
         var rows = MemoryRows()
         var steps = ApplyTests.schema + [.createObject()]
