@@ -8,6 +8,9 @@ struct OpenFiles {
         var newPath: VirtualPath?
     }
 
+    /// After so many openings of the store the leases begin anew, above those that are stored with the files.
+    static let epochCount: Int64 = 1 << 30
+
     private var files: [Int64: OpenFile] = [:]
     private var newFiles: [VirtualPath: Int64] = [:]
     private var lastNumber: Int64
@@ -16,15 +19,15 @@ struct OpenFiles {
     /// - Parameters:
     ///   - lastNumber: the highest number of a file that is stored.
     ///   - epoch: how often the store was opened. Leases of later epochs are higher.
-    init(lastNumber: Int64, epoch: UInt64) {
+    init(lastNumber: Int64, epoch: Int64) {
         self.lastNumber = lastNumber
-        lastLease = Lease(epoch << 32)
+        lastLease = Lease(UInt64(clamping: epoch) << 32)
     }
 
-    /// - Parameter number: of the file; nil if it is not stored.
-    mutating func open(_ path: VirtualPath, number: Int64?) -> (number: Int64, lease: Lease) {
-        let number = number ?? self.number(ofNew: path)
-        lastLease.number += 1
+    /// - Parameter record: of the file; nil if it is not stored.
+    mutating func open(_ path: VirtualPath, _ record: FileRecord?) -> (number: Int64, lease: Lease) {
+        let number = record?.number ?? number(ofNew: path)
+        lastLease.number = max(lastLease.number, record?.lease.number ?? 0) &+ 1
         files[number, default: OpenFile(lease: lastLease)].lease = lastLease
         return (number, lastLease)
     }
@@ -48,6 +51,8 @@ struct OpenFiles {
         if let path = files[number]?.newPath { newFiles[path] = nil }
         files[number]?.newPath = nil
     }
+
+    mutating func didStore(_ number: Int64) { lastNumber = max(lastNumber, number) }
 
     func lease(of number: Int64) -> Lease? { files[number]?.lease }
 

@@ -113,7 +113,7 @@ struct StoreMigration {
 private final class FileMigration {
     private let file: OldStore.File
     private let old: OldStore
-    private let pool: DatabasePool
+    private let shard: StoreShard
     private let id: SyncedFileID
     private let start: Checksum
     /// The checksums of the newest entry that was copied, in the old form and in the new.
@@ -123,7 +123,7 @@ private final class FileMigration {
     init(of file: OldStore.File, from old: OldStore, to shard: StoreShard) throws {
         self.file = file
         self.old = old
-        pool = shard.pool
+        self.shard = shard
         id = SyncedFileID(file.number, shard: shard.number)
         start = Checksum(startOf: file.path)
         links = (start, start)
@@ -137,7 +137,8 @@ private final class FileMigration {
         try copyReciprocals()
         try copyKeys()
         try report(file.cumulativeSize)
-        try pool.write { db in try SQLiteFile(id: id, db: db).store(try record()) }
+        try shard.pool.write { db in try SQLiteFile(id: id, db: db).store(try record()) }
+        shard.didStore(file.number)
     }
 
     private func record() throws -> FileRecord {
@@ -152,7 +153,7 @@ private final class FileMigration {
     /// What an interrupted migration has left.
     private func dropRest() throws {
         for table in ["log_entry", "client_file", "reciprocal", "conflict_key", "idempotency_key"] {
-            try pool.write { db in
+            try shard.pool.write { db in
                 try db.execute(sql: "DELETE FROM \(table) WHERE file = ?", arguments: [file.number])
             }
         }
@@ -167,7 +168,7 @@ private final class FileMigration {
         var key = first
         while case let piece = try rows(key), let last = piece.last {
             key = try next(last)
-            try pool.write { db in
+            try shard.pool.write { db in
                 let file = SQLiteFile(id: id, db: db)
                 for row in piece { try insert(row, file) }
             }

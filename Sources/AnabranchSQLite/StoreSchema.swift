@@ -14,7 +14,11 @@ enum StoreSchema {
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
         try db.execute(sql: tables)
         try db.execute(sql: StateTable.sql)
-        for (name, value) in [("store", manifest.store.databaseValue), ("shard", number.databaseValue)] {
+        let values = [
+            "store": manifest.store.databaseValue, "shard": number.databaseValue,
+            "shards": manifest.shards.databaseValue,
+        ]
+        for (name, value) in values {
             try db.execute(sql: "INSERT INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
         }
         try format.mark(db, version: format.version)
@@ -35,7 +39,7 @@ enum StoreSchema {
                 .storeUnusable, "\(name) is not a store of Anabranch: restore a backup, or use another directory")
         }
         let store: String? = try meta("store", in: db), shard: Int? = try meta("shard", in: db)
-        guard store == manifest.store, shard == number else {
+        guard store == manifest.store, shard == number, try meta("shards", in: db) == manifest.shards else {
             throw HistoryError(
                 .storeUnusable, "\(name) belongs to another store, or is another shard: restore all of a backup")
         }

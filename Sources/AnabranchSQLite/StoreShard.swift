@@ -61,10 +61,10 @@ final class StoreShard: Sendable {
                         PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
                         PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
                         """)
-                let epoch = (try StoreSchema.meta("epoch", in: db) as Int64? ?? 0) + 1
+                let epoch = try (StoreSchema.meta("epoch", in: db) ?? 0) % OpenFiles.epochCount + 1
                 try StoreSchema.setMeta("epoch", to: epoch, in: db)
                 let lastNumber = try Int64.fetchOne(db, sql: "SELECT MAX(id) FROM synced_file") ?? 0
-                return OpenFiles(lastNumber: lastNumber, epoch: UInt64(epoch))
+                return OpenFiles(lastNumber: lastNumber, epoch: epoch)
             }
             return (pool, files)
         }
@@ -108,12 +108,15 @@ final class StoreShard: Sendable {
                 return record
             }
         }
-        let (opened, lease) = openFiles.withLock { $0.open(path, number: found?.number) }
+        let (opened, lease) = openFiles.withLock { $0.open(path, found) }
         return OpenedFile(
             id: SyncedFileID(opened, shard: number), lease: lease, head: found?.head ?? FileHead())
     }
 
     func close(_ file: Int64, _ lease: Lease) { openFiles.withLock { $0.close(file, lease) } }
+
+    /// Called when a file was stored that nobody had opened.
+    func didStore(_ file: Int64) { openFiles.withLock { $0.didStore(file) } }
 
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool {
         if openFiles.withLock({ $0.hasNew(path) }) { return true }

@@ -58,6 +58,37 @@ import Testing
         #expect(failing.version == 1)
     }
 
+    /// One call commits for all of them, and the machine stops when some are flushed.
+    @Test func aCrashBetweenTheFlushesOfShardsLeavesEachFileWhole() throws {
+        let files = try files(4)
+        let before = try (0..<4).map { try log(of: $0).count }
+        for file in files { try merge(file) }
+        for result in SyncedFile.commitIntegrations(of: files) { _ = try result.get() }
+        for flushed in 0...4 {
+            let copy = try TemporaryDirectory(copyingManifestOf: directory.path)
+            for shard in 0..<4 {
+                let name = "shard-0\(shard).sqlite"
+                try FileManager.default.copyItem(atPath: "\(directory.path)/\(name)", toPath: "\(copy.path)/\(name)")
+                let log = try log(of: shard), rest = shard < flushed ? log : log.prefix(before[shard])
+                try rest.write(to: URL(fileURLWithPath: "\(copy.path)/\(name)-wal"))
+            }
+            let crashed = try SQLiteStore(directory: copy.path)
+            for file in files {
+                let version: ServerVersion = file.shard < flushed ? 1 : 0
+                #expect(try crashed.file(file.path)?.head.version == version, "\(flushed) shards, \(file.path)")
+            }
+            try crashed.close()
+            let verification = try StoreVerification(directory: copy.path)
+            #expect(try verification.checkDatabase() == [])
+            try verification.checkFiles { #expect($0.damages == []) }
+        }
+    }
+
+    /// The write-ahead log of a shard.
+    private func log(of shard: Int) throws -> Data {
+        try Data(contentsOf: URL(fileURLWithPath: "\(directory.path)/shard-0\(shard).sqlite-wal"))
+    }
+
     @Test func commitsOfOneTransactionAreOfOneShard() throws {
         let files = try files(2)
         defer { withExtendedLifetime(files) {} }
@@ -150,6 +181,35 @@ import Testing
         let again = try SQLiteStore(directory: directory.path), third = try again.open(path)
         #expect(second.lease < third.lease)
         #expect(third.id == second.id)
+    }
+
+    /// The count of openings has no checksum.
+    @Test(arguments: [0, -7, Int64.max, Int64.min]) func aDamagedCountOfOpeningsEndsNoLease(_ epoch: Int64) throws {
+        let path = VirtualPath("/a"), first = try SyncedFile(path: path, store: store)
+        _ = try first.allocateIdent()
+        for shard in store.shards {
+            try shard.pool.write { db in try StoreSchema.setMeta("epoch", to: epoch, in: db) }
+        }
+        try store.close()
+        for number in 3...5 as ClosedRange<UInt64> {
+            let again = try SQLiteStore(directory: directory.path)
+            #expect(try SyncedFile(path: path, store: again).allocateIdent().ident.rawValue == number)
+            try again.close()
+        }
+    }
+
+    /// Otherwise files would be looked for in the wrong ones, and their clients would have to reset.
+    @Test func aStoreWithAnotherNumberOfShardsThanItsManifestSaysIsRefused() throws {
+        try store.close()
+        let manifest = URL(fileURLWithPath: directory.path + "/manifest.json")
+        let text = try String(contentsOf: manifest, encoding: .utf8)
+        for (count, reason) in [(2, "belongs to another store"), (5, "shard-04.sqlite is missing")] {
+            let changed = text.replacingOccurrences(of: "\"shards\" : 4", with: "\"shards\" : \(count)")
+            #expect(changed != text)
+            try Data(changed.utf8).write(to: manifest)
+            let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: directory.path) }
+            #expect(error?.code == .storeUnusable && error?.reason.contains(reason) == true)
+        }
     }
 
     // MARK: When a client was last seen

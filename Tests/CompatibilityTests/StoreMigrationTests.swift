@@ -91,6 +91,20 @@ import Testing
         #expect(verification.migratedStore == nil)
     }
 
+    /// Their numbers are not those of files that were migrated.
+    @Test func newFilesCanBeMadeAtOnce() async throws {
+        try await migrating("stopped") {
+            let store = try SQLiteStore(directory: folder, options: .init(shards: 1))
+            for path in ["/new", "/newer"] {
+                let ident = try SyncedFile(path: VirtualPath(path), store: store).allocateIdents(for: [nil], at: 1)
+                #expect(ident.map(\.ident) == [2])
+            }
+            try store.close()
+            #expect(try StoreReader(directory: folder).files().count == 9)
+            try expectWholeAndFinish()
+        }
+    }
+
     /// The first format had no states.
     @Test func theFirstFormatIsMigratedToo() async throws {
         try await migrating("stopped") {
