@@ -45,6 +45,26 @@ enum StoreSchema {
         }
     }
 
+    // MARK: Openings
+
+    /// How often the store was opened, times two; what cannot be is damage, and no reason to stop.
+    static func epoch(in db: Database) throws -> Int64 {
+        let epoch: Int64 = try meta("epoch", in: db) ?? 0
+        return (0..<OpenFiles.epochCount).contains(epoch) ? epoch : 0
+    }
+
+    /// - Parameter epochs: of the shards.
+    /// - Throws: `storeUnusable` if one of them was not there when the store was last opened.
+    static func checkEpochs(_ epochs: [Int64]) throws(HistoryError) {
+        guard let newest = epochs.max(), let old = epochs.firstIndex(where: { $0 < newest - 1 }) else { return }
+        throw HistoryError(
+            .storeUnusable,
+            """
+            \(DataDirectory.shardName(old)) is older than other shards: restore all of a backup; or, to keep them as \
+            they are, run `anabranch restore`, which lets clients reset that know of more
+            """)
+    }
+
     // MARK: What concerns all files
 
     static func meta<Value: DatabaseValueConvertible>(_ name: String, in db: Database) throws -> Value? {
