@@ -3,8 +3,8 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// Copies one synced file. What is damaged stays damaged: it gets no checksum that would hide it. Of what cannot be read
-/// there is nothing in the copy, and then the record of the copy is damaged as well: nobody shall go on without it.
+/// Copies one synced file. What is damaged stays damaged: it gets no checksum that would hide it. Of what cannot be
+/// read there is nothing in the copy, and then the record of the copy is damaged as well: nobody shall go on without it.
 final class FileMigration {
     private typealias Key = (Int64, Int64)
 
