@@ -4,7 +4,7 @@ import Foundation
 import GRDB
 
 /// Copies one synced file. What is damaged stays damaged: it gets no checksum that would hide it. Of what cannot be
-/// read there is nothing in the copy, and then the record of the copy is damaged as well: nobody shall go on without it.
+/// read there is nothing in the copy, and the record of the copy is damaged then: nobody shall go on without it.
 final class FileMigration {
     private typealias Key = (Int64, Int64)
 
