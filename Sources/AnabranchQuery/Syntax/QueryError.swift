@@ -49,8 +49,8 @@ public enum QueryLimits {
     public static let textBytesMax = 262_144
     /// The most tokens.
     public static let tokenCountMax = 20_000
-    /// How deep subqueries, `not`, and what is joined in parentheses may be nested, and the most calculations in a
-    /// comparison.
+    /// How deep subqueries, `not`, and what is joined in parentheses may be nested; each calculation of a comparison is
+    /// one level more.
     public static let depthMax = 100
     /// The most constants in a list.
     public static let listCountMax = 10_000
