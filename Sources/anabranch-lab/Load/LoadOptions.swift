@@ -81,7 +81,7 @@ struct LoadOptions: ParsableArguments {
                 report.counts["shutdown_seconds"] = ending.seconds
                 report.counts["exit_status"] = Double(ending.exitStatus)
             }
-            print(try report.jsonLine(inSnakeCase: true))
+            print(try report.jsonLine())
         } catch {
             server?.kill()
             throw error

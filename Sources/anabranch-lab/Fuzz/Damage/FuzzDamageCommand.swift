@@ -79,7 +79,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         RunProgress.end()
         try await eventLoops.shutdownGracefully()
         let report = DamageReport(places, command: "anabranch-lab fuzz damage --serve \(serve) --count 1")
-        print(json ? try report.jsonLine(inSnakeCase: true) : report.text)
+        print(json ? try report.jsonLine() : report.text)
         if !report.failures.isEmpty { throw ExitCode.failure }
         if places.count < count {
             RunProgress.note("stopped after \(places.count) of \(count) bits")
