@@ -26,7 +26,7 @@ final class FileSessions {
     /// The sessions that wait for a new ident, with their users.
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
-    private var uploads: [(clientFile: ClientFileID, charge: RequestCharge)] = []
+    private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
     /// Whether it is in the `MergeSchedule`, which alone changes this.
     var isScheduled = false
     private var done: [RequestCharge] = []
@@ -160,23 +160,12 @@ final class FileSessions {
 
     /// Called when the commit of what was merged is durable.
     func didCommit(_ report: IntegrationReport) {
-        finishUploads(report.uploadsDone)
+        done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
             fail(key, ErrorMessage(refusal))
         }
         if report.madeVersions { notifyExposed() }
-    }
-
-    /// - Parameter counts: how many of each client file, the first ones.
-    private func finishUploads(_ counts: [ClientFileID: Int]) {
-        var counts = counts
-        uploads.removeAll { upload in
-            guard let count = counts[upload.clientFile], count > 0 else { return false }
-            counts[upload.clientFile] = count - 1
-            done.append(upload.charge)
-            return true
-        }
     }
 
     /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
@@ -192,8 +181,7 @@ final class FileSessions {
         running = [:]
         sessionOfClientFile = [:]
         pendingIdents = []
-        done += uploads.map(\.charge)
-        uploads = []
+        done += uploads.removeAll().map(\.charge)
     }
 
     // MARK: The end of a session
