@@ -22,8 +22,8 @@ struct InboundQueue: ~Copyable {
     private(set) var waitingBytes = 0
     /// Whether a reading of the socket is held back: the server does not read what the client may be sending.
     private(set) var isReadHeld = false
-    /// Whether the first event waits for `budget`, which calls back.
-    private var isAwaitingBudget = false
+    /// The first event's place among those that wait for `budget`.
+    private var wait: MemoryWait?
     /// What the budget has given for it.
     private var uploadPermit: MemoryPermit?
 
@@ -45,17 +45,16 @@ struct InboundQueue: ~Copyable {
     /// Removes the first event, if there is room for it. The one before has been handled, and its requests are with
     /// their files.
     /// - Parameter grant: called once, on any thread, when there is room for an UPLOAD that waits for the budget. The
-    ///   caller then calls `take` and `next`.
+    ///   caller then calls `take` and `next`, later than this returns.
     mutating func next(orElse grant: @escaping MemoryBudget.Grant) -> MessageAssembler.Event? {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
         // PINGs are answered however much others upload.
         if case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload {
-            guard !isAwaitingBudget else { return nil }
-            let room =
-                uploadPermit ?? permitForShort(message) ?? budget.permit(for: message.readableBytes, orElse: grant)
-            guard let room else {
-                isAwaitingBudget = true
+            guard wait == nil else { return nil }
+            let bytes = message.readableBytes
+            guard let room = uploadPermit ?? permitForShort(message) ?? budget.permit(for: bytes) else {
+                wait = budget.wait(for: bytes, then: grant)
                 return nil
             }
             uploadPermit = nil
@@ -75,12 +74,13 @@ struct InboundQueue: ~Copyable {
 
     /// The budget has room for the first event.
     mutating func take(_ permit: MemoryPermit) {
-        isAwaitingBudget = false
+        wait = nil
         if !events.isEmpty { uploadPermit = permit }
     }
 
     /// Nothing more is handled.
     mutating func removeAll() {
+        wait = nil
         events.removeAll()
         permits = []
         uploadPermit = nil

@@ -26,7 +26,7 @@ final class MessageMemory: ChannelDuplexHandler {
     private enum Phase {
         case free
         /// The number tells a permit that comes too late from the one that is waited for.
-        case waiting(Int)
+        case waiting(Int, MemoryWait)
         case permitted(MemoryPermit)
     }
 
@@ -114,23 +114,27 @@ final class MessageMemory: ChannelDuplexHandler {
     // MARK: Permits
 
     private func ask(_ context: ChannelHandlerContext) {
+        let bytesMax = max(0, messageBytesMax - Self.freeBytesMax)
+        if let permit = budget.permit(for: bytesMax) { return take(permit, context) }
         waitCount += 1
         let number = waitCount
         let here = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        phase = .waiting(number)
-        let permit = budget.permit(for: max(0, messageBytesMax - Self.freeBytesMax)) { permit in
-            here.eventLoop.execute { here.value.0.take(permit, number, here.value.1) }
+        let wait = budget.wait(for: bytesMax) { permit in
+            here.eventLoop.execute {
+                let (memory, context) = here.value
+                // If the wait is over, the permit ends here.
+                guard case .waiting(number, _) = memory.phase else { return }
+                memory.take(permit, context)
+                if memory.takePendingRead() { context.read() }
+            }
         }
-        if let permit { take(permit, number, context) }
+        phase = .waiting(number, wait)
     }
 
-    /// - Parameter number: of the wait that it ends. If that is over, the permit ends here.
-    private func take(_ permit: MemoryPermit, _ number: Int, _ context: ChannelHandlerContext) {
-        guard case .waiting(number) = phase else { return }
+    private func take(_ permit: MemoryPermit, _ context: ChannelHandlerContext) {
         phase = .permitted(permit)
         bytesBefore = bytes
         schedule(context)
-        if takePendingRead() { context.read() }
     }
 
     private func schedule(_ context: ChannelHandlerContext) {

@@ -89,6 +89,7 @@ final class SyncHandler: ChannelDuplexHandler {
         phase = .closed
         silence.stop()
         closeTimer?.cancel()
+        inbound.removeAll()
         connection.end()
         submitRequests()
         connections.disconnect(connection.id)

@@ -14,6 +14,8 @@ final class FileSessions {
         var progress: SessionProgress
         /// Whether it has had everything once.
         var isLive = false
+        /// While a DOWNLOAD waits for memory.
+        var wait: MemoryWait?
     }
 
     let file: SyncedFile
@@ -112,11 +114,12 @@ final class FileSessions {
         limits: Limits
     ) throws(HistoryError) {
         let key = request.session, capabilities = request.capabilities
-        guard let clientFile = running[key]?.clientFile,
-            let (download, permit) = try memory.download(
-                file.downloads(for: clientFile, capabilities), after: cursor, for: request,
-                bytesSoftMax: limits.downloadBytesSoftMax)
-        else { return }
+        guard let clientFile = running[key]?.clientFile else { return }
+        let outcome = try memory.download(
+            file.downloads(for: clientFile, capabilities), after: cursor, for: request,
+            bytesSoftMax: limits.downloadBytesSoftMax)
+        running[key]?.wait = outcome.wait
+        guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
         var body = bodies.body(

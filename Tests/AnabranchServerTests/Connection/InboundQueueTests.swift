@@ -120,14 +120,24 @@ import Testing
         fixture.queue.append(Self.upload)
         #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
         fixture.queue.removeAll()
+        #expect(budget.waitingCount == 0)
+    }
+
+    @Test func aPermitThatComesTooLateEnds() {
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        budget.reserve(100)
+        let fixture = Fixture(budget)
+        fixture.queue.append(Self.upload)
+        #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
         budget.release(100)
+        fixture.queue.removeAll()
         if let permit = grants.withLock({ $0.popLast() }) { fixture.queue.take(permit) }
         #expect(budget.bytesInUse == 0)
     }
 
     @Test func theMemoryOfALongMessageIsKeptUntilItHasBeenHandled() {
         let budget = MemoryBudget(bytesMax: 100), fixture = Fixture()
-        fixture.queue.append(Self.ping, budget.permitAtOnce(for: 70))
+        fixture.queue.append(Self.ping, budget.permit(for: 70))
         #expect(fixture.next() == Self.ping)
         #expect(budget.bytesInUse == 70)
         #expect(fixture.next() == nil)
