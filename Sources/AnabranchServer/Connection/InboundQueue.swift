@@ -8,8 +8,8 @@ import NIOCore
 /// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
-    /// An UPLOAD with so many bytes does not wait for the uploads of others, unless its connection has more that wait:
-    /// those who upload as much as they can would keep everybody else from uploading anything.
+    /// An UPLOAD does not wait for the uploads of others if it and its connection's requests have no more bytes
+    /// together: those who upload as much as they can would keep everybody else from uploading anything.
     static let shortUploadBytesMax = 256 << 10
 
     private let waitingBytesMax: Int
@@ -65,11 +65,9 @@ struct InboundQueue: ~Copyable {
     }
 
     private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
-        guard waitingBytes == 0, let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else {
-            return nil
-        }
+        guard let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else { return nil }
         let bytes = max(message.readableBytes, inflated)
-        return bytes <= Self.shortUploadBytesMax ? budget.permitBeyondLimit(for: bytes) : nil
+        return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
     }
 
     /// The budget has room for the first event.
@@ -80,9 +78,9 @@ struct InboundQueue: ~Copyable {
 
     /// Nothing more is handled.
     mutating func removeAll() {
-        wait = nil
         events.removeAll()
         permits = []
+        wait = nil
         uploadPermit = nil
     }
 
