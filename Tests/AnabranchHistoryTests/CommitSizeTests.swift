@@ -64,6 +64,15 @@ import Testing
         try test.verify()
     }
 
+    @Test("a commit ends behind the changeset with which it has so many bytes", arguments: [(-1, 4), (0, 4), (1, 5)])
+    func end(more: Int, versions: Int) throws {
+        let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
+        let bytes = changesets[0].count + UploadQueue.overheadBytes
+        let (file, _) = try Self.file(.memory, commitBytesMax: 4 * bytes + more)
+        try file.enqueue(Upload(changesets), from: 3)
+        #expect(try Self.commits(of: file).first?.outcomes.map(\.newVersions) == [versions])
+    }
+
     @Test(arguments: StoreKind.allCases) func whatIsCommittedStaysWhenTheRestIsRefused(kind: StoreKind) throws {
         let (file, test) = try Self.file(kind, commitBytesMax: 1)
         let good = ChangesetWriter.setting(1, to: 1)
@@ -101,6 +110,37 @@ import Testing
         var changeset = ChangesetWriter()
         for object in objects { changeset.set(object, to: 1) }
         return changeset.bytes
+    }
+
+    /// What it takes in memory to change one of them, in bytes.
+    private static func bytesOfOne() throws -> Int {
+        let (file, test) = try largeObjects()
+        try file.enqueue(Upload([touching(1...1)], base: 1), from: 2)
+        var limit = StepLimit.none
+        #expect(try file.advanceIntegration(at: 1, until: &limit))
+        let bytes = file.integrationBytes
+        #expect(bytes > 100_000)
+        try test.verify()
+        return bytes
+    }
+
+    @Test("with more bytes in memory a commit takes no further client", arguments: [(-1, 1), (0, 2), (1, 2)])
+    func loaded(more: Int, clients: Int) throws {
+        let bytes = try Self.bytesOfOne(), (file, test) = try Self.largeObjects()
+        file.mergeOptions.loadedBytesMax = bytes + more
+        try file.enqueue(Upload([Self.touching(1...1)], base: 1), from: 2)
+        try file.enqueue(Upload([Self.touching(2...2)], base: 1), from: 3)
+        #expect(try Self.commits(of: file).first?.outcomes.count == clients)
+        try test.verify()
+    }
+
+    @Test("a changeset that needs more bytes in memory is refused", arguments: -1...1)
+    func applied(more: Int) throws {
+        let bytes = try Self.bytesOfOne(), (file, test) = try Self.largeObjects()
+        file.mergeOptions.appliedBytesMax = bytes + more
+        let refusal = try file.integrate(Upload([Self.touching(1...1)], base: 1), from: 2)
+        #expect(refusal?.code == (more < 0 ? .tooLarge : nil))
+        try test.verify()
     }
 
     @Test(arguments: [(150_000, 250_000, 4), (.max, 250_000, 4), (0, .max, 8), (.max, .max, 1)])

@@ -52,8 +52,6 @@ public enum QueryLimits {
     /// How deep subqueries, `not`, and what is joined in parentheses may be nested; each calculation of a comparison is
     /// one level more.
     public static let depthMax = 100
-    /// The most constants in a list.
-    public static let listCountMax = 10_000
     /// The most corners in a ring of a polygon: each edge is compared with each other.
     public static let cornerCountMax = 1_000
     /// How often values of one object, and of those that it leads to, may be looked at to find out whether it matches.

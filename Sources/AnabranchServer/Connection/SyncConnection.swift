@@ -134,6 +134,9 @@ struct SyncConnection: ~Copyable {
         return false
     }
 
+    /// The WebSocket is about to be closed with this code because of what came in.
+    func noteFramingError(_ code: UInt16) { metrics.failedFraming(code) }
+
     // MARK: From the files
 
     mutating func receive(_ reply: FileReply) {

@@ -72,9 +72,7 @@ final class SyncHandler: ChannelDuplexHandler {
             self.logger.info("the client has fallen silent")
             context.close(promise: nil)
         }
-        memory.onExcess = {
-            self.close(.protocolError, because: "a long message before the first IDENT")
-        }
+        memory.onExcess = { self.fail(.protocolError("a long message before the first IDENT")) }
         send(context)
     }
 
@@ -115,7 +113,7 @@ final class SyncHandler: ChannelDuplexHandler {
             inbound.append(event, permit)
             handleInbound(context)
         } catch {
-            close(error.code, because: error.reason)
+            fail(error)
         }
     }
 
@@ -169,8 +167,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? NIOWebSocketError {
-            let error = FramingError(error)
-            close(error.code, because: error.reason)
+            fail(FramingError(error))
         } else if !(error is ByteToMessageDecoderError) {
             // A decoder that has failed reports all that still comes in as errors; any other error ends the socket.
             context.close(promise: nil)
@@ -273,6 +270,12 @@ final class SyncHandler: ChannelDuplexHandler {
     /// than 1000 (`Spec/Protocol.md`, section 2.3).
     var politeCloseCode: WebSocketErrorCode {
         handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
+    }
+
+    private func fail(_ error: FramingError) {
+        guard isLive else { return }
+        connection.noteFramingError(UInt16(webSocketErrorCode: error.code))
+        close(error.code, because: error.reason)
     }
 
     func close(_ code: WebSocketErrorCode, because reason: String) {

@@ -64,6 +64,26 @@ import Testing
                 let answer = try await rig.exchange(Array(rig.handshake(token: "").utf8) + bytes)
                 #expect(AppServicesRig.closeCode(in: answer) == code, "\(name)")
             }
+            let metrics = try await rig.admin("GET", "/metrics").body
+            for code in [1002, 1007, 1009] {
+                let count = violations.count { $0.code == code }
+                #expect(metrics.contains("anabranch_framing_errors_total{code=\"\(code)\"} \(count)\n"))
+            }
+        }
+    }
+
+    @Test func aLongMessageBeforeTheFirstIdentIsClosedAndCounted() async throws {
+        var settings = AppServicesRig.development
+        settings.userWithoutToken = "developer"
+        try await AppServicesRig.run(settings) { rig async throws in
+            let client = try await WebSocketClient.open(
+                port: rig.port, path: "/api/client/v2.0/app/demo/realm-sync?baas_at=")
+            let bytes = [UInt8](repeating: 0, count: MessageMemory.unidentifiedBytesMax)
+            try await client.send(bytes, isFinal: false)
+            #expect(try await client.receive().closeCode == 1002)
+            let metrics = try await rig.admin("GET", "/metrics").body
+            #expect(metrics.contains("anabranch_framing_errors_total{code=\"1002\"} 1\n"))
+            try await client.close()
         }
     }
 }

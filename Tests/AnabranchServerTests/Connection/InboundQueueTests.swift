@@ -108,6 +108,16 @@ import Testing
         #expect(budget.bytesInUse == 100_000 + (passes ? max(900, head.utf8.count + bodyBytes) : 0))
     }
 
+    @Test(arguments: [(-1, true), (0, true), (1, false)])
+    func whatAnUploadHasWhenItIsInflatedMakesItShortOrLong(more: Int, passes: Bool) {
+        let budget = MemoryBudget(bytesMax: 8 << 20), fixture = Fixture(budget)
+        let bytes = InboundQueue.shortUploadBytesMax + more
+        budget.reserve(8 << 20)
+        fixture.queue.append(Self.message("upload 1 1 \(bytes) 9 0 0 0\n123456789"))
+        #expect((fixture.next() != nil) == passes)
+        #expect(budget.bytesInUse == 8 << 20 + (passes ? bytes : 0))
+    }
+
     @Test func shortUploadsExceedTheLimitByAnEighth() {
         let budget = MemoryBudget(bytesMax: 800)
         budget.reserve(850)

@@ -244,10 +244,10 @@ import Testing
         #expect(budget.waitingCount == 0)
     }
 
-    @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
-    func memory(bytesMax: Int) throws {
+    /// Two files with the same long merge, of which three steps are done.
+    private static func longMerges() throws -> [FileSessions] {
         let store = InMemoryStore()
-        let files = try (1...2).map { number in
+        return try (1...2).map { number in
             let file = try SyncedFile(path: VirtualPath("//\(number)"), store: store, keepsState: false)
             _ = try file.allocateIdents(for: [nil, nil], at: 1)
             for ident in [2, 3] as [ClientFileID] {
@@ -259,20 +259,34 @@ import Testing
                 try file.enqueue(Upload(progress: cursor, changesets: changesets), from: ident)
                 if ident == 2 { _ = try file.integrate(at: 1) }
             }
-            return FileSessions(file)
+            let sessions = FileSessions(file)
+            for _ in 0..<3 { #expect(try !sessions.merge(at: 1, until: limit)) }
+            #expect(file.integrationBytes > 0)
+            return sessions
         }
-        let limit = StepLimit(asking: { true }, piece: 1)
+    }
+
+    private static let limit = StepLimit(asking: { true }, piece: 1)
+
+    @Test("what long merges need beside the largest decides whether all of them go on", arguments: -1...1)
+    func memoryLimit(more: Int) throws {
+        let files = try Self.longMerges()
+        var schedule = MergeSchedule(longMergeBytesMax: files[1].file.integrationBytes + more)
+        let dropped = files.map { schedule.appendLong($0) }
+        #expect(dropped == [0, more < 0 ? 1 : 0])
+        #expect(files.map(\.file.isIntegrating) == [true, more >= 0])
+    }
+
+    @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
+    func memory(bytesMax: Int) throws {
+        let files = try Self.longMerges()
         var schedule = MergeSchedule(longMergeBytesMax: bytesMax)
-        for file in files {
-            for _ in 0..<3 { #expect(try !file.merge(at: 1, until: limit)) }
-            #expect(file.file.integrationBytes > 0)
-            schedule.appendLong(file)
-        }
+        for file in files { schedule.appendLong(file) }
         #expect(files.map(\.file.isIntegrating) == [true, bytesMax > 0])
         var order: [Int] = []
         while let file = schedule.nextLong() {
             order.append(file === files[0] ? 1 : 2)
-            if try !file.merge(at: 1, until: limit) { schedule.appendLong(file) }
+            if try !file.merge(at: 1, until: Self.limit) { schedule.appendLong(file) }
         }
         // Both have their turns, but what the second does while the first is larger comes to nothing.
         #expect(order.starts(with: [1, 2, 1, 2]))
