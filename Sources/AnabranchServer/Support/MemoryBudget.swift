@@ -64,7 +64,7 @@ final class MemoryBudget: Sendable {
 
     /// For those to whom `permit` has given none.
     /// - Parameter grant: gets the permit, perhaps before this returns.
-    /// - Returns: to be kept until then. Who lets go of it before does not wait any more, but a permit may be on its way.
+    /// - Returns: to be kept until then. Who lets go of it before waits no more, but a permit may be on its way.
     func wait(for bytes: Int, then grant: @escaping Grant) -> MemoryWait {
         let number = state.withLock { state in
             defer { state.nextNumber += 1 }

@@ -1,6 +1,4 @@
-import NIOCore
 import NIOEmbedded
-import NIOWebSocket
 import Testing
 
 @testable import AnabranchServer
@@ -50,12 +48,7 @@ import Testing
         let upload = Self.frame("upload 1 0 \(size) 0 2 0 0\n", zeros: size)
         try rig.receive(upload.dropLast())
         try rig.receive(upload.suffix(1))
-        try rig.receive(Self.frame("ping 7 0\n"))
-        var frames: [WebSocketFrame] = []
-        while let frame = try rig.channel.readOutbound(as: WebSocketFrame.self) { frames.append(frame) }
-        #expect(frames.count == 2)
-        #expect(frames.last?.opcode == (sendsIdent ? .binary : .connectionClose))
-        if sendsIdent { #expect(frames.last?.extensionData.map { String(buffer: $0) } == "pong 7\n") }
+        #expect(rig.handler?.isLive == sendsIdent)
         try await rig.files.shutDown()
     }
 }
