@@ -376,7 +376,7 @@ private final class FailingStore: HistoryStore {
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         do {
-            return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.pool), store: self))
+            return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.shards[0].pool), store: self))
         } catch {
             throw HistoryError(readingStateFailed: error)
         }
