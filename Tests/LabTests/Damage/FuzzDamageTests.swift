@@ -136,7 +136,7 @@ import Testing
                     #expect(answer.status == 1)
                     #expect(answer.output.contains("0 passed, 1 failed"), "\(answer.complaint)")
                 }
-                #expect(FileManager.default.fileExists(atPath: keep.appendingPathComponent("7/anabranch.sqlite").path))
+                #expect(FileManager.default.fileExists(atPath: keep.appendingPathComponent("7/manifest.json").path))
             }
         }
     }
