@@ -89,6 +89,7 @@ final class SyncHandler: ChannelDuplexHandler {
         phase = .closed
         silence.stop()
         closeTimer?.cancel()
+        inbound.removeAll()
         connection.end()
         submitRequests()
         connections.disconnect(connection.id)
@@ -107,7 +108,7 @@ final class SyncHandler: ChannelDuplexHandler {
         guard phase == .open else { return }
         do {
             let event = try assembler.take(unwrapInboundIn(data))
-            let permit = assembler.isMessageUnderWay ? nil : memory.endMessage()
+            let permit = memory.endFrame(messageBytes: assembler.unfinishedBytes)
             defer { if memory.takePendingRead() { read(context: context) } }
             guard let event else { return }
             if case .message = event { silence.noteMessage(at: context.eventLoop.now) }
@@ -131,8 +132,10 @@ final class SyncHandler: ChannelDuplexHandler {
         while phase == .open, let event = inbound.next(orElse: resume) {
             switch event {
             case .message(let message):
+                if !memory.isIdentified {
+                    memory.isIdentified = ClientMessage.Kind(of: message.readableBytesView) == .ident
+                }
                 connection.receive(Array(buffer: message))
-                memory.isIdentified = connection.hasIdentified
                 submitRequests()
                 send(context)
             case .ping(let payload):

@@ -172,7 +172,7 @@ import Testing
             queue.append(
                 FileRequest(
                     path: VirtualPath("a"), session: key, user: nil, capabilities: .all,
-                    request: .scan(from: DownloadCursor()), permit: budget.permitAtOnce(for: 10)))
+                    request: .scan(from: DownloadCursor()), permit: budget.permit(for: 10)))
         }
         func takeOut() -> Int? { queue.popFirst()?.permit?.bytes }
         for rest in [20, 10, 0] {
@@ -221,6 +221,27 @@ import Testing
         #expect(budget.bytesInUse > 100_000, "the body waits for its socket")
         clients[1].events = []
         #expect(budget.bytesInUse == 0)
+    }
+
+    @Test("a scan waits for memory only as long as its session is there", arguments: [true, false])
+    func scanOfSessionThatEnds(isExpired: Bool) throws {
+        let rig = TurnRig(), budget = MemoryBudget(bytesMax: 200_000)
+        rig.turns.registry.downloadMemory = DownloadMemory(budget: budget) { _ in }
+        let clients = try rig.join(Self.path, count: 2)
+        rig.upload([Changesets.large(100_000, seed: 1)], of: clients[0])
+        rig.finish()
+        budget.reserve(150_000)
+        for _ in 0..<10 {
+            rig.bind(clients[1])
+            rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+            rig.finish()
+            #expect(budget.waitingCount == 1)
+            guard !isExpired else { break }
+            rig.submit(.close, of: clients[1])
+            rig.finish()
+        }
+        if isExpired { try rig.turns.registry.expire(clients[1].file.ident, of: clients[1].path) }
+        #expect(budget.waitingCount == 0)
     }
 
     @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
