@@ -79,7 +79,7 @@ import Testing
         // And those of all comparisons that are within each other.
         repeated(2, "int == 1") { "SUBQUERY(linkL, $x, \($0)).@count\(plus(60)) > 0" },
         repeated(60, "int == 1") { "SUBQUERY(linkL, $x, \($0)).@count\(plus(90)) > 0" },
-        "!(int\(plus(100)) BETWEEN {1, 2})",
+        repeated(100, "int BETWEEN {1, 2}") { "!\($0)" },
         "place GEOWITHIN geoPolygon({\(repeated(1_000, "[0, 0]") { "\($0), [0, 0]" })})",
         "SUBQUERY(linkL, $x, SUBQUERY($x.linkL, $y, $y.int == 1).@size BETWEEN {0, 9}).@size BETWEEN {0, 9}",
     ]

@@ -150,10 +150,9 @@ import Testing
                 + ["--serve", try LabProcess.server])
         #expect(answer.status == 0, "\(answer.complaint)")
         let line = try line(of: answer)
-        // The preparation was answered, the merge was not: the session that it came in was cut off.
+        // The preparation was answered; the merge was dropped, and its client told to try again.
         #expect(line.operations == 1)
-        let refusal = try #require(line.refusal)
-        #expect(refusal.contains("the connection has ended"), "\(refusal)")
+        #expect(line.refusal == "the server ended the session: error 201, session error")
         #expect(line.counts["exit_status"] == 0)
         #expect(line.bystander?.deliveryMs.after["count"] == 0)
     }
