@@ -154,7 +154,6 @@ import Testing
         #expect(line.operations == 1)
         #expect(line.refusal == "the server ended the session: error 201, session error")
         #expect(line.counts["exit_status"] == 0)
-        #expect(line.bystander?.deliveryMs.after["count"] == 0)
     }
 
     @Test func aServerThatEndsByItselfIsAnError() throws {
