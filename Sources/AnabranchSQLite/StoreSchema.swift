@@ -75,6 +75,8 @@ enum StoreSchema {
         try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
     }
 
+    /// The log has row numbers: in a table without them, SQLite reads whole rows to compare their keys, and a changeset
+    /// can have megabytes.
     private static let tables = """
         CREATE TABLE store_meta (name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
         CREATE TABLE synced_file (
@@ -125,7 +127,7 @@ enum StoreSchema {
             section BLOB,
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, version)
-        ) WITHOUT ROWID;
+        );
         CREATE INDEX receipt ON log_entry (file, origin, version, client_version);
         CREATE TABLE received (
             file INTEGER NOT NULL,

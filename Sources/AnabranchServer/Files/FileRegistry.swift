@@ -205,7 +205,7 @@ final class FileRegistry {
         do {
             if try sessions.merge(at: unixSeconds(), until: beginStep()) { return true }
             metrics.mergeSteps.increment()
-            merges.appendLong(sessions)
+            metrics.mergesDropped.increment(by: merges.appendLong(sessions))
         } catch {
             close(sessions, because: error)
         }

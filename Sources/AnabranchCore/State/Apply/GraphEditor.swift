@@ -188,35 +188,42 @@ struct GraphEditor {
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         flush()
-        defer { if current.reference == object { dropErasedValues() } }
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
             let stored = try graph.rows?.entry(of: object, in: schema)
-            guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - (stored?.byteCount ?? 0) else {
-                throw .loadsTooMuch(max: loadedBytesMax)
-            }
+            try checkRoom(for: stored?.byteCount ?? 0)
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
                 isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
-                size: stored?.fields?.size ?? 0,
-                storedBytes: stored?.byteCount ?? 0)
+                size: stored?.fields?.size ?? 0, storedBytes: stored?.byteCount ?? 0)
+            if schema.erasedColumnCount > 0 { dropErasedValues() }
             return
+        }
+        let isTidy = entry.erasedColumnCount == schema.erasedColumnCount
+        if !isTidy {
+            try checkRoom(for: entry.size)
+            graph.loadedBytes += entry.size
         }
         var loaded: Fields?
         graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
             isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
+        if !isTidy { dropErasedValues() }
+    }
+
+    /// Whether so much more can be loaded.
+    private func checkRoom(for bytes: Int) throws(ApplyError) {
+        guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - bytes else {
+            throw .loadsTooMuch(max: loadedBytesMax)
+        }
     }
 
     /// What the object held in columns that were erased does not count for its size.
     private mutating func dropErasedValues() {
-        guard schema[current.reference.classID].hasErasedColumns else { return }
-        for slot in current.fields.contents.indices where !schema[current.reference.classID].hasColumn(slot) {
-            grow(by: Content.null.size - current.fields.contents[slot].size)
-            current.fields.contents[slot] = .null
-        }
+        guard let rest = withoutErasedValues(current.fields, of: current.reference.classID) else { return }
+        current.fields = rest
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
@@ -228,16 +235,17 @@ struct GraphEditor {
         let position = Int(object.reference.classID.rawValue) - 1
         // A tombstone stays where links may dangle, and where a stored row must be hidden.
         let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].linkingColumns.isEmpty
-        let fields = object.exists ? object.fields : nil
+        let entry = ObjectEntry(
+            key: object.reference.key, fields: object.exists ? object.fields : nil, size: object.size,
+            erasedColumnCount: schema.erasedColumnCount)
         if object.isInMemory {
             if isKept {
-                graph.objects[position].modify(at: object.index) { ($0.fields, $0.size) = (fields, object.size) }
+                graph.objects[position].modify(at: object.index) { $0 = entry }
             } else {
                 graph.objects[position].remove(at: object.index)
             }
         } else if object.isChanged ? isKept : object.storedBytes > 0 {
             // Also what was only read: it would be read again each time that others were addressed in between.
-            let entry = ObjectEntry(key: object.reference.key, fields: fields, size: object.size)
             graph.objects[position].insert(entry, at: object.index)
             graph.loadedBytes += object.storedBytes
         }

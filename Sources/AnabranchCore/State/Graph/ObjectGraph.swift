@@ -9,8 +9,8 @@ public struct ObjectGraph: Sendable {
     var objects: [CountedTree<ObjectEntry>] = []
     /// Where objects are that are not in memory; nil if all of them are.
     let rows: (any ObjectRows)?
-    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, and all
-    /// changesets since the last `unload`.
+    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
+    /// after a column was erased, and all changesets since the last `unload`.
     public internal(set) var loadedBytes = 0
 
     /// A state without classes.
@@ -85,6 +85,8 @@ struct ObjectEntry: TreeElement, Sendable {
     var fields: Fields?
     /// Of the fields together (`Content.size`).
     var size = 0
+    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    var erasedColumnCount = 0
     var separator: PrimaryKey { key }
     static var leafCountMax: Int { 32 }
 }

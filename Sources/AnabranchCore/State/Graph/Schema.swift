@@ -12,6 +12,8 @@ struct Schema: Sendable {
     private var numbers: [[UInt8]: ClassID] = [:]
     /// Of all present classes together.
     private(set) var slotCount = 0
+    /// How many columns have been erased, at most: it grows with each one more.
+    private(set) var erasedColumnCount = 0
 
     func number(of name: [UInt8]) -> ClassID? { numbers[name] }
 
@@ -38,6 +40,7 @@ struct Schema: Sendable {
         classes.append(state)
         traits.append(ClassTraits(of: state))
         slotCount += state.columns.count
+        erasedColumnCount += state.columns.count { $0 == nil }
         if !state.isErased { numbers[state.name] = ClassID(UInt32(classes.count)) }
     }
 
@@ -45,6 +48,11 @@ struct Schema: Sendable {
     mutating func add(_ column: Column, to number: ClassID) {
         self[number].add(column)
         slotCount += 1
+    }
+
+    mutating func eraseColumn(at slot: Int, of number: ClassID) {
+        self[number].eraseColumn(at: slot)
+        erasedColumnCount += 1
     }
 
     mutating func erase(_ number: ClassID) {
@@ -72,7 +80,6 @@ struct ClassState: Sendable {
     let key: KeyColumn?
     /// By slot; the slot of an erased column stays empty and is never used again.
     private(set) var columns: [Column?] = []
-    private(set) var hasErasedColumns = false
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
     /// added, a Mixed column when it first held a link. They stay when they are erased.
@@ -119,14 +126,13 @@ struct ClassState: Sendable {
 
     /// Adds a column, or nil in place of one that was erased.
     mutating func add(_ column: Column?) {
-        if let column { slots[column.name] = columns.count } else { hasErasedColumns = true }
+        if let column { slots[column.name] = columns.count }
         columns.append(column)
     }
 
-    mutating func eraseColumn(at slot: Int) {
+    fileprivate mutating func eraseColumn(at slot: Int) {
         if let column = columns[slot] { slots[column.name] = nil }
         columns[slot] = nil
-        hasErasedColumns = true
     }
 }
 

@@ -9,13 +9,14 @@ import Testing
     private static func graph() throws -> ObjectGraph { try ApplyTests.graph() }
 
     private static func apply(
-        _ steps: [Step], to graph: ObjectGraph, objectBytesMax: Int
+        _ steps: [Step], to graph: ObjectGraph, objectBytesMax: Int = .max, loadedBytesMax: Int = .max
     ) throws -> Result<ObjectGraph, ApplyError> {
         var (graph, arena) = (graph, ChangesetArena())
         let index = try arena.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
         return Result { () throws(ApplyError) in
             _ = try graph.applyTransactions(
-                [index], of: &arena, refusing: [], within: ApplyLimits(objectBytesMax: objectBytesMax),
+                [index], of: &arena, refusing: [],
+                within: ApplyLimits(objectBytesMax: objectBytesMax, loadedBytesMax: loadedBytesMax),
                 skipping: { _ in false })
             return graph
         }
@@ -94,6 +95,52 @@ import Testing
         let growth = Step.update(.at("ym", "new"), .text("some text"))
         #expect(throws: Never.self) { try Self.apply([growth], to: erased, objectBytesMax: size + 100).get() }
         #expect(throws: ApplyError.self) { try Self.apply([growth], to: grown, objectBytesMax: size + 100).get() }
+    }
+
+    @Test(arguments: [true, false]) func whatEmbeddedObjectsHeldInAnErasedColumnDoesNotCount(isStored: Bool) throws {
+        let graph = try Self.graph()
+        let size = try #require(Self.sizes(of: graph).first).counted
+        let places = [FieldPath.at("e", "long"), .at("le", 0, "long"), .at("ye", "k", "long")]
+        let text = Payload.text(String(repeating: "x", count: 1_000))
+        let grown = try Self.apply([.addColumn("E", "long", .string)] + places.map { .update($0, text) }, to: graph)
+            .get()
+        #expect(try #require(Self.sizes(of: grown).first).counted > size + 3_000)
+        var erased = try Self.apply([.eraseColumn("E", "long")], to: grown).get()
+        if isStored {
+            var rows = MemoryRows()
+            let objects = grown.objects[0].map { ObjectReference(classID: ClassID(1), key: $0.key) }
+            var changes = StateChanges()
+            (changes.isSchemaChanged, changes.objects) = (true, objects)
+            rows.write(try grown.rowWrites(since: ObjectGraph(), changes: changes))
+            changes.objects = []
+            rows.write(try erased.rowWrites(since: grown, changes: changes))
+            erased = try ObjectGraph(rows: rows)
+        }
+        let growth = Step.update(.at("ym", "new"), .text("some text"))
+        let after = try Self.apply([growth], to: erased, objectBytesMax: size + 100).get()
+        #expect(Self.sizes(of: after).allSatisfy { $0.kept == $0.counted && $0.kept <= size + 100 })
+        #expect(throws: ApplyError.self) { try Self.apply([growth], to: grown, objectBytesMax: size + 100).get() }
+    }
+
+    /// Taking out what erased columns held takes time in proportion to the object: it counts as reading it, once for
+    /// each object and change of the schema.
+    @Test func objectsAreReadAgainAfterAnErasureAndOnlyThen() throws {
+        let both = [ObjectName(key: 1), ObjectName(key: 2)]
+        func fields(_ name: String) -> [FieldPath] { both.map { FieldPath(object: $0, field: name) } }
+        let text = Payload.text(String(repeating: "x", count: 10_000))
+        let start: [Step] = [.createObject(both[1]), .addColumn("A", "long", .string)]
+        let graph = try Self.apply(start + fields("long").map { .update($0, text) }, to: try Self.graph()).get()
+        let erasure: [Step] = [.addColumn("A", "erased"), .eraseColumn("A", "erased")]
+        let uses = fields("i").map { Step.addInteger($0, 1) }
+        func outcome(_ steps: [Step]) throws -> ApplyError.Code? {
+            switch try Self.apply(steps, to: graph, loadedBytesMax: 50_000) {
+            case .success: nil
+            case .failure(let error): error.code
+            }
+        }
+        #expect(try outcome(erasure + (0..<500).flatMap { _ in uses }) == nil)
+        #expect(try outcome((0..<2).flatMap { _ in erasure + uses }) == nil)
+        #expect(try outcome((0..<3).flatMap { _ in erasure + uses }) == .loadsTooMuch)
     }
 
     @Test func aTransactionGoesOnBehindAnActionThatWasTooLarge() throws {
