@@ -65,8 +65,9 @@ public final class SQLiteStore: Sendable {
         if manifest.stage == .making || manifest.stage == .migrating {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
+        let logSizes = WriteAheadLogSizes(count: manifest.shards)
         shards = try (0..<manifest.shards).map { [manifest] number throws(HistoryError) in
-            try StoreShard(number, of: manifest, in: directory)
+            try StoreShard(number, of: manifest, in: directory, logSizes: logSizes)
         }
         suspects = SuspectFile(path: directory.path(of: "suspects"))
         if manifest.stage == .ready {

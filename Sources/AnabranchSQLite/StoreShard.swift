@@ -42,10 +42,13 @@ final class StoreShard: Sendable {
     }
 
     /// Opens the database. Nobody gets a lease before `countOpening`.
-    init(_ number: Int, of manifest: StoreManifest, in directory: DataDirectory) throws(HistoryError) {
+    /// - Parameter logSizes: of the write-ahead logs of all shards.
+    init(
+        _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes
+    ) throws(HistoryError) {
         self.number = number
         let path = directory.path(ofShard: number)
-        writeAheadLog = WriteAheadLog(ofDatabaseAt: path)
+        writeAheadLog = WriteAheadLog(ofDatabaseAt: path, number: number, sizes: logSizes)
         let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
             try DataDirectory.makePrivate(database: path)
             var configuration = Configuration()

@@ -129,6 +129,27 @@ import Testing
         }
     }
 
+    @Test("while all write-ahead logs together are too long, one with more than half of its share is emptied")
+    func logs() throws {
+        for shard in store.shards {
+            try shard.pool.write { db in try db.execute(sql: "CREATE TABLE filler (content BLOB)") }
+            #expect(store.writeAheadLogBytes < WriteAheadLog.bytesMax)
+            for _ in 0..<20 {
+                try shard.pool.write { db in try db.execute(sql: "INSERT INTO filler VALUES (randomblob(1048576))") }
+            }
+            shard.limitWriteAheadLog()
+        }
+        #expect(store.shards.map { $0.writeAheadLogBytes > 20 << 20 } == [true, true, true, false])
+        #expect(store.shards[3].writeAheadLogBytes == 0)
+    }
+
+    @Test(arguments: -1...1) func logsAreTooLongAboveTheLimit(more: Int) {
+        let sizes = WriteAheadLogSizes(count: 4)
+        _ = sizes.limit(ofLog: 0, with: WriteAheadLog.bytesMax - 1_000)
+        let limit = sizes.limit(ofLog: 1, with: 1_000 + more)
+        #expect(limit == (more > 0 ? WriteAheadLog.bytesMax / 8 : WriteAheadLog.bytesMax))
+    }
+
     @Test func nobodyElseCanReadIt() throws {
         _ = try files(4)
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
