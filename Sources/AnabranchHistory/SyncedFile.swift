@@ -21,8 +21,9 @@ public final class SyncedFile {
     var sharedScans = SharedScans()
     /// Client files as they are by UPLOADs that brought nothing else, where that is not stored yet.
     var unwritten: [ClientFileID: ClientFile] = [:]
+    var allProgressIsDue = false
     /// Whether the next commits write all of them.
-    package internal(set) var isProgressDue = false
+    package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
     /// Somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
@@ -102,18 +103,18 @@ public final class SyncedFile {
     /// The exposed version E (`Spec/History.md`, section 3.3).
     public var version: ServerVersion { head.version }
 
-    /// Frees what is kept in memory only to make the next integration cheaper: decoded log entries and objects of the
-    /// state.
+    /// What is kept in memory only to make what comes next cheaper, in bytes: the newest part of the log and client
+    /// files, decoded log entries, and objects of the state (as they are stored).
+    public var cachedByteCount: Int {
+        (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)
+    }
+
+    /// Frees it. Who asks for it next reads the store.
     public func releaseCaches() {
+        tail = nil
         decodedEntries = DecodedEntryCache()
         state?.unload()
     }
-
-    /// What of the log's newest part, and of client files, is in memory, in bytes.
-    public var tailByteCount: Int { tail?.byteCount ?? 0 }
-
-    /// Frees it. Who asks for it next reads the store.
-    public func releaseTail() { tail = nil }
 
     /// Frees what scans have in common: to be called when nobody is likely to ask for the same again.
     public func releaseScans() { sharedScans = SharedScans() }
@@ -157,28 +158,39 @@ public final class SyncedFile {
     }
 
     /// Commits for different files of one store, in one transaction for each shard, and takes over what the commits
-    /// say. Progress that is not written goes with them.
+    /// say.
     /// - Returns: for each commit why it failed; nil if it has succeeded.
     static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) -> [HistoryError?] {
-        let commits = commits.map { file, commit in (file: file, commit: file.withProgress(commit)) }
+        let commits = commits.map { file, commit in (file: file, commit: file.completed(commit)) }
         let changes = commits.map(\.commit).filter { !$0.isEmpty }
         let failures = changes.isEmpty ? [:] : commits.first?.file.store.commitByShard(changes) ?? [:]
         return commits.map { file, commit in
-            if let failure = failures[file.shard] {
-                file.commitFailed(failure)
-                return failure
-            }
-            file.head = commit.newHead
-            file.progressWritten(by: commit)
-            file.releaseScans()
-            if !commit.isEmpty {
-                // It may have failed together with a commit of another file whose lease was lost.
-                file.isLeaseLost = false
-                file.tail?.append(commit)
-            }
-            if let update = commit.state { file.retain(update.after) }
-            return nil
+            let failure = failures[file.shard]
+            file.finish(commit, failure)
+            return failure
         }
+    }
+
+    // MARK: Commits that are stored elsewhere
+
+    /// What is to be stored for a commit: progress that is not written goes with it. Unless it is empty, it is handed
+    /// to the store, on any thread. Nothing is done with the file until the outcome is known, and `finish` was called
+    /// with what this returns.
+    package func completed(_ commit: Commit) -> Commit { withProgress(commit) }
+
+    /// Takes over what the commit says.
+    /// - Parameter failure: why it failed; nil if it has succeeded.
+    package func finish(_ commit: Commit, _ failure: HistoryError?) {
+        if let failure { return commitFailed(failure) }
+        head = commit.newHead
+        progressWritten(by: commit)
+        releaseScans()
+        if !commit.isEmpty {
+            // It may have failed together with a commit of another file whose lease was lost.
+            isLeaseLost = false
+            tail?.append(commit)
+        }
+        if let update = commit.state { retain(update.after) }
     }
 
     private func commitFailed(_ error: HistoryError) {

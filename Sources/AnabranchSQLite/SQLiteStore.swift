@@ -163,30 +163,6 @@ extension SQLiteStore: HistoryStore {
         try shards[shard].commit(commits)
     }
 
-    /// The shards flush at the same time.
-    public func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
-        let groups = Dictionary(grouping: commits, by: \.file.shard)
-        var failures: [Int: HistoryError] = [:], requests: [Int: CommitRequest] = [:]
-        let underWay = DispatchGroup()
-        for (number, commits) in groups {
-            do throws(HistoryError) {
-                if groups.count == 1 {
-                    try shards[number].commit(commits)
-                } else {
-                    requests[number] = try shards[number].beginCommit(commits, in: underWay)
-                }
-            } catch {
-                failures[number] = error
-            }
-        }
-        underWay.wait()
-        for (number, request) in requests {
-            shards[number].limitWriteAheadLog()
-            if case .failure(let error) = request.outcome.withLock({ $0 }) { failures[number] = error }
-        }
-        return failures
-    }
-
     /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)

@@ -167,20 +167,6 @@ final class StoreShard: Sendable {
         try request.outcome.withLock { $0 }.get()
     }
 
-    /// The same on a thread of the shard.
-    /// - Parameter group: is left when it is done.
-    func beginCommit(_ commits: [Commit], in group: DispatchGroup) throws(HistoryError) -> CommitRequest {
-        let request = try enqueue(commits)
-        group.enter()
-        pool.asyncWriteWithoutTransaction { [self] db in
-            commitWaiting(in: db)
-            group.leave()
-        }
-        return request
-    }
-
-    func limitWriteAheadLog() { writeAheadLog.limit(in: pool) }
-
     /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read,
     /// because it may look at many of them.
     private func enqueue(_ commits: [Commit]) throws(HistoryError) -> CommitRequest {

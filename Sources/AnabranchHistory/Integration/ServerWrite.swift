@@ -29,6 +29,17 @@ extension SyncedFile {
     public func write(
         idempotencyKey: String? = nil, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
     ) throws -> ServerWrite {
+        let (commit, made) = try prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
+        if let commit { try self.commit(commit) }
+        return made
+    }
+
+    /// What `write` commits, and returns when that is done.
+    /// - Returns: no commit if there is nothing to be stored.
+    /// - Throws: as `write`.
+    package func prepareWrite(
+        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void
+    ) throws -> (commit: Commit?, made: ServerWrite) {
         // It would come behind the write.
         dropIntegration()
         let key = idempotencyKey.map { Array($0.utf8) }
@@ -39,7 +50,7 @@ extension SyncedFile {
         }
         // The store may hold a commit whose success was never reported: its head counts.
         self.head = head
-        if let made { return ServerWrite(version: made, isRepetition: true) }
+        if let made { return (nil, ServerWrite(version: made, isRepetition: true)) }
         guard let before = try currentState() else { throw HistoryError.withoutState }
         var after = before
         let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
@@ -51,8 +62,7 @@ extension SyncedFile {
         }
         let version = commit.newHead.version
         commit.idempotencyKey = key.map { IdempotencyKey(key: $0, version: version) }
-        try self.commit(commit)
-        return ServerWrite(version: version, isRepetition: false)
+        return (commit, ServerWrite(version: version, isRepetition: false))
     }
 
     /// Calls `body` with the state at the newest version, which is of use until the next commit.

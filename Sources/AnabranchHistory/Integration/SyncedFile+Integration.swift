@@ -85,51 +85,53 @@ extension SyncedFile {
     /// - Returns: a report for each file, or why the commit of its shard failed: then everything of the file stays
     ///   queued, to be merged anew.
     package static func commitIntegrations(of files: [SyncedFile]) -> [Result<IntegrationReport, HistoryError>] {
-        var merged = files.map { $0.takeMerged() }
-        for (file, uploads) in zip(files, merged) {
-            file.watch(uploads.watched) { $0.begin($1, at: uploads.time) }
-        }
+        let merged = files.map { $0.takeMerged() }
         let failures = commit(Array(zip(files, merged.map(\.commit))))
-        return files.indices.map { index in
-            if let failure = failures[index] {
-                files[index].watch(merged[index].watched) { $0.pause($1) }
-                return .failure(failure)
-            }
-            files[index].removeIntegrated(&merged[index])
-            return .success(merged[index].report)
-        }
+        return files.indices.map { files[$0].finish(merged[$0], failures[$0]) }
     }
 
-    private func removeIntegrated(_ merged: inout MergedUploads) {
+    /// What an integration has come to, between its last step and the outcome of its commit.
+    package struct MergedUploads {
+        package fileprivate(set) var commit: Commit
+        fileprivate var report = IntegrationReport()
+        fileprivate var watched: [Checksum] = []
+        fileprivate var decodedEntries = DecodedEntryCache()
+    }
+
+    /// What is merged, to be committed. `finish` has to be called with it.
+    package func takeMerged() -> MergedUploads {
+        var merged = MergedUploads(commit: Commit(file: id, lease: lease, head: head))
+        guard var integration = integration.take() else { return merged }
+        merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
+        merged.report = integration.report
+        merged.report.madeVersions = merged.commit.newHead.version > head.version
+        merged.watched = integration.watched
+        swap(&merged.decodedEntries, &integration.decodedEntries)
+        watch(merged.watched) { $0.begin($1, at: integration.time) }
+        return merged
+    }
+
+    /// To be called when the outcome of the commit is known.
+    /// - Returns: what was done with the uploads, or `failure`: then everything stays queued, to be merged anew.
+    package func finish(
+        _ merged: MergedUploads, _ failure: HistoryError?
+    ) -> Result<IntegrationReport, HistoryError> {
+        if let failure {
+            watch(merged.watched) { $0.pause($1) }
+            return .failure(failure)
+        }
+        var merged = merged
         let refused = Set(merged.report.outcomes.lazy.filter { $0.refusal != nil }.map(\.ident))
         // What follows a refused changeset would leave a gap.
         if !refused.isEmpty { merged.report.uploadsDone.merge(queue.counts(from: refused)) { $1 } }
         queue.remove(merged.report.uploadsDone)
         watch(merged.watched) { $0.end($1) }
         swap(&decodedEntries, &merged.decodedEntries)
+        return .success(merged.report)
     }
 
     private func watch(_ names: [Checksum], _ note: (UploadWatch, Checksum) -> Void) {
         guard let watch = mergeOptions.watch else { return }
         for name in names { note(watch, name) }
-    }
-
-    private struct MergedUploads {
-        var commit: Commit
-        var report = IntegrationReport()
-        var watched: [Checksum] = []
-        var time: UInt64 = 0
-        var decodedEntries = DecodedEntryCache()
-    }
-
-    private func takeMerged() -> MergedUploads {
-        var merged = MergedUploads(commit: Commit(file: id, lease: lease, head: head))
-        guard var integration = integration.take() else { return merged }
-        merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
-        merged.report = integration.report
-        merged.report.madeVersions = merged.commit.newHead.version > head.version
-        (merged.watched, merged.time) = (integration.watched, integration.time)
-        swap(&merged.decodedEntries, &integration.decodedEntries)
-        return merged
     }
 }

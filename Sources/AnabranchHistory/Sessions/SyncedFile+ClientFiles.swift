@@ -21,7 +21,7 @@ extension SyncedFile {
         of requests: [(file: SyncedFile, users: [String?])], at time: UInt64
     ) -> [Result<[SaltedFileID], HistoryError>] {
         let prepared = requests.map { file, users in
-            Result { () throws(HistoryError) in try file.changedClientFiles(users, at: max(1, time)) }
+            Result { () throws(HistoryError) in try file.changedClientFiles(users, at: time) }
         }
         let commits = zip(requests, prepared).compactMap { request, result in
             (try? result.get()).map { (file: request.file, commit: $0) }
@@ -30,14 +30,17 @@ extension SyncedFile {
         return zip(requests, prepared).map { request, result in
             result.flatMap { commit in
                 if let failure = failures.removeFirst() { return .failure(failure) }
-                let new = commit.clientFiles.suffix(request.users.count)
-                return .success(new.map { SaltedFileID(ident: $0.ident, salt: $0.salt) })
+                return .success(commit.newIdents(request.users.count))
             }
         }
     }
 
-    private func changedClientFiles(_ users: [String?], at time: UInt64) throws(HistoryError) -> Commit {
-        let seen = identified.filter { time >= $1 &+ Self.seenPrecision }.keys.sorted()
+    /// The commit that makes new client files, one for each of `users`, and notes which have identified themselves.
+    /// What is to be noted is forgotten in any case.
+    /// - Parameter time: seconds since 1970.
+    /// - Throws: a failure of the store.
+    package func changedClientFiles(_ users: [String?], at time: UInt64) throws(HistoryError) -> Commit {
+        let time = max(1, time), seen = identified.filter { time >= $1 &+ Self.seenPrecision }.keys.sorted()
         identified = [:]
         guard !seen.isEmpty || !users.isEmpty else { return Commit(file: id, lease: lease, head: self.head) }
         let (head, returned) = try read(missesTail: false) { view throws(HistoryError) in
@@ -153,5 +156,12 @@ extension SyncedFile {
         if queue.progress(of: ident) != nil { dropIntegration() }
         file.isExpired = true
         try commit([file], at: head)
+    }
+}
+
+extension Commit {
+    /// The newest of the client files, as they are told to their clients.
+    package func newIdents(_ count: Int) -> [SaltedFileID] {
+        clientFiles.suffix(count).map { SaltedFileID(ident: $0.ident, salt: $0.salt) }
     }
 }

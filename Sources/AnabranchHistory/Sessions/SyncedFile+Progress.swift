@@ -32,15 +32,20 @@ extension SyncedFile {
     /// Writes what is not written.
     /// - Throws: a failure of the store. Then it is forgotten, like a message that got lost.
     public func writeProgress() throws(HistoryError) {
-        while hasUnwrittenProgress {
-            writeProgressWithNextCommit()
-            let head = try read(missesTail: false) { view throws(HistoryError) in try view.head() }
-            try commit([], at: head)
-        }
+        while let commit = try progressCommit() { try self.commit(commit) }
+    }
+
+    /// A commit of nothing but what is not written, or a part of it if it is much; nil if everything is written.
+    /// - Throws: a failure of the store.
+    package func progressCommit() throws(HistoryError) -> Commit? {
+        guard hasUnwrittenProgress else { return nil }
+        writeProgressWithNextCommit()
+        let head = try read(missesTail: false) { view throws(HistoryError) in try view.head() }
+        return Commit(file: id, lease: lease, head: head)
     }
 
     /// Has the next commits of the file, also empty ones, write what is not written.
-    public func writeProgressWithNextCommit() { isProgressDue = true }
+    public func writeProgressWithNextCommit() { allProgressIsDue = true }
 
     /// A client file as it is, whether that is written or not.
     func current(_ ident: ClientFileID, in view: any FileView) throws(HistoryError) -> ClientFile? {
@@ -66,8 +71,8 @@ extension SyncedFile {
     }
 
     func progressWritten(by commit: Commit) {
-        guard hasUnwrittenProgress else { return isProgressDue = false }
+        guard hasUnwrittenProgress else { return allProgressIsDue = false }
         for file in commit.clientFiles { unwritten[file.ident] = nil }
-        if unwritten.isEmpty { isProgressDue = false }
+        if unwritten.isEmpty { allProgressIsDue = false }
     }
 }

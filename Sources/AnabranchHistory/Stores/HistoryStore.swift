@@ -122,10 +122,6 @@ public protocol HistoryStore: Sendable {
     /// Applies commits of different files of one shard in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
 
-    /// Applies commits of different files, in one transaction for each shard. The store may do so at the same time.
-    /// - Returns: the failures by shard; the others have succeeded.
-    func commitByShard(_ commits: [Commit]) -> [Int: HistoryError]
-
     /// Frees what need not be kept any longer: old `ReceivedChangeset`s. To be called once a day, from any thread; it
     /// can take long.
     /// - Parameters:
@@ -133,6 +129,9 @@ public protocol HistoryStore: Sendable {
     ///   - goesOn: is asked again and again whether to go on. What is left then is freed another time.
     /// - Throws: `storeFailed`, `storeDamaged`: the first trouble, after all that could be freed was.
     func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
+
+    /// How many parts the store has that can be written at the same time: the shards of its files are numbered from 0.
+    var shardCount: Int { get }
 
     /// Whether reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
@@ -194,14 +193,18 @@ extension HistoryStore {
     /// Reading costs something.
     public var isInMemory: Bool { false }
 
+    /// One.
+    public var shardCount: Int { 1 }
+
     /// Nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }
 
     /// For stores that keep nothing of files that are open.
     public func close(_ file: SyncedFileID, _ lease: Lease) {}
 
-    /// One shard after the other.
-    public func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
+    /// Applies commits of different files, in one transaction for each shard, one shard after the other.
+    /// - Returns: the failures by shard; the others have succeeded.
+    package func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
         var failures: [Int: HistoryError] = [:]
         for (shard, commits) in Dictionary(grouping: commits, by: \.file.shard) {
             do throws(HistoryError) { try commit(commits) } catch { failures[shard] = error }

@@ -119,8 +119,8 @@ struct AdminEndpoints: HTTPEndpoints {
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }
         do {
-            try await server.files.run(on: path) { registry in
-                try registry.expire(ident, of: path)
+            try await server.files.run(on: path) { file in
+                try file.expire(ident)
             }
         } catch let error as HistoryError where error.code == .badClientFileIdent {
             throw Self.noSuch("client file")

@@ -53,7 +53,7 @@ public struct AdminInterface: Sendable {
 /// A running server as the admin interface sees it.
 struct ServerOperations: Sendable {
     let connections: ConnectionRegistry
-    let files: StoreThreads
+    let files: FileQueues
     /// How many sockets of clients are open.
     let socketCount: @Sendable () -> Int
     /// Whether clients are served: not before the server listens, and no longer once it begins to end.

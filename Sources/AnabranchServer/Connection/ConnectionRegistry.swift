@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// The open WebSockets: how store threads and the rest of the server reach the connections behind them.
+/// The open WebSockets: how synced files and the rest of the server reach the connections behind them.
 final class ConnectionRegistry: Sendable {
     private struct Entry {
         let handler: NIOLoopBound<SyncHandler>

@@ -2,7 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import Logging
 
-/// What the files of a store thread have to tell the operator.
+/// What synced files have to tell the operator.
 struct FileLog {
     let metrics: SyncMetrics
     let logger: Logger

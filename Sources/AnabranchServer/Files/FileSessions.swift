@@ -6,8 +6,8 @@ import AnabranchProtocol
 ///
 ///     open ──IDENT accepted──▶ running ──▶ gone: closed, failed, or superseded by another session of the client file
 ///
-/// Belongs to one store thread. Its replies are handed out by `takeReplies` only when everything that they speak of is
-/// durable.
+/// Belongs to the queue of its file. Its replies are handed out by `takeReplies` only when everything that they speak
+/// of is durable.
 final class FileSessions {
     private struct Running {
         let clientFile: ClientFileID
@@ -35,21 +35,16 @@ final class FileSessions {
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
     private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
-    /// Whether it is in the `MergeSchedule`, which alone changes this.
-    var isScheduled = false
     private var done: [RequestCharge] = []
     /// What sessions were last told of.
     private var announcedVersion: ServerVersion
 
-    /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it
-    /// is stored at once, and reported with the next DOWNLOAD.
-    static let storedProgressSessionsMax = 64
-    private let storedProgressSessionsMax: Int
+    private let environment: FileEnvironment
 
-    init(_ file: SyncedFile, storedProgressSessionsMax: Int = FileSessions.storedProgressSessionsMax) {
+    init(_ file: SyncedFile, _ environment: FileEnvironment) {
         self.file = file
+        self.environment = environment
         announcedVersion = file.version
-        self.storedProgressSessionsMax = storedProgressSessionsMax
     }
 
     /// Whether the file can be closed: no session would notice that it is opened again later.
@@ -70,12 +65,9 @@ final class FileSessions {
 
     // MARK: Requests
 
-    /// Handles one request. Uploads are queued for `merge`, new idents for `allocateIdents`.
+    /// Handles one request. Uploads are queued for `merge`; new idents wait for `didAllocate`.
     /// - Throws: trouble of the store; the session has been told.
-    func handle(
-        _ request: FileRequest, bodies: inout SharedBodies, memory: DownloadMemory, limits: Limits,
-        at unixSeconds: UInt64
-    ) throws(HistoryError) {
+    func handle(_ request: FileRequest, memory: DownloadMemory) throws(HistoryError) {
         let key = request.session, uploadCount = uploads.count
         defer { if uploads.count == uploadCount { done.append(request.charge) } }
         do throws(HistoryError) {
@@ -83,9 +75,8 @@ final class FileSessions {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
             case .identify(let claim): try identify(key, claim, user: request.user, request.capabilities)
             case .integrate(let upload):
-                try queue(upload, by: request.uploader, of: key, request.charge, at: unixSeconds)
-            case .scan(let cursor):
-                try scan(request, from: cursor, bodies: &bodies, memory: memory, limits: limits)
+                try queue(upload, by: request.uploader, of: key, request.charge)
+            case .scan(let cursor): try scan(request, from: cursor, memory: memory)
             case .close: remove(key)
             }
         } catch {
@@ -122,35 +113,32 @@ final class FileSessions {
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
     /// mere progress of one among many.
     private func queue(
-        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge,
-        at unixSeconds: UInt64
+        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
     ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile,
             var rest = try running[key]?.progress.accept(upload.upload)
         else { return }
-        let isOneOfMany = running.count > storedProgressSessionsMax
-        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: unixSeconds) { return }
+        let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
+        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
     }
 
     private func scan(
-        _ request: FileRequest, from cursor: DownloadCursor, bodies: inout SharedBodies, memory: DownloadMemory,
-        limits: Limits
+        _ request: FileRequest, from cursor: DownloadCursor, memory: DownloadMemory
     ) throws(HistoryError) {
         let key = request.session, capabilities = request.capabilities
         guard let clientFile = running[key]?.clientFile else { return }
         let outcome = try memory.download(
             file.downloads(for: clientFile, capabilities), after: cursor, for: request,
-            bytesSoftMax: limits.downloadBytesSoftMax)
+            bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
         running[key]?.wait = outcome.wait
         guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
         running[key]?.unaskedVersion = 0
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
-        var body = bodies.body(
-            of: download, after: cursor, file: file.id, capabilities, limits: limits)
+        var body = body(of: download, after: cursor, capabilities)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
@@ -171,10 +159,13 @@ final class FileSessions {
 
     // MARK: Transactions
 
-    /// The users of the sessions that wait for idents; nil if the file's client files stay as they are.
-    func takeClientFileRequests() -> [String?]? {
+    /// Whether there are client files to be made, or to be noted.
+    var hasClientFileRequests: Bool { !pendingIdents.isEmpty || file.hasIdentified }
+
+    /// Who waits for a new ident: the users of the sessions, in the order of `didAllocate`.
+    func usersWithoutIdent() -> [String?] {
         pendingIdents.removeAll { !open.contains($0.session) }
-        return pendingIdents.isEmpty && !file.hasIdentified ? nil : pendingIdents.map(\.user)
+        return pendingIdents.map(\.user)
     }
 
     /// Called when they are durable.
@@ -188,31 +179,31 @@ final class FileSessions {
     /// Merges what is queued until the step is over; what comes meanwhile waits for the next merge.
     /// - Returns: whether it is merged, and can be committed.
     /// - Throws: trouble of the store.
-    func merge(at unixSeconds: UInt64, until limit: StepLimit) throws(HistoryError) -> Bool {
+    func merge(until limit: StepLimit) throws(HistoryError) -> Bool {
         var limit = limit
-        return try file.advanceIntegration(at: unixSeconds, until: &limit)
+        return try file.advanceIntegration(at: environment.unixSeconds(), until: &limit)
     }
 
     /// Called when the commit of what was merged is durable.
-    func didCommit(_ report: IntegrationReport, bodies: inout SharedBodies, limits: Limits, until limit: StepLimit) {
+    func didCommit(_ report: IntegrationReport, until limit: StepLimit) {
         done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
             fail(key, ErrorMessage(refusal))
         }
-        if report.madeVersions { announce(bodies: &bodies, limits: limits, until: limit) }
+        if report.madeVersions { announce(until: limit) }
     }
 
     /// Tells every running session what has just come. Those that had everything before get the DOWNLOAD at once, which
     /// is the same for most of them, until the step is over. The others are told the newest version, and ask for a
     /// DOWNLOAD when they can send one.
-    func announce(bodies: inout SharedBodies, limits: Limits, until limit: StepLimit) {
+    func announce(until limit: StepLimit) {
         var next = running.startIndex
         while next < running.endIndex {
             let index = next
             running.formIndex(after: &next)
             let key = running.keys[index], cursor = running.values[index].progress.download
-            let news = limit.isOver ? nil : news(for: running.values[index], &bodies, limits)
+            let news = limit.isOver ? nil : news(for: running.values[index])
             guard let (progress, body) = news else {
                 reply(key, .versionExposed(file.version))
                 continue
@@ -228,19 +219,27 @@ final class FileSessions {
     /// What has come since the last announcement.
     /// - Returns: nil if the session has to ask: it has not had everything before, or may not have taken the last one
     ///   yet, or there is much.
-    private func news(
-        for session: Running, _ bodies: inout SharedBodies, _ limits: Limits
-    ) -> (DownloadProgress, EncodedBody)? {
+    private func news(for session: Running) -> (DownloadProgress, EncodedBody)? {
         let cursor = session.progress.download
         guard session.isLive, session.hasTakenUnasked, cursor.serverVersion >= announcedVersion,
             // If it fails, it fails again when the session asks, which is told then.
             let download = try? file.downloads(for: session.clientFile, session.capabilities)
-                .download(after: cursor, byteBudget: min(DownloadMemory.shortBytesMax, limits.downloadBytesSoftMax)),
+                .download(after: cursor, byteBudget: newsBytesMax),
             download.progress.cursor.serverVersion == file.version,
             download.changesets.reduce(0, { $0 + $1.changeset.count }) <= DownloadMemory.shortBytesMax
         else { return nil }
-        let body = bodies.body(of: download, after: cursor, file: file.id, session.capabilities, limits: limits)
-        return (download.progress, body)
+        return (download.progress, body(of: download, after: cursor, session.capabilities))
+    }
+
+    private var newsBytesMax: Int {
+        min(DownloadMemory.shortBytesMax, environment.options.limits.downloadBytesSoftMax)
+    }
+
+    private func body(
+        of download: Download, after cursor: DownloadCursor, _ capabilities: ClientCapabilities
+    ) -> EncodedBody {
+        environment.bodies.body(
+            of: download, after: cursor, file: file.id, capabilities, limits: environment.options.limits)
     }
 
     /// Fails all sessions because the store could not do its work. They resume on a file that is opened anew, as after

@@ -1,14 +1,14 @@
 import NIOCore
 import Synchronization
 
-/// The requests of the connections of one event loop, on their way to store threads: what a pass of the loop brings
-/// goes together, so that many short messages wake a thread once. Belongs to its event loop.
+/// The requests of the connections of one event loop, on their way to their files: what a pass of the loop brings
+/// goes together, so that many short messages to a file make one turn. Belongs to its event loop.
 final class RequestOutbox {
-    let files: StoreThreads
+    let files: FileQueues
     private let eventLoop: any EventLoop
     private var requests: [FileRequest] = []
 
-    init(_ eventLoop: any EventLoop, to files: StoreThreads) {
+    init(_ eventLoop: any EventLoop, to files: FileQueues) {
         self.eventLoop = eventLoop
         self.files = files
     }
@@ -28,10 +28,10 @@ final class RequestOutbox {
 
 /// An outbox for each event loop.
 final class RequestOutboxes: Sendable {
-    let files: StoreThreads
+    let files: FileQueues
     private let outboxes = Mutex<[ObjectIdentifier: NIOLoopBound<RequestOutbox>]>([:])
 
-    init(to files: StoreThreads) { self.files = files }
+    init(to files: FileQueues) { self.files = files }
 
     /// To be called on the event loop.
     func outbox(of eventLoop: any EventLoop) -> RequestOutbox {

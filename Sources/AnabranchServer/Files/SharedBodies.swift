@@ -1,13 +1,14 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import Synchronization
 
 /// Bodies of DOWNLOADs, encoded and deflated once for all readers that want the same.
 ///
 /// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
 /// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the
 /// cursors and the client version determine the body. So it is for clients that only read, and for new client files.
-struct SharedBodies {
+final class SharedBodies: Sendable {
     struct Key: Hashable {
         let file: SyncedFileID
         let from: DownloadCursor
@@ -16,22 +17,29 @@ struct SharedBodies {
         let capabilities: ClientCapabilities
     }
 
+    fileprivate struct Kept {
+        var bodies: [Key: EncodedBody] = [:]
+        /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
+        var order: [Key] = []
+        var goneCount = 0
+        var byteCount = 0
+    }
+
     /// What it takes to keep a body.
     static func cost(of body: EncodedBody) -> Int { body.count + 256 }
 
-    private(set) var bodies: [Key: EncodedBody] = [:]
-    /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
-    private var order: [Key] = []
-    private var goneCount = 0
-    private var byteCount = 0
     private let bytesMax: Int
+    private let kept = Mutex(Kept())
 
     init(bytesMax: Int) {
         self.bytesMax = bytesMax
     }
 
+    /// What is kept.
+    var keys: [Key] { kept.withLock { Array($0.bodies.keys) } }
+
     /// The body of `download`, which follows `cursor` in a file and is for clients with `capabilities`.
-    mutating func body(
+    func body(
         of download: Download, after cursor: DownloadCursor, file: SyncedFileID, _ capabilities: ClientCapabilities,
         limits: Limits
     ) -> EncodedBody {
@@ -41,21 +49,22 @@ struct SharedBodies {
             return EncodedBody(download.changesets, limits: limits)
         }
         let key = Key(file: file, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
-        if let body = bodies[key] { return body }
+        if let body = kept.withLock({ $0.bodies[key] }) { return body }
         let body = EncodedBody(download.changesets, limits: limits)
-        keep(body, as: key)
+        if Self.cost(of: body) <= bytesMax { kept.withLock { $0.keep(body, as: key, bytesMax: bytesMax) } }
         return body
     }
+}
 
-    private mutating func keep(_ body: EncodedBody, as key: Key) {
-        guard Self.cost(of: body) <= bytesMax else { return }
-        bodies[key] = body
+extension SharedBodies.Kept {
+    fileprivate mutating func keep(_ body: EncodedBody, as key: SharedBodies.Key, bytesMax: Int) {
+        guard bodies.updateValue(body, forKey: key) == nil else { return }
         order.append(key)
-        byteCount += Self.cost(of: body)
+        byteCount += SharedBodies.cost(of: body)
         while byteCount > bytesMax {
             let oldest = order[goneCount]
             goneCount += 1
-            byteCount -= bodies.removeValue(forKey: oldest).map(Self.cost) ?? 0
+            byteCount -= bodies.removeValue(forKey: oldest).map(SharedBodies.cost) ?? 0
         }
         // Many at a time, because removing from the front moves all the others.
         if goneCount > order.count / 2 {

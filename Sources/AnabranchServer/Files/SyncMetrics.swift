@@ -19,6 +19,8 @@ struct SyncMetrics: Sendable {
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
+    /// Commits to a shard are stored together, in one transaction, while its thread is busy.
+    let transactions: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
@@ -39,6 +41,7 @@ struct SyncMetrics: Sendable {
         mergesDropped = Counter(label: "anabranch_long_merges_dropped_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
+        transactions = Counter(label: "anabranch_transactions_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
@@ -47,14 +50,12 @@ struct SyncMetrics: Sendable {
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
     }
 
-    func committed(_ reports: [IntegrationReport], in duration: Duration) {
+    func committed(_ report: IntegrationReport, in duration: Duration) {
         commits.increment()
         commitDuration.record(duration: duration)
-        for report in reports {
-            versionsMade.increment(by: report.outcomes.reduce(0) { $0 + $1.newVersions })
-            entriesVisited.increment(by: report.entriesVisited)
-            skippedInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.skippedInstructions.count })
-        }
+        versionsMade.increment(by: report.outcomes.reduce(0) { $0 + $1.newVersions })
+        entriesVisited.increment(by: report.entriesVisited)
+        skippedInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.skippedInstructions.count })
     }
 
     func refusedSession(because refusal: SessionRefusal) {

@@ -13,7 +13,7 @@ extension SyncServer {
     ///   - idempotencyKey: names the write: a second one of the same name in the file does nothing, so it can be
     ///     repeated when nobody knows what became of it.
     ///   - date: when it is made, as the merge rules see it: of two changes to one field the newer one stays.
-    ///   - body: makes the transaction, on the thread of the file. Nothing is written if it throws.
+    ///   - body: makes the transaction, in a turn of the file. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `HistoryError` if the server
     ///   does not run or the store is in trouble.
     @discardableResult
@@ -25,8 +25,6 @@ extension SyncServer {
             throw HistoryError(.storeUnusable, "the server does not run")
         }
         let timestamp = ChangesetTime(secondsSince1970: date.timeIntervalSince1970)
-        return try await files.run(on: path, comesAfterMerge: true) { registry in
-            try registry.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body)
-        }
+        return try await files.write(to: path, idempotencyKey: idempotencyKey, at: timestamp, body)
     }
 }

@@ -26,8 +26,8 @@ public final class SyncServer: Service {
     let admin: AdminInterface?
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
-    /// The threads of the synced files; nil unless the server runs.
-    let files = Mutex<StoreThreads?>(nil)
+    /// The synced files; nil unless the server runs.
+    let files = Mutex<FileQueues?>(nil)
     /// Whether clients are served: from the moment when the server listens to the moment when it begins to end.
     let isServing = Atomic(false)
 
@@ -70,10 +70,7 @@ public final class SyncServer: Service {
     public func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let connections = ConnectionRegistry()
-        let files = StoreThreads(
-            count: settings.storeThreads, budget: budget("uploads", bytesMax: settings.allWaitingBytesMax),
-            messageMemory: budget("messages", bytesMax: settings.messageMemoryBytesMax), makeRegistry: makeRegistry
-        ) { connections.deliver($0) }
+        let files = FileQueues(makeEnvironment(), threads: settings.workerThreads) { connections.deliver($0) }
         self.files.withLock { $0 = files }
         let outcome: Result<Void, any Error>
         do {
@@ -88,7 +85,7 @@ public final class SyncServer: Service {
     }
 
     private func serve(
-        on group: MultiThreadedEventLoopGroup, _ connections: ConnectionRegistry, _ files: StoreThreads
+        on group: MultiThreadedEventLoopGroup, _ connections: ConnectionRegistry, _ files: FileQueues
     ) async throws {
         let channels = OpenChannels(
             countMax: settings.connectionsMax, countPerAddressMax: settings.connectionsPerAddressMax)
@@ -194,14 +191,21 @@ public final class SyncServer: Service {
         MemoryBudget(bytesMax: bytesMax) { [connectionMetrics] in connectionMetrics.waitedForMemory(of: name) }
     }
 
-    private func makeRegistry() -> sending FileRegistry {
+    private func makeEnvironment() -> FileEnvironment {
         let settings = settings
-        return FileRegistry(
-            store: store, limits: settings.limits, backlogBytesMax: settings.backlogBytesMax,
-            sharedBodiesBytesMax: settings.sharedBodiesBytesMax, objectBytesMax: settings.objectBytesMax,
-            adoptsUnownedClientFiles: settings.adoptsUnownedClientFiles,
-            destructiveSchema: { settings.destructiveSchema(of: $0) }, newFiles: newFiles,
-            newClientFiles: newClientFiles, metrics: metrics, logger: logger,
-            unixSeconds: unixSeconds)
+        var options = FileOptions()
+        options.limits = settings.limits
+        options.backlogBytesMax = settings.backlogBytesMax
+        options.objectBytesMax = settings.objectBytesMax
+        options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
+        options.destructiveSchema = { settings.destructiveSchema(of: $0) }
+        options.newFiles = newFiles
+        options.newClientFiles = newClientFiles
+        options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
+        options.cachesBytesMax = settings.cachesBytesMax
+        return FileEnvironment(
+            store: store, options: options, metrics: metrics, logger: logger,
+            budget: budget("uploads", bytesMax: settings.allWaitingBytesMax),
+            messageMemory: budget("messages", bytesMax: settings.messageMemoryBytesMax), unixSeconds: unixSeconds)
     }
 }

@@ -12,7 +12,7 @@ public struct ServerSettings: Sendable {
     public var limits: Limits = {
         var limits = Limits()
         // Much less than clients were used to: making one takes some milliseconds, during which the others of the
-        // store thread wait; and what a slow reader has not read yet stays in memory.
+        // worker wait; and what a slow reader has not read yet stays in memory.
         limits.downloadBytesSoftMax = 256 << 10
         return limits
     }()
@@ -61,19 +61,23 @@ public struct ServerSettings: Sendable {
     /// Whether a client file that was made when the server did not know its user belongs to the first user who comes
     /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
     public var adoptsUnownedClientFiles = false
-    /// What each store thread caches of bodies of DOWNLOADs, in bytes: several readers may need the same.
+    /// What is kept of bodies of DOWNLOADs, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 64 << 20
+    /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
+    /// client files, and objects of states.
+    public var cachesBytesMax = 256 << 20
 
     /// Threads that serve sockets.
     public var eventLoopThreads: Int
-    /// Threads that merge and commit. Each synced file belongs to one of them.
-    public var storeThreads: Int
+    /// Threads that merge, and read for DOWNLOADs; at most one works on a synced file at a time. Beside them there is
+    /// a thread for each shard of the store, which commits.
+    public var workerThreads: Int
 
     /// Defaults for a machine, with one thread of each kind for each processor.
     /// - Parameter cores: the processors to be used, at least 1.
     public init(cores: Int) {
         eventLoopThreads = max(1, cores)
-        storeThreads = max(1, cores)
+        workerThreads = max(1, cores)
     }
 
     /// What holds for a synced file, whose path begins with the id of its app.

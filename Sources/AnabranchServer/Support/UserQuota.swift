@@ -1,4 +1,4 @@
-/// What each user may have a limited number of within a minute, over all store threads.
+/// What each user may have a limited number of within a minute, in all synced files.
 struct UserQuota: Sendable {
     private let counter = RateCounter()
     private let perMinuteMax: Int

@@ -10,7 +10,7 @@ import Testing
     private static var settings: ServerSettings {
         var settings = ServerSettings.small
         settings.eventLoopThreads = 1
-        settings.storeThreads = 1
+        settings.workerThreads = 1
         return settings
     }
 

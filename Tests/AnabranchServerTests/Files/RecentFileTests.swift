@@ -7,31 +7,26 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What files keep in memory for their next change.
+/// What files keep in memory to make what comes next cheaper.
 @Suite struct RecentFileTests {
-    @Test("of the files that the server has written to, the last 32 keep their objects in memory")
-    func serverWrites() throws {
+    @Test("when files keep too much, those release it that had nothing to do for the longest time, and stay open")
+    func release() throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("recent-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: directory) }
         let store = try SQLiteStore(directory: directory.path)
-        let rig = WireRig(store: store)
-        let connection = rig.connect(try Negotiation(offer: WebSocketClient.offer))
-        let names = (10..<43).map { "/\($0)" }
-        for (session, name) in zip(1..., names) {
-            connection.wire.receive(Array("bind \(session) 3 0 0 0\n\(name)".utf8))
+        let rig = TurnRig(store: store, keepsState: true) { $0.cachesBytesMax = 20_000 }
+        let clients = try (0..<10).map { try rig.join("//\($0)", count: 1)[0] }
+        for client in clients {
+            rig.upload([TurnRig.object] + TurnRig.updates(20), of: client)
+            rig.finish()
         }
-        rig.run()
-        let paths = names.map { VirtualPath("/" + $0) }
-        for path in paths {
-            _ = try rig.files.write(to: path, idempotencyKey: nil, at: 1) { tx in
-                try tx.addClass("Note", key: "_id", .int)
-                try tx.create("Note", key: 1)
-            }
-        }
-        let loaded = try paths.map { path in
-            try #require(rig.files.openFiles[path]).file.withState { $0.loadedCount }
-        }
-        #expect(loaded == [0] + Array(repeating: 1, count: 32))
+        let kept = clients.map { rig.withFile($0.path) { $0.sessions?.file.cachedByteCount } ?? -1 }
+        #expect(kept.reduce(0, +) <= 20_000)
+        #expect(kept[0] == 0 && kept[9] > 0)
+        #expect(kept == kept.filter { $0 == 0 } + kept.filter { $0 > 0 })
+        rig.upload(TurnRig.updates(1), from: 22, of: clients[0])
+        rig.finish()
+        #expect(clients[0].version == 22 && clients[0].errors.isEmpty)
         try store.close()
     }
 }

@@ -25,12 +25,12 @@ import Testing
 
     @Test func theOldestBodiesGoWhenThereAreTooManyBytes() {
         let file = SyncedFileID(7)
-        var bodies = SharedBodies(bytesMax: 100_000)
+        let bodies = SharedBodies(bytesMax: 100_000)
         for version in 0..<100 as Range<UInt64> {
             let cursor = DownloadCursor(serverVersion: ServerVersion(version))
             let body = bodies.body(of: Self.download(after: cursor), after: cursor, file: file, .all, limits: Limits())
             #expect(body.count > 0)
         }
-        #expect(Set(bodies.bodies.keys.map(\.serverVersion.rawValue)) == Set(92...100))
+        #expect(Set(bodies.keys.map(\.serverVersion.rawValue)) == Set(92...100))
     }
 }

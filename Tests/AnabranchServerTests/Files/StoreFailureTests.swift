@@ -165,9 +165,9 @@ import Testing
         #expect(client.hear().map(\.kind) == ["download"])
         let ident = ClientFileID(try #require(UInt64(client.words[2])))
         store.fail(.commit)
-        #expect(throws: HistoryError(.storeFailed, "")) { try rig.files.expire(ident, of: VirtualPath("//f")) }
-        rig.handle([])
-        rig.commit()
+        #expect(throws: HistoryError(.storeFailed, "")) {
+            try rig.run(on: "//f") { file, complete in complete(Result { try file.expire(ident) }) }
+        }
         rig.run()
         #expect(client.error() == "201 again")
         store.fail()
@@ -185,8 +185,6 @@ import Testing
         #expect(client.hear().map(\.kind) == ["download"])
         store.fail(.commit)
         #expect(throws: HistoryError(.storeFailed, "")) { try write(rig) }
-        rig.handle([])
-        rig.commit()
         rig.run()
         #expect(client.error() == "201 again")
         store.fail()
@@ -194,7 +192,6 @@ import Testing
         client.start()
         #expect(client.hear().map(\.kind) == ["download"])
         #expect(try write(rig).version == 1)
-        rig.handle([])
         rig.run()
         client.say("mark 1 1\n")
         #expect(client.hear().map(\.kind) == ["download", "mark"])
@@ -212,8 +209,8 @@ import Testing
     }
 
     private func write(_ rig: WireRig) throws -> ServerWrite {
-        try rig.files.write(to: VirtualPath("//f"), idempotencyKey: nil, at: 1) { tx in
-            try tx.addClass("Note", key: "_id", .int)
+        try rig.run(on: "//f") { file, complete in
+            file.write(idempotencyKey: nil, at: 1, { try $0.addClass("Note", key: "_id", .int) }, complete)
         }
     }
 

@@ -11,7 +11,12 @@ final class GatedStore: HistoryStore {
     let inbound: AsyncStream<Void>
     private let onArrival: AsyncStream<Void>.Continuation
 
-    init() {
+    private let refused: Set<VirtualPath>
+    private let refusedFiles = Mutex<Set<SyncedFileID>>([])
+
+    /// - Parameter refused: the files whose commits fail.
+    init(refusing refused: Set<VirtualPath> = []) {
+        self.refused = refused
         (inbound, onArrival) = AsyncStream.makeStream(of: Void.self)
     }
 
@@ -24,7 +29,11 @@ final class GatedStore: HistoryStore {
         }
     }
 
-    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try store.open(path) }
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        let opened = try store.open(path)
+        if refused.contains(path) { refusedFiles.withLock { _ = $0.insert(opened.id) } }
+        return opened
+    }
 
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try store.contains(path) }
 
@@ -42,6 +51,8 @@ final class GatedStore: HistoryStore {
             gate.wait()
             gate.signal()
         }
+        let isRefused = refusedFiles.withLock { refused in commits.contains { refused.contains($0.file) } }
+        guard !isRefused else { throw HistoryError(.storeFailed, "refused") }
         try store.commit(commits)
     }
 }

@@ -11,7 +11,7 @@ import NIOWebSocket
 /// that they reply comes back.
 struct HandlerRig {
     let channel = EmbeddedChannel()
-    let files: StoreThreads
+    let files: FileQueues
     private(set) weak var handler: SyncHandler?
 
     /// - Parameters:
@@ -25,13 +25,9 @@ struct HandlerRig {
         let connections = ConnectionRegistry()
         var settings = ServerSettings.small
         change(&settings)
-        files = StoreThreads(
-            count: 1, budget: uploads,
-            makeRegistry: {
-                FileRegistry(
-                    store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
-                    metrics: SyncMetrics(), logger: .quiet, unixSeconds: { 1 })
-            }, deliver: { _ in })
+        let environment = FileEnvironment(
+            store: InMemoryStore(), metrics: SyncMetrics(), logger: .quiet, budget: uploads, unixSeconds: { 1 })
+        files = FileQueues(environment, threads: 1) { _ in }
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: "/realm-sync",
             headers: [

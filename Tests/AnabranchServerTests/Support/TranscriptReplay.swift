@@ -185,9 +185,9 @@ final class TranscriptReplay {
                 files[request.path]?.held.append(ReplayedFile.Held(session: request.session, ident: ident, upload: nil))
             case .identify:
                 inherit(request.path, ident, request.session)
-                rig.handle([request])
+                rig.submit([request])
             default:
-                rig.handle([request])
+                rig.submit([request])
             }
         }
     }
@@ -287,7 +287,7 @@ final class TranscriptReplay {
             } else {
                 submit(replayed)
                 guard kind == "download", let scan = replayed.scans.removeValue(forKey: session) else { return nil }
-                rig.handle([scan])
+                rig.submit([scan])
             }
         }
     }

@@ -2,10 +2,13 @@ import AnabranchCore
 import AnabranchHistory
 @testable import AnabranchProtocol
 import AnabranchTesting
+import Metrics
+import Synchronization
+import Testing
 
 @testable import AnabranchServer
 
-/// The turns of a store thread, taken by hand. Every step of time is over as soon as somebody asks, and a merge asks
+/// The turns of synced files, taken by hand. Every step of time is over as soon as somebody asks, and a merge asks
 /// after each pair of instructions, so that nothing depends on clocks.
 final class TurnRig {
     /// A client and its session.
@@ -46,28 +49,33 @@ final class TurnRig {
     }
 
     let store: any HistoryStore
-    let turns: StoreTurns
+    let files: FileQueues
     private let clients: Clients
 
-    /// Those that replies are delivered to.
-    private final class Clients {
+    /// Those that replies are delivered to. Everything happens on the thread of the test.
+    private final class Clients: @unchecked Sendable {
         var of: [ConnectionID: Client] = [:]
     }
 
-    /// - Parameter storedProgressSessionsMax: how many sessions of a file have their progress stored at once.
     init(
         store: any HistoryStore = InMemoryStore(), keepsState: Bool = false,
-        storedProgressSessionsMax: Int = FileSessions.storedProgressSessionsMax
+        messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, change: (inout FileOptions) -> Void = { _ in }
     ) {
         let clients = Clients()
         self.clients = clients
         self.store = store
-        let registry = FileRegistry(
-            store: store, keepsState: keepsState, limits: Limits(), backlogBytesMax: 1 << 20,
-            sharedBodiesBytesMax: 0, destructiveSchema: { _ in .allow },
-            storedProgressSessionsMax: storedProgressSessionsMax, metrics: SyncMetrics(), logger: .quiet,
-            beginStep: { StepLimit(asking: { true }, piece: 1) }, unixSeconds: { 1 })
-        turns = StoreTurns(registry, MemoryBudget(bytesMax: .max)) { batches in
+        var options = FileOptions()
+        options.keepsState = keepsState
+        options.backlogBytesMax = 1 << 20
+        options.sharedBodiesBytesMax = 0
+        options.destructiveSchema = { _ in .allow }
+        change(&options)
+        let environment = FileEnvironment(
+            store: store, hasCommitters: false, options: options, metrics: SyncMetrics(factory: metrics),
+            logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
+            unixSeconds: { 1 })
+        files = FileQueues(environment, threads: nil) { batches in
             for batch in batches {
                 clients.of[batch.connection]?.events += batch.replies.map(\.event)
                 clients.of[batch.connection]?.doneBytes += batch.doneBytes
@@ -88,6 +96,12 @@ final class TurnRig {
         }
     }
 
+    /// A client of another rig comes to this one.
+    func adopt(_ client: Client) {
+        clients.of[client.session.connection] = client
+        bind(client)
+    }
+
     func bind(_ client: Client) {
         submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: false)), of: client)
         submit(
@@ -100,7 +114,7 @@ final class TurnRig {
         let request = FileRequest(
             path: client.path, session: client.session, user: nil, capabilities: .all, request: request)
         client.submittedBytes += request.cost
-        turns.take([], [request])
+        files.submit(request)
     }
 
     /// Changesets with the client versions `first`, `first + 1` … on one base.
@@ -115,20 +129,32 @@ final class TurnRig {
         submit(.integrate(UploadMessage(Upload(progress: progress, changesets: uploaded))), of: client)
     }
 
-    func takeTurn(isEnding: Bool = false) { turns.takeTurn(isEnding: isEnding) }
+    /// Takes the turn of one file.
+    /// - Returns: whether there was one.
+    @discardableResult
+    func takeTurn() -> Bool { files.takeTurn() }
+
+    /// Takes turns until it is so, at most as many as nothing should need.
+    func takeTurns(until isSo: () throws -> Bool) rethrows {
+        for _ in 0..<1000 { guard try !isSo(), takeTurn() else { return } }
+        Issue.record("it is not so after 1,000 turns")
+    }
 
     /// Takes turns until nothing waits.
-    func finish() {
-        while turns.hasWork { takeTurn() }
-    }
+    func finish() { while takeTurn() {} }
 
     /// What the store has of a client file.
     func stored(_ client: Client) throws -> ClientFile? {
-        guard let file = turns.registry.openFiles[client.path]?.file else { return nil }
-        return try store.read(file.id) { view throws(HistoryError) in try view.clientFile(client.file.ident) }
+        guard let id = withFile(client.path, { $0.sessions?.file.id }) else { return nil }
+        return try store.read(id) { view throws(HistoryError) in try view.clientFile(client.file.ident) }
     }
 
-    func isMerging(_ path: String) -> Bool { turns.registry.isMerging(VirtualPath(path)) }
+    func isMerging(_ path: String) -> Bool { withFile(VirtualPath(path)) { $0.isMerging } ?? false }
+
+    /// - Returns: nil if the file is not open.
+    func withFile<Result: Sendable>(_ path: VirtualPath, _ body: (FileTurns) -> Result?) -> Result? {
+        files.queue(of: path)?.turns.withLock { body($0) }
+    }
 
     /// Changesets that each set the same field of one object.
     static func updates(_ count: Int) -> [[UInt8]] {

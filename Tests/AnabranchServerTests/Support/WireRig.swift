@@ -2,17 +2,24 @@ import AnabranchHistory
 import AnabranchProtocol
 import Logging
 import Metrics
+import Synchronization
+import Testing
 
 @testable import AnabranchServer
 
 /// The server without sockets and threads: connections and files in one place, moved along by hand.
 final class WireRig {
-    private(set) var files: FileRegistry
+    /// The replies of files on their way to connections. Everything happens on the thread of the test.
+    private final class Replies: @unchecked Sendable {
+        var waiting: [FileReply] = []
+    }
+
+    private let replies = Replies()
+    private(set) var files: FileQueues
     private var connections: [ConnectionID: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
-    private let keepsState: Bool
+    private var options = FileOptions()
     private let keepsNews: Bool
-    private let destructiveSchema: DestructiveSchema
     private let metrics: SyncMetrics
     private let logger: Logger
     private let unixSeconds: @Sendable () -> UInt64
@@ -29,28 +36,31 @@ final class WireRig {
         unixSeconds: @escaping @Sendable () -> UInt64 = { 1 }
     ) {
         self.unixSeconds = unixSeconds
-        self.destructiveSchema = destructiveSchema
-        self.keepsState = keepsState
         self.keepsNews = keepsNews
         self.metrics = SyncMetrics(factory: metrics)
         self.logger = logger
-        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics, logger, unixSeconds)
+        options.limits = limits
+        options.keepsState = keepsState
+        options.backlogBytesMax = 1 << 20
+        options.destructiveSchema = { _ in destructiveSchema }
+        files = WireRig.files(over: store, options, self.metrics, logger, unixSeconds, replies)
     }
 
     private static func files(
-        over store: any HistoryStore, _ keepsState: Bool, _ destructiveSchema: DestructiveSchema, _ limits: Limits,
-        _ metrics: SyncMetrics, _ logger: Logger, _ unixSeconds: @escaping @Sendable () -> UInt64
-    ) -> FileRegistry {
-        FileRegistry(
-            store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
-            sharedBodiesBytesMax: 1 << 20, destructiveSchema: { _ in destructiveSchema },
-            metrics: metrics, logger: logger, beginStep: { .none }, unixSeconds: unixSeconds)
+        over store: any HistoryStore, _ options: FileOptions, _ metrics: SyncMetrics, _ logger: Logger,
+        _ unixSeconds: @escaping @Sendable () -> UInt64, _ replies: Replies
+    ) -> FileQueues {
+        let environment = FileEnvironment(
+            store: store, hasCommitters: false, options: options, metrics: metrics, logger: logger,
+            beginStep: { .none }, unixSeconds: unixSeconds)
+        return FileQueues(environment, threads: nil) { replies.waiting += $0.flatMap(\.replies) }
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics, logger, unixSeconds)
+        options.limits = Limits()
+        files = WireRig.files(over: store, options, metrics, logger, unixSeconds, replies)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {
@@ -70,25 +80,40 @@ final class WireRig {
         connections[connection.id] = nil
     }
 
-    /// One turn of a store thread.
+    /// Takes all turns that this leads to.
     func submit(_ requests: [FileRequest]) {
-        guard !requests.isEmpty else { return }
-        handle(requests)
-        commit()
+        for request in requests { files.submit(request) }
+        takeTurns()
     }
 
-    /// The first half of a turn.
-    func handle(_ requests: [FileRequest]) { var rest = requests[...]; deliver(files.handle { rest.popFirst() }) }
+    func takeTurns() {
+        repeat { deliver() } while files.takeTurn()
+        deliver()
+    }
 
-    /// The second half of a turn.
-    func commit() { deliver(files.commit()) }
-
-    private func deliver(_ replies: [FileReply]) {
-        for reply in replies {
+    private func deliver() {
+        let waiting = replies.waiting
+        replies.waiting = []
+        for reply in waiting {
             let connection = connections[reply.session.connection]
             connection?.wire.receive(reply)
             if !keepsNews { connection?.wire.dropNews() }
         }
+    }
+
+    /// What a job with a file comes to.
+    func run<Result: Sendable>(
+        on path: String,
+        _ job: @escaping @Sendable (FileTurns, @escaping (Swift.Result<Result, any Error>) -> Void) -> Void
+    ) throws -> Result {
+        let outcome = Mutex<Swift.Result<Result, any Error>?>(nil)
+        files.submit(
+            FileJob(comesAfterMerge: false) { file in
+                guard let file else { return }
+                job(file) { made in outcome.withLock { $0 = made } }
+            }, to: VirtualPath(path))
+        takeTurns()
+        return try #require(outcome.withLock { $0 }).get()
     }
 
     /// Lets everything happen that can happen; each connection's messages are in `sent` afterwards.

@@ -159,7 +159,7 @@ struct CrashTests {
     /// at once.
     private static func crowd(on port: Int) async throws -> WebSocketClient {
         let socket = try await WebSocketClient.open(port: port)
-        let sessions = 1...FileSessions.storedProgressSessionsMax
+        let sessions = 1...FileOptions().storedProgressSessionsMax
         for session in sessions { try await socket.send("bind \(session) \(partition.utf8.count) 0 1 0\n\(partition)") }
         var idents: [[UInt64]] = []
         for _ in sessions { idents.append(try await socket.message().numbers) }

@@ -7,8 +7,8 @@ import Testing
 
 @testable import AnabranchServer
 
-/// What a store thread does in which turn: nobody waits for a long merge, or for many requests, of another file.
-@Suite struct StoreTurnTests {
+/// What is done with synced files in which turn: nobody waits for a long merge, or for many requests, of another file.
+@Suite struct FileTurnTests {
     private static let path = "//long"
 
     /// A file whose second client has begun to upload what has to be merged with twelve entries of the first one.
@@ -20,13 +20,21 @@ import Testing
     }
 
     private func beginMerge(in rig: TurnRig, then behind: [[UInt8]] = []) throws -> [TurnRig.Client] {
-        let clients = try rig.join(Self.path, count: 3)
-        rig.upload([TurnRig.object] + TurnRig.updates(12), of: clients[0])
-        rig.finish()
-        rig.upload([TurnRig.object] + TurnRig.updates(2) + behind, of: clients[1])
-        rig.takeTurn()
-        #expect(rig.isMerging(Self.path))
+        let clients = try joinForMerge(Self.path, in: rig)
+        uploadForMerge(clients, in: rig, then: behind)
+        rig.takeTurns { rig.isMerging(Self.path) }
         return clients
+    }
+
+    private func joinForMerge(_ path: String, in rig: TurnRig) throws -> [TurnRig.Client] {
+        let clients = try rig.join(path, count: 3)
+        rig.upload([TurnRig.object] + TurnRig.updates(12), of: clients[0])
+        rig.takeTurns { clients[0].version == 13 }
+        return clients
+    }
+
+    private func uploadForMerge(_ clients: [TurnRig.Client], in rig: TurnRig, then behind: [[UInt8]] = []) {
+        rig.upload([TurnRig.object] + TurnRig.updates(2) + behind, of: clients[1])
     }
 
     private func log(_ rig: TurnRig) throws -> [LogEntry] {
@@ -41,10 +49,8 @@ import Testing
         let neighbour = clients[2]
         rig.submit(.scan(from: DownloadCursor()), of: neighbour)
         rig.upload(TurnRig.updates(1), of: other)
-        rig.takeTurn()
+        rig.takeTurns { other.version == 1 && !neighbour.downloads.isEmpty }
         #expect(neighbour.downloads.map(\.cursor.serverVersion) == [13])
-        rig.takeTurn()
-        #expect(other.version == 1)
         rig.upload(TurnRig.updates(1), of: neighbour)
         rig.takeTurn()
         #expect(rig.isMerging(Self.path))
@@ -59,8 +65,8 @@ import Testing
         let done = clients[1].doneBytes
         #expect(done == 2 * 256 && clients[0].doneBytes == clients[0].submittedBytes)
         rig.submit(.scan(from: DownloadCursor()), of: clients[1])
-        rig.takeTurn()
-        #expect(clients[1].doneBytes == done + 256)
+        rig.takeTurns { !clients[1].downloads.isEmpty }
+        #expect(clients[1].doneBytes == done + 256 && rig.isMerging(Self.path))
         rig.finish()
         #expect(clients[1].doneBytes == clients[1].submittedBytes)
     }
@@ -72,12 +78,11 @@ import Testing
         let large = ChangesetWriter([.update(field, .binary([UInt8](repeating: 1, count: 600_000)))]).bytes
         rig.upload([large, large, large], of: clients[0])
         var versions: [ServerVersion?] = [], waitingBytes: [Int] = []
-        while rig.turns.hasWork {
-            rig.takeTurn()
+        while rig.takeTurn() {
             versions.append(clients[1].version)
             waitingBytes.append(clients[0].submittedBytes - clients[0].doneBytes)
         }
-        #expect(Set(versions) == [2, 3])
+        #expect(Set(versions) == [0, 2, 3])
         #expect(zip(versions, waitingBytes).allSatisfy { ($0 == 3) == ($1 == 0) })
     }
 
@@ -99,14 +104,13 @@ import Testing
     @Test("a write of the server to a file waits until the merge that has begun there is committed")
     func serverWrite() throws {
         let (rig, clients) = try mergingRig(keepsState: true)
-        let written = Mutex<ServerVersion?>(nil), path = VirtualPath(Self.path)
-        let job = StoreJob(path: path, comesAfterMerge: true) { registry in
-            let made = try? registry?.write(to: path, idempotencyKey: nil, at: 9) { tx in
-                try tx.addClass("Note", key: "_id", .int)
+        let written = Mutex<ServerVersion?>(nil)
+        let job = FileJob(comesAfterMerge: true) { file in
+            file?.write(idempotencyKey: nil, at: 9, { try $0.addClass("Note", key: "_id", .int) }) { outcome in
+                written.withLock { $0 = try? outcome.get().version }
             }
-            return { written.withLock { $0 = made?.version } }
         }
-        rig.turns.take([job], [])
+        rig.files.submit(job, to: VirtualPath(Self.path))
         rig.takeTurn()
         #expect(rig.isMerging(Self.path) && written.withLock { $0 } == nil)
         rig.finish()
@@ -117,19 +121,20 @@ import Testing
     @Test("when the server ends, a long merge is given up, and its client can send the same again")
     func shutdown() throws {
         let (rig, clients) = try mergingRig()
-        rig.takeTurn(isEnding: true)
-        #expect(!rig.turns.hasWork)
+        rig.files.endLongMerges()
+        rig.finish()
         #expect(clients.map(\.errors.count) == [1, 1, 1])
         #expect(clients[1].errors.map(\.code) == [.otherSessionError] && clients[1].errors[0].triesAgain)
         #expect(clients[1].doneBytes == clients[1].submittedBytes)
         #expect(try log(rig).count == 13)
-        rig.bind(clients[1])
-        rig.upload([TurnRig.object] + TurnRig.updates(2), of: clients[1])
-        rig.finish()
+        let next = TurnRig(store: rig.store)
+        next.adopt(clients[1])
+        next.upload([TurnRig.object] + TurnRig.updates(2), of: clients[1])
+        next.finish()
         #expect(clients[1].version == 16)
     }
 
-    @Test("a turn serves those who are up to date, and one of those who catch up, file by file")
+    @Test("who is up to date is served before those who catch up, and these file by file")
     func scans() throws {
         let rig = TurnRig()
         let long = try rig.join(Self.path, count: 4), short = try rig.join("//short", count: 1)
@@ -137,19 +142,43 @@ import Testing
         rig.finish()
         rig.submit(.scan(from: DownloadCursor()), of: long[3])
         rig.finish()
-        for client in long + short { rig.submit(.scan(from: DownloadCursor()), of: client) }
-        var served: [Int] = []
-        while rig.turns.hasWork {
-            rig.takeTurn()
-            served.append((long + short).reduce(-1) { $0 + $1.downloads.count })
+        let all = long + short
+        var counts = all.map(\.downloads.count), order: [Int] = []
+        for client in all { rig.submit(.scan(from: DownloadCursor()), of: client) }
+        while rig.takeTurn() {
+            let served = all.indices.filter { all[$0].downloads.count > counts[$0] }
+            order += served
+            counts = all.map(\.downloads.count)
+            #expect(served.count <= 1)
         }
-        #expect(served == [2, 3, 4, 5])
-        #expect(short[0].downloads.count == 1 && long[3].downloads.count == 2)
+        #expect(order == [3, 0, 4, 1, 2])
+    }
+
+    @Test("a long merge and those who catch up in its file take turns")
+    func mergeAndCatchUps() throws {
+        let (rig, clients) = try mergingRig()
+        for _ in 0..<3 { rig.submit(.scan(from: DownloadCursor()), of: clients[2]) }
+        var steps: [Int] = []
+        while rig.isMerging(Self.path), rig.takeTurn() { steps.append(clients[2].downloads.count) }
+        #expect(steps.prefix(7).last == 3 && steps.count > 7)
+        #expect(zip(steps, steps.dropFirst()).allSatisfy { $1 - $0 <= 1 })
+    }
+
+    @Test("a long merge comes to its end although its file always has something for a short turn")
+    func mergeOfBusyFile() throws {
+        let (rig, clients) = try mergingRig()
+        for number in 0..<1000 where rig.isMerging(Self.path) {
+            rig.submit(.integrate(UploadMessage(Upload(progress: UploadCursor()))), of: clients[2])
+            rig.takeTurn()
+            #expect(number < 999)
+        }
+        rig.finish()
+        #expect(clients[1].version == 16)
     }
 
     @Test("the progress of many is written every second, and before its file is closed; that of few at once")
     func progress() throws {
-        let rig = TurnRig(storedProgressSessionsMax: 1)
+        let rig = TurnRig { $0.storedProgressSessionsMax = 1 }
         let clients = try rig.join(Self.path, count: 2)
         let stored = { try SyncedFile(path: VirtualPath(Self.path), store: rig.store, keepsState: false) }
         let progress = { (version: ClientVersion) in
@@ -160,7 +189,7 @@ import Testing
         rig.finish()
         #expect(clients[0].doneBytes == clients[0].submittedBytes)
         #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 0)
-        rig.turns.registry.writeProgress()
+        rig.files.writeProgress()
         rig.finish()
         #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 5)
         rig.submit(progress(6), of: clients[1])
@@ -170,67 +199,47 @@ import Testing
         #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 7)
         rig.submit(.close, of: clients[0])
         rig.finish()
-        #expect(rig.turns.registry.openFiles.isEmpty)
+        #expect(rig.files.queue(of: clients[0].path) == nil)
         #expect(try stored().clientFile(clients[1].file.ident)?.uploadCursor.clientVersion == 6)
     }
 
-    @Test("of the requests that wait, those of one file keep their order, and files take turns")
-    func fairQueue() {
-        var queue = FairQueue()
-        for (file, session) in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] as [(String, UInt64)] {
-            let key = SessionKey(
-                connection: ConnectionID(number: session), session: SessionHandle(ident: 1, serial: session))
-            queue.append(
-                FileRequest(path: VirtualPath(file), session: key, user: nil, capabilities: .all, request: .close))
+    @Test("short turns come first, in the order in which files became ready; a long one comes after many of them")
+    func readyFiles() throws {
+        let rig = TurnRig()
+        func file(_ number: Int) throws -> FileQueue {
+            let client = try rig.join("//\(number)", count: 1)[0]
+            return try #require(rig.files.queue(of: client.path))
         }
-        var order: [UInt64] = []
-        while let request = queue.popFirst() { order.append(request.session.connection.number) }
-        #expect(order == [1, 4, 5, 2, 6, 3])
-        #expect(queue.isEmpty)
+        let long = [try file(0), try file(1)], short = [try file(2), try file(3)]
+        var ready = ReadyFiles()
+        for file in long { ready.append(file, for: .long) }
+        var order: [Int] = []
+        for number in 0..<3 * ReadyFiles.shortTurnsMax {
+            ready.append(short[number % 2], for: .short)
+            let next = ready.popFirst()
+            order.append(next === short[0] ? 2 : next === short[1] ? 3 : next === long[0] ? 0 : 1)
+        }
+        let expected = (0..<order.count - 2).map { 2 + $0 % 2 }
+        #expect(order.filter { $0 > 1 } == expected)
+        #expect(order.indices.filter { order[$0] < 2 } == [ReadyFiles.shortTurnsMax, 2 * ReadyFiles.shortTurnsMax + 1])
+        #expect(order.filter { $0 < 2 } == [0, 1])
     }
 
-    @Test("a request that was taken out of its queue is not kept, and neither is its room for a DOWNLOAD")
-    func takenOut() throws {
-        let budget = MemoryBudget(bytesMax: 100)
-        var queue = FairQueue()
-        for number in 1...3 as ClosedRange<UInt64> {
-            let key = SessionKey(
-                connection: ConnectionID(number: number), session: SessionHandle(ident: 1, serial: number))
-            queue.append(
-                FileRequest(
-                    path: VirtualPath("a"), session: key, user: nil, capabilities: .all,
-                    request: .scan(from: DownloadCursor()), permit: budget.permit(for: 10)))
-        }
-        func takeOut() -> Int? { queue.popFirst()?.permit?.bytes }
-        for rest in [20, 10, 0] {
-            #expect(takeOut() == 10)
-            #expect(budget.bytesInUse == rest)
-        }
-    }
-
-    @Test("a file whose uploads are merged is not kept")
-    func takenOutFile() throws {
-        var schedule = MergeSchedule()
-        func append(_ path: String) throws -> FileSessions {
-            let file = try SyncedFile(path: VirtualPath(path), store: InMemoryStore(), keepsState: false)
-            let sessions = FileSessions(file)
-            schedule.append(sessions)
-            return sessions
-        }
-        weak var first: FileSessions?
-        first = try append("//1")
-        _ = try append("//2")
-        #expect(first != nil)
-        _ = schedule.nextNew()
-        #expect(first == nil && !schedule.isEmpty)
+    @Test("a file that is ready for a long turn gets a short one when something comes in, and only one of both")
+    func promoted() throws {
+        let rig = TurnRig()
+        let client = try rig.join("//f", count: 1)[0]
+        let file = try #require(rig.files.queue(of: client.path))
+        var ready = ReadyFiles()
+        ready.append(file, for: .long)
+        ready.promote(file)
+        let first = ready.popFirst(), second = ready.popFirst()
+        #expect(first === file && second == nil)
     }
 
     @Test("a scan that waits for memory is done in its turn, once, and comes back when there is room")
     func scanWithoutRoom() throws {
-        let rig = TurnRig(), budget = MemoryBudget(bytesMax: 200_000), resubmitted = Mutex<[FileRequest]>([])
-        rig.turns.registry.downloadMemory = DownloadMemory(budget: budget) { request in
-            resubmitted.withLock { $0.append(request) }
-        }
+        let budget = MemoryBudget(bytesMax: 200_000), rig = TurnRig(messageMemory: budget)
         let clients = try rig.join(Self.path, count: 2)
         rig.upload([Changesets.large(100_000, seed: 1)], of: clients[0])
         rig.finish()
@@ -240,8 +249,6 @@ import Testing
         #expect(clients[1].downloads.isEmpty && budget.waitingCount == 1)
         #expect(clients[1].doneBytes == clients[1].submittedBytes)
         budget.release(150_000)
-        rig.turns.take([], resubmitted.withLock { $0 })
-        resubmitted.withLock { $0 = [] }
         rig.finish()
         #expect(clients[1].downloads.map(\.cursor.serverVersion) == [1])
         #expect(clients[1].doneBytes == clients[1].submittedBytes)
@@ -252,8 +259,7 @@ import Testing
 
     @Test("a scan waits for memory only as long as its session is there", arguments: [true, false])
     func scanOfSessionThatEnds(isExpired: Bool) throws {
-        let rig = TurnRig(), budget = MemoryBudget(bytesMax: 200_000)
-        rig.turns.registry.downloadMemory = DownloadMemory(budget: budget) { _ in }
+        let budget = MemoryBudget(bytesMax: 200_000), rig = TurnRig(messageMemory: budget)
         let clients = try rig.join(Self.path, count: 2)
         rig.upload([Changesets.large(100_000, seed: 1)], of: clients[0])
         rig.finish()
@@ -267,59 +273,39 @@ import Testing
             rig.submit(.close, of: clients[1])
             rig.finish()
         }
-        if isExpired { try rig.turns.registry.expire(clients[1].file.ident, of: clients[1].path) }
-        #expect(budget.waitingCount == 0)
-    }
-
-    /// Two files with the same long merge, of which three steps are done.
-    private static func longMerges() throws -> [FileSessions] {
-        let store = InMemoryStore()
-        return try (1...2).map { number in
-            let file = try SyncedFile(path: VirtualPath("//\(number)"), store: store, keepsState: false)
-            _ = try file.allocateIdents(for: [nil, nil], at: 1)
-            for ident in [2, 3] as [ClientFileID] {
-                let changesets = zip((1 as UInt64)..., TurnRig.updates(12)).map { version, bytes in
-                    let cursor = UploadCursor(clientVersion: ClientVersion(version), serverVersion: 0)
-                    return UploadedChangeset(cursor: cursor, timestamp: 1, changeset: bytes)
-                }
-                let cursor = UploadCursor(clientVersion: 12, serverVersion: 0)
-                try file.enqueue(Upload(progress: cursor, changesets: changesets), from: ident)
-                if ident == 2 { _ = try file.integrate(at: 1) }
-            }
-            let sessions = FileSessions(file)
-            for _ in 0..<3 { #expect(try !sessions.merge(at: 1, until: limit)) }
-            #expect(file.integrationBytes > 0)
-            return sessions
+        let ident = clients[1].file.ident
+        if isExpired {
+            rig.files.submit(FileJob(comesAfterMerge: false) { try? $0?.expire(ident) }, to: clients[1].path)
+            rig.finish()
         }
-    }
-
-    private static let limit = StepLimit(asking: { true }, piece: 1)
-
-    @Test("what long merges need beside the largest decides whether all of them go on", arguments: -1...1)
-    func memoryLimit(more: Int) throws {
-        let files = try Self.longMerges()
-        var schedule = MergeSchedule(longMergeBytesMax: files[1].file.integrationBytes + more)
-        let dropped = files.map { schedule.appendLong($0) }
-        #expect(dropped == [0, more < 0 ? 1 : 0])
-        #expect(files.map(\.file.isIntegrating) == [true, more >= 0])
+        #expect(budget.waitingCount == 0)
     }
 
     @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
     func memory(bytesMax: Int) throws {
-        let files = try Self.longMerges()
-        var schedule = MergeSchedule(longMergeBytesMax: bytesMax)
-        for file in files { schedule.appendLong(file) }
-        #expect(files.map(\.file.isIntegrating) == [true, bytesMax > 0])
-        var order: [Int] = []
-        while let file = schedule.nextLong() {
-            order.append(file === files[0] ? 1 : 2)
-            if try !file.merge(at: 1, until: Self.limit) { schedule.appendLong(file) }
-        }
-        // Both have their turns, but what the second does while the first is larger comes to nothing.
-        #expect(order.starts(with: [1, 2, 1, 2]))
-        let waste = order.count { $0 == 2 } - order.count { $0 == 1 }
-        #expect(bytesMax == 0 ? waste > 5 : waste == 0)
-        _ = try SyncedFile.commitIntegrations(of: files.map(\.file)).map { try $0.get() }
-        #expect(files.map(\.file.version) == [24, 24])
+        let counters = CountingMetrics(), rig = TurnRig(metrics: counters) { $0.longMergeBytesMax = bytesMax }
+        let clients = try ["//1", "//2"].map { try joinForMerge($0, in: rig) }
+        for clients in clients { uploadForMerge(clients, in: rig) }
+        rig.finish()
+        #expect(clients.map { $0[1].version } == [16, 16])
+        let dropped = counters.value("anabranch_long_merges_dropped_total")
+        #expect(bytesMax == 0 ? dropped > 0 : dropped == 0)
+    }
+
+    @Test("what long merges need beside the largest decides whether all of them go on", arguments: -1...1)
+    func memoryLimit(more: Int) {
+        let budget = MergeBudget(bytesMax: 50 + more)
+        let paths = (1...3).map { VirtualPath("/\($0)") }
+        #expect(budget.note(paths[0], 1000).isEmpty && budget.note(paths[1], 30).isEmpty)
+        #expect(budget.note(paths[2], 20) == (more < 0 ? [paths[1]] : []))
+    }
+
+    @Test("a merge that is done needs no memory")
+    func memoryOfMergesThatAreDone() {
+        let budget = MergeBudget(bytesMax: 0)
+        let paths = (1...2).map { VirtualPath("/\($0)") }
+        #expect(budget.note(paths[0], 10).isEmpty && budget.note(paths[0], 0).isEmpty)
+        #expect(budget.note(paths[1], 10).isEmpty)
+        #expect(budget.note(paths[0], 10) == [paths[1]])
     }
 }

@@ -1,0 +1,45 @@
+import AnabranchHistory
+import Synchronization
+
+/// How much the synced files keep in memory to make what comes next cheaper (`SyncedFile.cachedByteCount`), all of them
+/// together.
+final class CacheBudget: Sendable {
+    private struct Entry {
+        var bytes: Int
+        /// Rises with each note: when the file last had something to do.
+        var time: UInt64
+    }
+
+    private struct State {
+        var entries: [VirtualPath: Entry] = [:]
+        var byteCount = 0
+        var time: UInt64 = 0
+    }
+
+    private let bytesMax: Int
+    private let state = Mutex(State())
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    var byteCount: Int { state.withLock(\.byteCount) }
+
+    /// Notes what a file keeps that had something to do.
+    /// - Returns: the files that have to release it, so that half of the budget is free again: those with which nothing
+    ///   was done for the longest time. There are none while there is room.
+    func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
+        state.withLock { state in
+            state.time += 1
+            state.byteCount += bytes - (state.entries[path]?.bytes ?? 0)
+            state.entries[path] = bytes > 0 ? Entry(bytes: bytes, time: state.time) : nil
+            guard state.byteCount > bytesMax else { return [] }
+            var released: [VirtualPath] = []
+            for (path, entry) in state.entries.sorted(by: { $0.value.time < $1.value.time })
+            where state.byteCount > bytesMax / 2 {
+                state.byteCount -= entry.bytes
+                state.entries[path] = nil
+                released.append(path)
+            }
+            return released
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import AnabranchHistory
+import AnabranchProtocol
+import Logging
+import Synchronization
+
+/// What the synced files of a server have in common: how they are served, and what holds for all of them together.
+final class FileEnvironment: Sendable {
+    let store: any HistoryStore
+    /// Store what turns come to; nil if turns do so themselves.
+    let committers: Committers?
+    let options: FileOptions
+    let metrics: SyncMetrics
+    let log: FileLog
+    let bodies: SharedBodies
+    let caches: CacheBudget
+    let longMerges: MergeBudget
+    /// The memory of the requests that are not done yet.
+    let budget: MemoryBudget
+    /// The memory of long messages, from clients and to them.
+    let messageMemory: MemoryBudget
+    /// The clock, in seconds since 1970: when a client file was last seen.
+    let unixSeconds: @Sendable () -> UInt64
+    /// Begins a part of a turn.
+    let beginStep: @Sendable () -> StepLimit
+    /// How long a turn takes, unless it is one thing that cannot be cut.
+    static let stepMillisecondsMax: Int64 = 10
+    private let isEndingFlag = Atomic(false)
+
+    /// - Parameters:
+    ///   - hasCommitters: whether commits are stored by threads of their own, unless the store is in memory: nothing of
+    ///     it is flushed.
+    ///   - budget: for requests that are not done yet.
+    ///   - messageMemory: for long messages.
+    init(
+        store: any HistoryStore, hasCommitters: Bool = true, options: FileOptions = FileOptions(), metrics: SyncMetrics,
+        logger: Logger,
+        budget: MemoryBudget = MemoryBudget(bytesMax: .max), messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
+        beginStep: @escaping @Sendable () -> StepLimit = {
+            StepLimit(milliseconds: FileEnvironment.stepMillisecondsMax)
+        },
+        unixSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        committers = hasCommitters && !store.isInMemory ? Committers(store, metrics) : nil
+        self.store = committers.map { CommittedStore(base: store, committers: $0) } ?? store
+        self.options = options
+        self.metrics = metrics
+        log = FileLog(metrics: metrics, logger: logger)
+        bodies = SharedBodies(bytesMax: options.sharedBodiesBytesMax)
+        caches = CacheBudget(bytesMax: options.cachesBytesMax)
+        longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
+        self.budget = budget
+        self.messageMemory = messageMemory
+        self.beginStep = beginStep
+        self.unixSeconds = unixSeconds
+    }
+
+    /// Whether nobody waits for long merges any more.
+    var isEnding: Bool { isEndingFlag.load(ordering: .relaxed) }
+
+    func end() { isEndingFlag.store(true, ordering: .relaxed) }
+
+    func open(_ path: VirtualPath) throws(HistoryError) -> FileSessions {
+        FileSessions(
+            try SyncedFile(
+                path: path, store: store, keepsState: options.keepsState,
+                destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
+                adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax),
+            self)
+    }
+}
+
+/// How synced files are served.
+struct FileOptions: Sendable {
+    var limits = Limits()
+    /// Whether uploads are applied to the states of their files; if not, the server is a relay.
+    var keepsState = true
+    /// What may wait for integration in one file, in bytes.
+    var backlogBytesMax = Int.max
+    /// How large an object can grow.
+    var objectBytesMax = Int.max
+    /// Whether a client file without user belongs to the first one who comes with it.
+    var adoptsUnownedClientFiles = false
+    /// Whether clients may take classes and columns of a file away.
+    var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
+    /// A user whose share of new files is used up can only open files that are open already.
+    var newFiles = UserQuota()
+    /// A user whose share of new client files is used up gets no further ident.
+    var newClientFiles = UserQuota()
+    /// What is kept of the bodies of DOWNLOADs that several readers may want.
+    var sharedBodiesBytesMax = Int.max
+    /// What all files may keep in memory together only to make what comes next cheaper.
+    var cachesBytesMax = Int.max
+    /// What the long merges may occupy together in bytes, beside the largest of them.
+    var longMergeBytesMax = 256 << 20
+    /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it
+    /// is stored at once, and reported with the next DOWNLOAD.
+    var storedProgressSessionsMax = 64
+}

@@ -1,0 +1,233 @@
+import AnabranchCore
+import AnabranchHistory
+import NIOPosix
+import Synchronization
+
+/// The replies of one turn to one connection.
+struct ConnectionReplies: Sendable {
+    let connection: ConnectionID
+    var replies: [FileReply] = []
+    /// The cost of the connection's requests that are done.
+    var doneBytes = 0
+}
+
+/// The synced files of a server. Each has a queue of its own, and any of the worker threads takes its turns: none is
+/// idle while a file is ready. What a turn wants to have stored goes to the thread of its shard (`Committers`); the
+/// file has no further turn until that is done, and the worker goes on with another file.
+final class FileQueues: Sendable {
+    private struct State {
+        var queues: [VirtualPath: FileQueue] = [:]
+        var ready = ReadyFiles()
+        /// How many of them are not idle.
+        var busyCount = 0
+        /// Waits until none is busy.
+        var end: CheckedContinuation<Void, Never>?
+
+        /// - Parameter phase: that the file had before.
+        /// - Returns: whether a worker is needed for it.
+        mutating func didPut(to queue: FileQueue, in phase: FileQueue.Phase) -> Bool {
+            switch phase {
+            case .idle:
+                busyCount += 1
+                ready.append(queue, for: .short)
+                return true
+            case .ready(.long): ready.promote(queue)
+            case .ready(.short), .running, .committing: break
+            }
+            return false
+        }
+    }
+
+    let environment: FileEnvironment
+    private let deliver: @Sendable ([ConnectionReplies]) -> Void
+    private let state = Mutex(State())
+    private let workers: NIOThreadPool?
+
+    /// The memory of the requests that are not done yet.
+    var budget: MemoryBudget { environment.budget }
+    /// The memory of long messages, from clients and to them.
+    var messageMemory: MemoryBudget { environment.messageMemory }
+
+    /// - Parameters:
+    ///   - threads: how many workers there are; nil: `takeTurn` is called in their place.
+    ///   - deliver: called on workers when everything that the replies speak of is durable.
+    init(
+        _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
+    ) {
+        self.environment = environment
+        self.deliver = deliver
+        workers = threads.map { NIOThreadPool(numberOfThreads: $0) }
+        workers?.start()
+    }
+
+    // MARK: What comes in
+
+    func submit(_ request: FileRequest) {
+        budget.reserve(request.cost)
+        submitReserved([request])
+    }
+
+    /// Submits requests whose memory is taken into account already.
+    func submitReserved(_ requests: [FileRequest]) {
+        if requests.count == 1 { return put(requests: requests, to: requests[0].path) }
+        for (path, requests) in Dictionary(grouping: requests, by: \.path) { put(requests: requests, to: path) }
+    }
+
+    func submit(_ job: FileJob, to path: VirtualPath) { put(jobs: [job], to: path) }
+
+    /// Runs a job with a file, before the requests that wait. When the call returns, the sessions have been told what
+    /// the job has done.
+    /// - Throws: what the job throws; `storeFailed` if the server has ended.
+    func run<Result: Sendable>(
+        on path: VirtualPath, _ job: @escaping @Sendable (FileTurns) throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            let job = FileJob(comesAfterMerge: false) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                let outcome = Swift.Result { try job(file) }
+                file.whenTold { continuation.resume(with: outcome) }
+            }
+            submit(job, to: path)
+        }
+    }
+
+    /// Makes a write of the server itself, when the merge of uploads that has begun is committed. When the call
+    /// returns, the sessions have been told of it: a client that learns of it in another way, and asks by MARK whether
+    /// it has everything, is not told so too early.
+    /// - Throws: what `SyncedFile.write` throws; `storeFailed` if the server has ended.
+    func write(
+        to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
+        _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+    ) async throws -> ServerWrite {
+        try await withCheckedThrowingContinuation { continuation in
+            let job = FileJob(comesAfterMerge: true) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                file.write(idempotencyKey: idempotencyKey, at: timestamp, body) { continuation.resume(with: $0) }
+            }
+            submit(job, to: path)
+        }
+    }
+
+    /// Has all files write what they keep of their clients' progress.
+    func writeProgress() {
+        for queue in state.withLock({ Array($0.queues.values) }) { notify(queue.path, .writeProgress) }
+    }
+
+    private func put(jobs: [FileJob] = [], requests: [FileRequest] = [], to path: VirtualPath) {
+        let isReady = state.withLock { state in
+            let queue = state.queues[path] ?? makeQueue(path)
+            state.queues[path] = queue
+            return state.didPut(to: queue, in: queue.put(jobs, requests))
+        }
+        if isReady { wakeWorker() }
+    }
+
+    /// Tells a file something, unless it is closed.
+    private func notify(_ path: VirtualPath, _ notice: FileNotice) {
+        let isReady = state.withLock { state in
+            guard let queue = state.queues[path] else { return false }
+            return state.didPut(to: queue, in: queue.put(notice: notice))
+        }
+        if isReady { wakeWorker() }
+    }
+
+    /// Nil if the file is closed, and nothing waits for it.
+    func queue(of path: VirtualPath) -> FileQueue? { state.withLock { $0.queues[path] } }
+
+    private func makeQueue(_ path: VirtualPath) -> FileQueue {
+        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submitReserved([$0]) }
+        let turns = FileTurns(
+            path, environment, memory: memory,
+            notify: { [weak self] path, notice in self?.notify(path, notice) }, deliver: deliver)
+        return FileQueue(turns)
+    }
+
+    // MARK: Turns
+
+    /// A file is ready that was not. To be called without the lock: if the threads have ended, the file's jobs fail at
+    /// once.
+    private func wakeWorker() {
+        workers?.submit { [self] state in
+            if case .active = state { takeTurn() } else { failNext() }
+        }
+    }
+
+    /// Takes the turn of the file that is next.
+    /// - Returns: whether there was one.
+    @discardableResult
+    func takeTurn() -> Bool {
+        guard let turn = beginTurn() else { return false }
+        let outcome = turn.take()
+        guard let commit = outcome.commit else {
+            end(turn.queue, outcome)
+            return true
+        }
+        if let committers = environment.committers {
+            turn.queue.beginCommit()
+            committers.store([commit]) { [self] in finishCommit(of: turn.queue, $0) }
+            return true
+        }
+        do throws(HistoryError) {
+            try environment.store.commit([commit])
+            finishCommit(of: turn.queue, nil)
+        } catch {
+            finishCommit(of: turn.queue, error)
+        }
+        return true
+    }
+
+    private func beginTurn() -> FileQueue.Turn? { state.withLock { $0.ready.popFirst()?.begin() } }
+
+    private func finishCommit(of queue: FileQueue, _ failure: HistoryError?) {
+        state.withLock { state in
+            queue.finishCommit(failure)
+            state.ready.append(queue, for: .short)
+        }
+        wakeWorker()
+    }
+
+    private func end(_ queue: FileQueue, _ outcome: FileQueue.Outcome) {
+        let (isReady, waiter) = state.withLock { state in
+            if let next = queue.end(outcome) {
+                state.ready.append(queue, for: next)
+                return (true, nil as CheckedContinuation<Void, Never>?)
+            }
+            if outcome.isOver { state.queues[queue.path] = nil }
+            state.busyCount -= 1
+            return (false, state.busyCount == 0 ? state.end.take() : nil)
+        }
+        waiter?.resume()
+        if isReady { wakeWorker() }
+    }
+
+    // MARK: The end
+
+    /// From now on a merge that takes longer than a turn is given up, and so are those that have begun: their sessions
+    /// fail, and the clients send again what was not committed.
+    func endLongMerges() { environment.end() }
+
+    /// Handles what has been submitted, but for long merges, and ends the threads.
+    func shutDown() async throws {
+        endLongMerges()
+        writeProgress()
+        // Also if the task is cancelled.
+        await withCheckedContinuation { continuation in
+            state.withLock { state in
+                if state.busyCount == 0 { continuation.resume() } else { state.end = continuation }
+            }
+        }
+        try await environment.committers?.shutDown()
+        try await workers?.shutdownGracefully()
+    }
+
+    /// Called for what is submitted when the threads have ended.
+    private func failNext() {
+        guard let turn = beginTurn() else { return }
+        turn.fail()
+        end(turn.queue, FileQueue.Outcome(isOver: true))
+    }
+}
+
+extension HistoryError {
+    fileprivate static let serverHasEnded = HistoryError(.storeFailed, "the server has ended")
+}

@@ -1,0 +1,72 @@
+import AnabranchHistory
+import Metrics
+
+/// What turns have stored.
+extension FileTurns {
+    func updateClientFiles() {
+        guard pending == nil, let sessions, sessions.hasClientFileRequests else { return }
+        let users = sessions.usersWithoutIdent()
+        do throws(HistoryError) {
+            areUploadsNext = true
+            let commit = try sessions.file.changedClientFiles(users, at: environment.unixSeconds())
+            store(commit) { [self] sessions, failure in
+                guard let failure else { return sessions.didAllocate(commit.newIdents(users.count)) }
+                didNotUpdateClientFiles(of: users, failure)
+            }
+        } catch {
+            didNotUpdateClientFiles(of: users, error)
+        }
+    }
+
+    private func didNotUpdateClientFiles(of users: [String?], _ error: HistoryError) {
+        // No session needs that it is noted when client files were last seen.
+        if users.isEmpty { environment.log.note(error, path: path) } else { close(because: error) }
+    }
+
+    /// How far clients have come, where only UPLOADs without changesets say so.
+    func writeDueProgress() {
+        guard pending == nil, let file = sessions?.file, file.isProgressDue else { return }
+        do throws(HistoryError) {
+            guard let commit = try file.progressCommit() else { return }
+            store(commit) { [self] _, failure in if let failure { close(because: failure) } }
+        } catch {
+            close(because: error)
+        }
+    }
+
+    /// Merges uploads until the step is over, and has them stored if that is all.
+    func merge(until limit: StepLimit) {
+        guard pending == nil, let sessions else { return }
+        let start = ContinuousClock.now
+        do throws(HistoryError) {
+            let isMerged = try sessions.merge(until: limit)
+            noteLongMerge()
+            guard isMerged else { return environment.metrics.mergeSteps.increment() }
+            areUploadsNext = false
+            let merged = sessions.file.takeMerged()
+            store(merged.commit) { [self] sessions, failure in
+                switch sessions.file.finish(merged, failure) {
+                case .success(let report): didCommit(report, of: sessions, since: start)
+                case .failure(let error): close(because: error)
+                }
+            }
+        } catch {
+            close(because: error)
+        }
+    }
+
+    private func didCommit(
+        _ report: IntegrationReport, of sessions: FileSessions, since start: ContinuousClock.Instant
+    ) {
+        environment.metrics.committed(report, in: start.duration(to: .now))
+        sessions.didCommit(report, until: environment.beginStep())
+        for outcome in report.outcomes { environment.log.note(outcome, path: path) }
+    }
+
+    func noteLongMerge() {
+        let bytes = sessions?.file.integrationBytes ?? 0
+        guard bytes > 0 || isLongMerge else { return }
+        isLongMerge = bytes > 0
+        for path in environment.longMerges.note(path, bytes) { notify(path, .dropMerge) }
+    }
+}

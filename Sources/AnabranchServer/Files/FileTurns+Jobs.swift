@@ -1,0 +1,89 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+
+/// Something to be done with a synced file beside the requests of sessions.
+struct FileJob: Sendable {
+    /// Whether it waits until a merge of the file is committed.
+    let comesAfterMerge: Bool
+    /// Is run once, without a file if the server has ended.
+    let run: @Sendable (FileTurns?) -> Void
+}
+
+extension FileTurns {
+    /// Expires a client file; the session that uses it ends.
+    /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
+    func expire(_ clientFile: ClientFileID) throws(HistoryError) {
+        let sessions = try openedSessions()
+        do {
+            try sessions.expire(clientFile)
+        } catch {
+            if error.isTransient { close(because: error) }
+            throw error
+        }
+    }
+
+    /// Makes a write of the server itself, and tells the running sessions of the file.
+    /// - Parameter complete: is called when it is durable and they have been told, or with what `SyncedFile.write`
+    ///   throws.
+    func write(
+        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void,
+        _ complete: @escaping (Result<ServerWrite, any Error>) -> Void
+    ) {
+        do {
+            let file = try openedSessions().file
+            let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
+            guard let commit else { return whenTold { complete(.success(made)) } }
+            store(commit) { [self] sessions, failure in
+                if let failure {
+                    close(because: failure)
+                } else {
+                    sessions.announce(until: environment.beginStep())
+                }
+                whenTold { complete(failure.map { .failure($0) } ?? .success(made)) }
+            }
+        } catch {
+            if let error = error as? HistoryError {
+                // That a relay cannot be written to is no trouble of its store.
+                if error.isTransient, error.code != .storeUnusable {
+                    close(because: error)
+                } else {
+                    environment.log.note(error, path: path)
+                }
+            }
+            whenTold { complete(.failure(error)) }
+        }
+    }
+
+    // MARK: Opening the file
+
+    /// - Returns: nil if the file is not open and the request does not open it: its session has ended meanwhile.
+    func sessions(for request: FileRequest) throws(HistoryError) -> FileSessions? {
+        if let sessions { return sessions }
+        guard case .open = request.request else { return nil }
+        let opened = try openedSessions()
+        if let user = request.user, opened.file.head == FileHead() {
+            environment.options.newFiles.count(user, now: now)
+        }
+        return opened
+    }
+
+    /// Opening an unknown path makes a file, and every new client of it makes a row: both stay. So a user can make a
+    /// limited number of them a minute. Beyond that of files, only those that are open can be used.
+    func refusal(of request: FileRequest) throws(HistoryError) -> SessionRefusal? {
+        guard case .open(let bind) = request.request else { return nil }
+        let options = environment.options
+        if sessions == nil {
+            if let user = request.user, options.newFiles.isUsedUp(by: user, now: now) { return .files }
+            let isLong = bind.partition.count > options.limits.newPartitionBytesMax
+            if isLong, try !environment.store.contains(path) { return .partition }
+        }
+        if bind.needsFileIdent, let user = request.user {
+            if options.newClientFiles.isUsedUp(by: user, now: now) { return .clientFiles }
+            options.newClientFiles.count(user, now: now)
+        }
+        return nil
+    }
+
+    private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
+}

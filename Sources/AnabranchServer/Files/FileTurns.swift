@@ -1,0 +1,291 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import Metrics
+import NIOCore
+
+/// What waits for one synced file, and what is done with it. A turn takes one step of time
+/// (`FileEnvironment.stepMillisecondsMax`) and what is left of one job, request or merge then, or ends with a commit:
+/// the next turn comes when that is stored. There are two kinds:
+///
+/// - short turns, for what costs little: jobs, requests, scans of sessions that ask for what has just come, new client
+///   files, and the first step of a merge;
+/// - long turns, while nothing of that waits: one more step of a merge, scans of sessions that catch up. Where there is
+///   always something, some short turns go on with this.
+///
+/// It opens the file when a session needs it, and closes it when none does. It belongs to one thread at a time.
+final class FileTurns {
+    let path: VirtualPath
+    let environment: FileEnvironment
+    private let memory: DownloadMemory
+    let notify: (VirtualPath, FileNotice) -> Void
+    private let deliver: ([ConnectionReplies]) -> Void
+    private(set) var sessions: FileSessions?
+    private var jobs = CircularBuffer<FileJob>()
+    // Slices of arrays would keep what was taken out of them.
+    private var requests = CircularBuffer<FileRequest>()
+    private var liveScans = CircularBuffer<FileRequest>()
+    private var catchUps = CircularBuffer<FileRequest>()
+    /// After so many short turns of a file with something for a long one, a part of that is done.
+    static let shortTurnsMax = 8
+    /// Since the last long turn.
+    private var shortTurns = 0
+    /// Whether the next long turn begins with the scans of those who catch up.
+    private var areCatchUpsNext = false
+    /// Whether the next commit is one of uploads, if there are any.
+    var areUploadsNext = false
+    /// Whether `MergeBudget` knows of the merge.
+    var isLongMerge = false
+    private var cachedByteCount = 0
+    /// What is to be stored, and what follows then.
+    private(set) var pending: (commit: Commit, finish: (FileSessions, HistoryError?) -> Void)?
+    /// What to call when the sessions have been told.
+    private var completions: [() -> Void] = []
+    private var replies: [FileReply] = []
+    private var done: [RequestCharge] = []
+
+    /// - Parameters:
+    ///   - memory: room for the bodies of DOWNLOADs until they are sent.
+    ///   - notify: called with what another file has to do, because all of them share something.
+    ///   - deliver: called with what has become durable.
+    init(
+        _ path: VirtualPath, _ environment: FileEnvironment, memory: DownloadMemory,
+        notify: @escaping (VirtualPath, FileNotice) -> Void, deliver: @escaping ([ConnectionReplies]) -> Void
+    ) {
+        self.path = path
+        self.environment = environment
+        self.memory = memory
+        self.notify = notify
+        self.deliver = deliver
+    }
+
+    // MARK: What waits
+
+    func take(_ jobs: [FileJob], _ requests: [FileRequest], _ notices: Set<FileNotice> = []) {
+        if let file = sessions?.file {
+            if notices.contains(.writeProgress) { file.writeProgressWithNextCommit() }
+            if notices.contains(.releaseCaches) { file.releaseCaches() }
+            if notices.contains(.dropMerge), file.isIntegrating {
+                file.dropIntegration()
+                environment.metrics.mergesDropped.increment()
+            }
+        }
+        self.jobs.append(contentsOf: jobs)
+        for request in requests {
+            guard case .scan = request.request else {
+                self.requests.append(request)
+                continue
+            }
+            if sessions?.isLive(request.session) ?? false {
+                liveScans.append(request)
+            } else {
+                catchUps.append(request)
+            }
+        }
+    }
+
+    /// What there is to be done; nil if nothing waits.
+    var nextTurn: TurnKind? {
+        let hasRequests = !requests.isEmpty || !liveScans.isEmpty
+        if hasRequests || jobs.contains(where: { !$0.comesAfterMerge || !isMerging }) { return .short }
+        if let sessions, sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads {
+            return .short
+        }
+        return hasLongWork ? .long : nil
+    }
+
+    private var hasLongWork: Bool { isMerging || !catchUps.isEmpty }
+
+    /// Whether the file is closed, and nothing is there that is to be kept.
+    var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
+
+    /// Whether a merge of the file has begun and is not committed.
+    var isMerging: Bool { sessions?.file.isIntegrating ?? false }
+
+    var hasNewUploads: Bool { sessions.map { $0.file.hasQueuedUploads && !$0.file.isIntegrating } ?? false }
+
+    // MARK: Telling sessions
+
+    /// Has something called when the sessions have been told what has become durable.
+    func whenTold(_ completion: @escaping () -> Void) { completions.append(completion) }
+
+    private func tell() {
+        if let sessions {
+            replies += sessions.takeReplies()
+            done += sessions.takeDone()
+        }
+        defer { (replies, done) = ([], []) }
+        deliverReplies()
+        guard pending == nil, !completions.isEmpty else { return }
+        for complete in completions { complete() }
+        completions = []
+    }
+
+    private func deliverReplies() {
+        guard !replies.isEmpty || !done.isEmpty else { return }
+        var batches: [ConnectionID: ConnectionReplies] = [:]
+        for reply in replies {
+            let connection = reply.session.connection
+            batches[connection, default: ConnectionReplies(connection: connection)].replies.append(reply)
+        }
+        for charge in done {
+            batches[charge.connection, default: ConnectionReplies(connection: charge.connection)].doneBytes +=
+                charge.bytes
+        }
+        deliver(Array(batches.values))
+        environment.budget.release(done.reduce(0) { $0 + $1.bytes })
+    }
+
+    // MARK: A turn
+
+    /// - Returns: what is to be stored before the next turn; `finishCommit` is called with the outcome then.
+    func takeTurn(_ kind: TurnKind) -> Commit? {
+        let hadLongWork = hasLongWork
+        if kind == .short { takeShortTurn(until: environment.beginStep()) }
+        shortTurns = hadLongWork ? shortTurns + 1 : 0
+        if kind == .long || shortTurns > Self.shortTurnsMax { takeLongTurn(until: environment.beginStep()) }
+        sessions?.file.releaseScans()
+        tell()
+        closeIfIdle()
+        return pending?.commit
+    }
+
+    private func takeShortTurn(until limit: StepLimit) {
+        runJobs(until: limit)
+        handle(&requests, until: limit)
+        handle(&liveScans, until: limit)
+        // In turn, so that none of them waits for ever.
+        if areUploadsNext, hasNewUploads { merge(until: limit) }
+        updateClientFiles()
+        writeDueProgress()
+        if hasNewUploads { merge(until: limit) }
+    }
+
+    private func takeLongTurn(until limit: StepLimit) {
+        guard pending == nil else { return }
+        shortTurns = 0
+        if isMerging, catchUps.isEmpty || !areCatchUpsNext {
+            areCatchUpsNext = true
+            if environment.isEnding {
+                end(because: HistoryError(.storeFailed, "the server ends"))
+            } else {
+                merge(until: limit)
+            }
+            if limit.isOver { return }
+        }
+        areCatchUpsNext = false
+        handle(&catchUps, until: limit)
+    }
+
+    private func runJobs(until limit: StepLimit) {
+        guard !jobs.isEmpty else { return }
+        var deferred: [FileJob] = []
+        while pending == nil, let job = jobs.popFirst() {
+            if job.comesAfterMerge, isMerging {
+                deferred.append(job)
+                continue
+            }
+            job.run(self)
+            if limit.isOver { break }
+        }
+        jobs = CircularBuffer(deferred + jobs)
+    }
+
+    /// Handles requests, at least one, until the step is over. Uploads are only queued.
+    private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
+        while pending == nil, let request = queue.popFirst() {
+            if let error = handle(request) {
+                replies.append(FileReply(session: request.session, event: .failed(error)))
+            }
+            if limit.isOver { return }
+        }
+    }
+
+    /// - Returns: why the file could not be opened.
+    private func handle(_ request: FileRequest) -> ErrorMessage? {
+        do {
+            if let refusal = try refusal(of: request) {
+                environment.metrics.refusedSession(because: refusal)
+                done.append(request.charge)
+                return refusal.message
+            }
+            guard let sessions = try sessions(for: request) else {
+                done.append(request.charge)
+                return nil
+            }
+            let start = ContinuousClock.now
+            do {
+                try sessions.handle(request, memory: memory)
+            } catch {
+                environment.log.note(error, path: path)
+            }
+            if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
+            return nil
+        } catch {
+            done.append(request.charge)
+            environment.log.note(error, path: path)
+            return ErrorMessage(error)
+        }
+    }
+
+    // MARK: The file
+
+    func openedSessions() throws(HistoryError) -> FileSessions {
+        if let sessions { return sessions }
+        let opened = try environment.open(path)
+        sessions = opened
+        return opened
+    }
+
+    /// Fails all sessions, and closes the file: it can be opened anew.
+    func close(because error: HistoryError) {
+        environment.log.note(error, path: path)
+        end(because: error)
+    }
+
+    private func end(because error: HistoryError) {
+        guard let sessions else { return }
+        sessions.failAll(error)
+        replies += sessions.takeReplies()
+        done += sessions.takeDone()
+        forget()
+    }
+
+    /// Its client files are to know nothing of what was not written, so that is written first.
+    private func closeIfIdle() {
+        guard pending == nil, let sessions else { return }
+        if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
+        guard sessions.isIdle else { return noteCaches(sessions.file.cachedByteCount) }
+        forget()
+    }
+
+    private func forget() {
+        sessions = nil
+        noteCaches(0)
+        noteLongMerge()
+    }
+
+    private func noteCaches(_ byteCount: Int) {
+        guard byteCount > 0 || cachedByteCount > 0 else { return }
+        cachedByteCount = byteCount
+        for path in environment.caches.note(path, byteCount) { notify(path, .releaseCaches) }
+    }
+
+    // MARK: Commits
+
+    /// Has a commit stored, with progress that is not written, unless there is nothing to be stored.
+    /// - Parameter finish: takes over what has become of it.
+    func store(_ commit: Commit, then finish: @escaping (FileSessions, HistoryError?) -> Void) {
+        guard let sessions else { return }
+        let commit = sessions.file.completed(commit)
+        pending = (commit, finish)
+        if commit.isEmpty { finishCommit(nil) }
+    }
+
+    /// To be called when a commit is stored, or has failed.
+    func finishCommit(_ failure: HistoryError?) {
+        guard let (commit, finish) = pending.take(), let sessions else { return }
+        sessions.file.finish(commit, failure)
+        finish(sessions, failure)
+    }
+}

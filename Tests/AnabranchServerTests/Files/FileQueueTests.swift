@@ -1,0 +1,220 @@
+import AnabranchCore
+import AnabranchHistory
+@testable import AnabranchProtocol
+import NIOEmbedded
+import Synchronization
+import Testing
+
+@testable import AnabranchServer
+
+/// The threads that take the turns of synced files, and those that store what turns come to.
+@Suite(.timeLimit(.minutes(5))) struct FileQueueTests {
+    private static func environment(_ store: any HistoryStore, _ metrics: SyncMetrics = SyncMetrics())
+        -> FileEnvironment
+    {
+        FileEnvironment(store: store, metrics: metrics, logger: .quiet, unixSeconds: { 1 })
+    }
+
+    @Test func everyJobAfterTheEndFails() async throws {
+        let files = FileQueues(Self.environment(InMemoryStore()), threads: 1) { _ in }
+        try await files.shutDown()
+        for _ in 0..<2 {
+            await #expect(throws: HistoryError(.storeFailed, "")) {
+                try await files.run(on: VirtualPath("/f")) { _ in }
+            }
+            await #expect(throws: HistoryError(.storeFailed, "")) {
+                try await files.write(to: VirtualPath("/f"), idempotencyKey: nil, at: 1) { _ in }
+            }
+        }
+    }
+
+    @Test("one thread at a time works on a file, and all that is submitted to it is done in its order")
+    func serial() async throws {
+        let files = FileQueues(Self.environment(InMemoryStore()), threads: 4) { _ in }
+        let records = (0..<3).map { _ in Record() }
+        for number in 0..<3_000 {
+            let record = records[number % 3]
+            files.submit(
+                FileJob(comesAfterMerge: false) { _ in
+                    record.begin()
+                    record.end(number)
+                }, to: VirtualPath("//\(number % 3)"))
+        }
+        try await files.shutDown()
+        for (index, record) in records.enumerated() {
+            let (overlaps, numbers) = record.result
+            #expect(overlaps == 0)
+            #expect(numbers == Array(stride(from: index, to: 3_000, by: 3)))
+        }
+    }
+
+    /// What was done with a file.
+    private final class Record: Sendable {
+        private let state = Mutex((isBusy: false, overlaps: 0, numbers: [Int]()))
+
+        var result: (overlaps: Int, numbers: [Int]) { state.withLock { ($0.overlaps, $0.numbers) } }
+
+        func begin() {
+            state.withLock { state in
+                if state.isBusy { state.overlaps += 1 }
+                state.isBusy = true
+            }
+        }
+
+        func end(_ number: Int) {
+            state.withLock { state in
+                state.numbers.append(number)
+                state.isBusy = false
+            }
+        }
+    }
+
+    /// A new client of a file.
+    private static func bind(_ number: UInt64, to path: String) -> FileRequest {
+        let session = SessionKey(
+            connection: ConnectionID(number: number), session: SessionHandle(ident: 1, serial: 1))
+        let request = SessionRequest.open(BindRequest(partition: Array(path.utf8), needsFileIdent: true))
+        return FileRequest(
+            path: VirtualPath(path), session: session, user: nil, capabilities: .all, request: request)
+    }
+
+    @Test("while commits are stored, others of the shard come together for the next one, and nobody else waits")
+    func groups() async throws {
+        let store = GatedStore(), counters = CountingMetrics()
+        let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
+        let files = FileQueues(Self.environment(store, SyncMetrics(factory: counters)), threads: 2) { batches in
+            for reply in batches.flatMap(\.replies) { onReply.yield(reply) }
+        }
+        store.closeGate()
+        files.submit(Self.bind(0, to: "//0"))
+        for await _ in store.inbound { break }
+        for number in 1...10 as ClosedRange<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
+        // When these are done, the turns of the files before are over.
+        for number in 1...10 {
+            #expect(try await files.run(on: VirtualPath("//other\(number)")) { $0.sessions == nil })
+        }
+        store.openGate()
+        var idents = 0
+        for await reply in replies {
+            guard case .fileIdentAllocated = reply.event else { continue }
+            idents += 1
+            if idents == 11 { break }
+        }
+        try await files.shutDown()
+        #expect(counters.value("anabranch_transactions_total") == 2)
+    }
+
+    @Test("of commits that are stored together, one that fails fails alone")
+    func failureInGroup() async throws {
+        let store = GatedStore(refusing: [VirtualPath("//3")])
+        let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
+        let files = FileQueues(Self.environment(store), threads: 2) { batches in
+            for reply in batches.flatMap(\.replies) { onReply.yield(reply) }
+        }
+        store.closeGate()
+        for number in 0..<6 as Range<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
+        for await _ in store.inbound { break }
+        store.openGate()
+        var made: Set<UInt64> = [], failed: Set<UInt64> = []
+        for await reply in replies {
+            switch reply.event {
+            case .fileIdentAllocated: made.insert(reply.session.connection.number)
+            case .failed(let error):
+                #expect(error.triesAgain)
+                failed.insert(reply.session.connection.number)
+            default: Issue.record("\(reply)")
+            }
+            if made.count + failed.count == 6 { break }
+        }
+        #expect(failed == [3])
+        try await files.shutDown()
+    }
+
+    @Test("what is written when the server ends is stored before it has ended")
+    func end() async throws {
+        let store = GatedStore(), path = VirtualPath("//notes")
+        let files = FileQueues(Self.environment(store), threads: 2) { _ in }
+        async let made = files.write(to: path, idempotencyKey: nil, at: 1) { tx in
+            try tx.addClass("Note", key: "_id", .int)
+        }
+        #expect(try await made.version == 1)
+        files.submit(Self.bind(1, to: "//notes"))
+        try await files.shutDown()
+        #expect(try SyncedFile(path: path, store: store).head.clientFileCount == 1)
+    }
+
+    @Test("what a worker waits for is stored by the committers, too")
+    func waiting() async throws {
+        let store = GatedStore(), path = VirtualPath("//f"), counters = CountingMetrics()
+        let ident = try #require(try SyncedFile(path: path, store: store).allocateIdents(for: [nil], at: 1).first).ident
+        let files = FileQueues(Self.environment(store, SyncMetrics(factory: counters)), threads: 1) { _ in }
+        try await files.run(on: path) { try $0.expire(ident) }
+        #expect(counters.value("anabranch_transactions_total") == 1)
+        try await files.shutDown()
+        #expect(try SyncedFile(path: path, store: store).clientFile(ident)?.isExpired == true)
+    }
+
+    @Test("requests of one pass of an event loop go to their files together, and all of them are done")
+    func outbox() async throws {
+        let (done, onDone) = AsyncStream.makeStream(of: ConnectionReplies.self)
+        let files = FileQueues(Self.environment(InMemoryStore()), threads: 3) {
+            for batch in $0 { onDone.yield(batch) }
+        }
+        let loop = EmbeddedEventLoop()
+        let outbox = RequestOutboxes(to: files).outbox(of: loop)
+        for number in 1...50 as ClosedRange<UInt64> {
+            outbox.append(Self.bind(number, to: "//\(number)"))
+        }
+        let reserved = files.budget.bytesInUse
+        #expect(reserved == 50 * 256)
+        loop.run()
+        var replies: Set<ConnectionID> = [], doneBytes = 0
+        for await batch in done {
+            if !batch.replies.isEmpty { replies.insert(batch.connection) }
+            doneBytes += batch.doneBytes
+            if doneBytes == reserved, replies.count == 50 { break }
+        }
+        try await files.shutDown()
+        #expect(files.budget.bytesInUse == 0)
+    }
+
+    /// A client that learns of the write from whoever made it asks by MARK whether it has everything. The answer has to
+    /// count the write in.
+    @Test("when a write returns, the sessions have been told of it")
+    func tellingOfWrites() async throws {
+        let store = InMemoryStore(), path = VirtualPath("//notes")
+        let file = try #require(try SyncedFile(path: path, store: store).allocateIdents(for: [nil], at: 1).first)
+        let told = Mutex<Set<ServerVersion>>([])
+        let (running, onRunning) = AsyncStream.makeStream(of: Void.self)
+        let files = FileQueues(
+            Self.environment(store), threads: 1,
+            deliver: { batches in
+                for reply in batches.flatMap(\.replies) {
+                    switch reply.event {
+                    case .identAccepted: onRunning.yield()
+                    case .versionExposed(let version): _ = told.withLock { $0.insert(version) }
+                    default: Issue.record("\(reply.event)")
+                    }
+                }
+            })
+        let session = SessionKey(
+            connection: ConnectionID(number: 1), session: SessionHandle(ident: 1, serial: 1))
+        let claim = IdentRequest(file: file, download: DownloadCursor(), latest: SaltedVersion())
+        for request in [
+            SessionRequest.open(BindRequest(partition: Array("/notes".utf8), needsFileIdent: false)),
+            .identify(claim),
+        ] {
+            files.submit(
+                FileRequest(path: path, session: session, user: nil, capabilities: .all, request: request))
+        }
+        for await _ in running { break }
+        for number in 1...200 {
+            let made = try await files.write(to: path, idempotencyKey: nil, at: 1) { tx in
+                try tx.addClass("Note", key: "_id", .int)
+                try tx.create("Note", key: .int(Int64(number)))
+            }
+            #expect(told.withLock { $0.contains(made.version) }, "write \(number)")
+        }
+        try await files.shutDown()
+    }
+}
