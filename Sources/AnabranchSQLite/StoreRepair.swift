@@ -123,17 +123,24 @@ extension SQLiteFile {
         var replay = LogReplay(VersionRange(after: head.baseVersion, through: head.version))
         while !replay.isDone {
             for entry in try replay.next(from: self) {
-                var arena = ChangesetArena()
-                let index: ChangesetIndex
+                let keys: [ConflictKeyEntry]
                 do {
-                    index = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
+                    keys = try entry.conflictKeys()
                 } catch {
                     throw HistoryError(.storeDamaged, "log entry \(entry.version): \(error)")
                 }
-                for key in arena.conflictKeys(of: index).writes {
-                    try store(ConflictKeyEntry(key: key, version: entry.version, origin: entry.origin))
-                }
+                for key in keys { try store(key) }
             }
         }
+    }
+}
+
+extension LogEntry {
+    /// The conflict keys that it writes.
+    /// - Throws: if the changeset cannot be decoded.
+    func conflictKeys() throws(ChangesetError) -> [ConflictKeyEntry] {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: version.rawValue, tag: tag)
+        return arena.conflictKeys(of: index).writes.map { ConflictKeyEntry(key: $0, version: version, origin: origin) }
     }
 }
