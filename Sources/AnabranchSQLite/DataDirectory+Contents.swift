@@ -9,7 +9,7 @@ extension DataDirectory {
     func contents() throws(HistoryError) -> Contents {
         guard let manifest = try StoreManifest.read(in: url) else { return try contentsWithoutManifest() }
         // `StoreMigration` itself looks at what it migrates.
-        guard manifest.stage != .migrating else { return .store(manifest) }
+        guard !manifest.stage.isMigrating else { return .store(manifest) }
         _ = try lacksMarker()
         guard manifest.stage != .making else { return .store(manifest) }
         for number in 0..<manifest.shards where size(of: Self.shardName(number)) ?? 0 == 0 {

@@ -9,13 +9,20 @@ public final class StoreReader {
     let manifest: StoreManifest
     /// Of the shards.
     let pools: [DatabasePool]
+    /// Why no server starts on the store, though it can be read; nil if one does.
+    let refusal: HistoryError?
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
-    public init(directory path: String) throws(HistoryError) {
+    public convenience init(directory path: String) throws(HistoryError) {
+        try self.init(directory: path, isVerifying: false)
+    }
+
+    /// - Parameter isVerifying: whether it may have been restored in part, and from different times: `refusal` says so.
+    init(directory path: String, isVerifying: Bool) throws(HistoryError) {
         directory = try DataDirectory(existing: path)
         manifest = try Self.manifest(in: directory)
-        var epochs: [Int64] = []
+        var epochs: [Int64?] = []
         pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
             try translatingErrors(in: DataDirectory.shardName(number)) {
                 var configuration = Configuration()
@@ -29,7 +36,14 @@ public final class StoreReader {
                 return pool
             }
         }
-        try StoreSchema.checkEpochs(epochs)
+        do throws(HistoryError) {
+            if manifest.stage == .restoring { throw HistoryError.partlyRestored }
+            try StoreSchema.checkEpochs(epochs)
+            refusal = nil
+        } catch {
+            guard isVerifying else { throw error }
+            refusal = error
+        }
     }
 
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
@@ -37,8 +51,8 @@ public final class StoreReader {
         switch try directory.contents() {
         case .store(let manifest):
             switch manifest.stage {
-            case .ready: return manifest
-            case .restoring: throw HistoryError.partlyRestored
+            case .ready, .restoring: return manifest
+            case .migratingBackup: throw HistoryError.partlyRestored
             case .making, .migrating:
                 throw HistoryError(
                     .storeUnusable, "the store is not finished; a server that opens it goes on with that")

@@ -38,11 +38,11 @@ public struct RepairedFile: Equatable, Sendable {
 public struct StoreRepair {
     private let store: SQLiteStore
 
-    /// Opens the store in a directory, and brings it to the current format.
-    /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged` if the database itself is
-    ///   damaged: to write to it could make it worse.
+    /// Opens the store in a directory.
+    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it; `storeDamaged` if
+    ///   the database itself is damaged: to write to it could make it worse.
     public init(directory path: String) throws(HistoryError) {
-        let damages = try StoreVerification(directory: path).checkDatabase()
+        let damages = try StoreVerification(StoreReader(directory: path)).checkDatabase()
         if let first = damages.first {
             throw HistoryError(.storeDamaged, "\(first); only a backup helps")
         }

@@ -68,9 +68,12 @@ import Testing
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         for (text, words) in [
             ("{", "manifest.json is damaged"), (manifest.replacing(": 3", with: ": 99"), "has format 99"),
+            // All else can be different there.
+            ("{\"format\": 4, \"stage\": \"trimming\"}", "has format 4; this program reads up to 3"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
+            (manifest.replacing("ready", with: "migrating-backup"), "`anabranch restore` was interrupted here"),
         ] {
             try fixture.put("manifest.json", text)
             #expect(fixture.refusal()?.contains(words) == true, "\(text): \(fixture.refusal() ?? "")")
