@@ -67,11 +67,12 @@ public final class StoreReader {
         }
     }
 
-    /// Hands over the synced files in the order of their paths.
+    /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be
+    /// read, or that of an empty file.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
     public func forEachFile(_ body: (StoredFile) throws -> Void) throws {
         var listing = try FileListing(pools)
-        while let element = try listing.next() { try body(try file(element.id)) }
+        while let element = try listing.next() { try body(try file(element)) }
     }
 
     /// The synced files in the order of their paths, all in memory.
@@ -90,13 +91,25 @@ public final class StoreReader {
         let shard = manifest.shard(of: path)
         return try translatingErrors(in: DataDirectory.shardName(shard)) {
             let record = try pools[shard].read { db in try SQLiteFile.find(path, in: db) }
-            return try record.map { try file(SyncedFileID($0.number, shard: shard)) }
+            return record.map { record in
+                StoredFile(
+                    path: path, head: record.head, id: SyncedFileID(record.number, shard: shard), reader: self)
+            }
         }
     }
 
-    private func file(_ id: SyncedFileID) throws -> StoredFile {
-        let record = try pools[id.shard].read { db in try SQLiteFile(id: id, db: db).record() }
-        return StoredFile(path: record.path, head: record.head, id: id, reader: self)
+    private func file(_ element: FileListing.Element) throws(HistoryError) -> StoredFile {
+        var head = FileHead()
+        do throws(HistoryError) {
+            head = try translatingErrors {
+                try pools[element.id.shard].unsafeRead { db in
+                    try SQLiteFile(id: element.id, db: db, isChecked: false).record().head
+                }
+            }
+        } catch {
+            guard error.code == .storeDamaged else { throw error }
+        }
+        return StoredFile(path: element.path, head: head, id: element.id, reader: self)
     }
 }
 

@@ -173,6 +173,20 @@ import Testing
         #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but keys.json beside it") == true)
     }
 
+    @Test func anOldStoreThatWasMigratedIsNotForgotten() throws {
+        let fixture = try Fixture()
+        try fixture.clear()
+        try fixture.put("anabranch.sqlite.migrated")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is missing, but anabranch.sqlite.migrated bes") == true)
+        let error = #expect(throws: HistoryError.self) { try StoreReader(directory: fixture.directory.path) }
+        #expect(error?.reason.contains("rename it to anabranch.sqlite") == true)
+        try fixture.put("anabranch.sqlite", "")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is empty (0 bytes), but anabranch.sqlite.mig") == true)
+        try fixture.remove("anabranch.sqlite")
+        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but anabranch.sqlite.migrated") == true)
+    }
+
     @Test func aDatabaseThatIsGoneWithoutItsLogIsRefused() throws {
         let fixture = try Fixture()
         try fixture.clear()
