@@ -9,11 +9,14 @@ import Synchronization
 public final class SQLiteStore: Sendable {
     /// What is chosen by who opens a store.
     public struct Options: Sendable {
-        /// How many databases a new store has, 1 to 64. Files of different ones are written at the same time. A store
-        /// that is there keeps what it has.
+        /// How many databases a new store has, 1 to `shardsMax`. Files of different ones are written at the same time.
+        /// A store that is there keeps what it has.
         public var shards: Int
         /// For how many days changesets are kept as they were received, where merging has changed them.
         public var explainDays: Int
+
+        /// The most databases that a store can have.
+        public static var shardsMax: Int { StoreManifest.shardsMax }
 
         /// A thousand years.
         fileprivate static let explainDaysMax = 365_250

@@ -23,7 +23,7 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         /// A changeset cannot be decoded.
         case changeset
         /// The stored conflict keys are not those of the log.
-        case conflictKeys = "touchIndex"
+        case conflictKeys
         /// The stored state is not what the log makes.
         case state
     }
