@@ -9,7 +9,7 @@ extension DataDirectory {
     func contents() throws(HistoryError) -> Contents {
         guard let manifest = try StoreManifest.read(in: url) else { return try contentsWithoutManifest() }
         // `StoreMigration` itself looks at what it migrates.
-        guard manifest.stage != .migrating else { return .store(manifest) }
+        guard !manifest.stage.isMigrating else { return .store(manifest) }
         _ = try lacksMarker()
         guard manifest.stage != .making else { return .store(manifest) }
         for number in 0..<manifest.shards where size(of: Self.shardName(number)) ?? 0 == 0 {
@@ -63,16 +63,16 @@ extension DataDirectory {
         let name = Self.markerName, log = name + "-wal", version = StoreSchema.format.version
         switch size(of: name) {
         case nil:
-            try refuse(name, "is missing", beside: [log])
+            try refuse(name, "is missing", beside: [Self.migratedName, log])
             return .nothing
         case 0:
-            try refuse(name, "is empty (0 bytes)", beside: [log] + Self.otherFiles)
+            try refuse(name, "is empty (0 bytes)", beside: [Self.migratedName, log] + Self.otherFiles)
             return .nothing
         default: break
         }
         switch try examineDatabase() {
         case .new:
-            try refuse(name, "has no tables", beside: Self.otherFiles)
+            try refuse(name, "has no tables", beside: [Self.migratedName] + Self.otherFiles)
             return .nothing
         case .older(let format): return .older(format: format)
         case .current:
@@ -108,9 +108,13 @@ extension DataDirectory {
         guard let first = left.first else { return }
         let others = left.count > 3 ? "\(first) and \(left.count - 1) others" : left.joined(separator: ", ")
         let advice =
-            name == Self.markerName
-            ? "restore a backup; or, to begin with an empty store, delete \(name) and \(name)-wal"
-            : "\(StoreManifest.advice), or use another directory"
+            switch name {
+            case Self.markerName where first == Self.migratedName:
+                "restore a backup; or, to have the store of an older format migrated once more, rename it to \(name)"
+            case Self.markerName:
+                "restore a backup; or, to begin with an empty store, delete \(name) and \(name)-wal"
+            default: "\(StoreManifest.advice), or use another directory"
+            }
         throw HistoryError(
             .storeUnusable,
             """

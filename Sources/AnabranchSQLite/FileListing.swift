@@ -48,8 +48,18 @@ struct FileListing {
                     let id = SyncedFileID(Int64(bitPattern: try row.number(0)), shard: shard)
                     return Element(id: id, path: VirtualPath((try? row.bytes(1)) ?? []))
                 }
-                return elements.isEmpty ? nil : elements[...]
+                guard let last = elements.last else { return nil }
+                guard last.path.follows(path) else {
+                    let name = DataDirectory.shardName(shard)
+                    throw HistoryError(.storeDamaged, "\(name): the index of the files' names is out of order")
+                }
+                return elements[...]
             }
         }
     }
+}
+
+extension VirtualPath {
+    /// Whether it comes after the path up to which names were read; if it did not, they would be read again for ever.
+    func follows(_ path: VirtualPath?) -> Bool { path.map { $0.bytes.lexicographicallyPrecedes(bytes) } ?? true }
 }

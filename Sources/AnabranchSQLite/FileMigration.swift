@@ -16,6 +16,8 @@ final class FileMigration {
     /// The checksums of the newest entry that was copied, in the old form and in the new.
     private var links: (old: Checksum?, new: Checksum?)
     private var newest: ServerVersion
+    /// The newest entry that was copied, by origin.
+    private var receipts: [ClientFileID: Receipt] = [:]
     private var isWhole: Bool
 
     init(of file: OldStore.File, from old: OldStore, to shard: StoreShard) {
@@ -31,23 +33,25 @@ final class FileMigration {
 
     func run(_ report: (UInt64) throws -> Void) throws {
         try dropRest()
-        try untilDamage { try copyLog(report) }
-        for part in [copyClientFiles, copyReciprocals, copyConflictKeys, copyIdempotencyKeys] {
-            try untilDamage(part)
-        }
+        isWhole = try isReadable { try copyLog(report) } && isWhole
+        for part in [copyClientFiles, copyReciprocals] { isWhole = try isReadable(part) && isWhole }
+        // A file can go on without: a write of the server that is repeated with a lost key is made again.
+        _ = try isReadable(copyIdempotencyKeys)
         try report(file.size)
         try shard.pool.write { db in try SQLiteFile(id: id, db: db).store(record) }
         shard.didStore(file.number)
     }
 
-    private func untilDamage(_ body: () throws -> Void) throws {
-        do { try body() } catch let error where error.isOldDamage { isWhole = false }
+    /// - Parameter part: copies up to what cannot be read.
+    private func isReadable(_ part: () throws -> Void) throws -> Bool {
+        do { try part() } catch let error where error.isOldDamage { return false }
+        return true
     }
 
     private var record: FileRecord {
         var record = FileRecord(number: file.number, path: file.path)
         record.head = file.head
-        record.chain = isWhole && file.chain == links.old ? links.new : Checksum(low: 0, high: 0)
+        record.chain = (isWhole && file.chain == links.old ? links.new : nil) ?? Checksum(low: 0, high: 0)
         return record
     }
 
@@ -86,6 +90,7 @@ final class FileMigration {
         }
     }
 
+    /// The conflict keys are made anew, so that damage to the old ones is none of the file.
     private func copyLog(_ report: (UInt64) throws -> Void) throws {
         var bytes: UInt64 = 0
         try copy(
@@ -96,7 +101,7 @@ final class FileMigration {
         ) { row, target in
             let stored = Checksum(bytes: try row.bytes(7)), changeset = try row.bytes(6)
             bytes += UInt64(changeset.count)
-            let checksum = try newLink(of: row, stored) ?? stored
+            let entry = try? Self.entry(row), checksum = entry.flatMap { newLink(of: $0, stored) } ?? stored
             try target.execute(
                 """
                 INSERT INTO log_entry
@@ -105,18 +110,25 @@ final class FileMigration {
                 """,
                 values(of: row, 6) + [Data(changeset), Data(checksum?.bytes ?? [])])
             links = (stored, checksum)
+            guard let entry else { return }
+            if entry.origin > 1 {
+                receipts[entry.origin] = Receipt(version: entry.version, clientVersion: entry.clientVersion)
+            }
+            // A changeset that cannot be decoded writes none.
+            for key in (try? entry.conflictKeys()) ?? [] { try target.store(key) }
         }
     }
 
     private static func key(_ row: Row, _ index: Int) throws -> Int64 { Int64(bitPattern: try row.number(index)) }
 
+    private static func entry(_ row: Row) throws -> LogEntry {
+        try LogEntry(
+            version: row.number(0), salt: row.number(1), origin: row.number(2), clientVersion: row.number(3),
+            timestamp: row.number(4), cumulativeSize: row.number(5), changeset: row.bytes(6))
+    }
+
     /// Nil if the entry is not what was written.
-    private func newLink(of row: Row, _ stored: Checksum?) throws -> Checksum? {
-        guard
-            let entry = try? LogEntry(
-                version: row.number(0), salt: row.number(1), origin: row.number(2), clientVersion: row.number(3),
-                timestamp: row.number(4), cumulativeSize: row.number(5), changeset: row.bytes(6))
-        else { return nil }
+    private func newLink(of entry: LogEntry, _ stored: Checksum?) -> Checksum? {
         defer { newest = entry.version }
         let words = [
             entry.version.rawValue, entry.salt.rawValue, entry.origin.rawValue, entry.clientVersion.rawValue,
@@ -130,15 +142,12 @@ final class FileMigration {
 
     private func copyClientFiles() throws {
         try copy({ try old.clientFiles(of: file, after: $0.0) }, key: { (try Self.key($0, 0), 0) }) { row, target in
-            let receipt = try row.optionalNumber(8).map { version in
-                Receipt(version: ServerVersion(rawValue: version), clientVersion: try row.number(9))
-            }
-            let lastSeen = try row.number(5) as UInt64
+            let ident: ClientFileID = try row.number(0), lastSeen: UInt64 = try row.number(5)
             let clientFile = ClientFile(
-                ident: try row.number(0), salt: try row.number(1),
+                ident: ident, salt: try row.number(1),
                 uploadCursor: UploadCursor(clientVersion: try row.number(2), serverVersion: try row.number(3)),
                 lockedVersion: try row.number(4), lastSeen: lastSeen, isExpired: lastSeen == 0,
-                user: try row.text(6), newestReceipt: receipt)
+                user: try row.text(6), newestReceipt: receipts[ident])
             try target.store(clientFile, start: start)
             guard Checksum(bytes: try row.bytes(7)) != oldChecksum(of: clientFile) else { return }
             try target.execute(
@@ -162,13 +171,6 @@ final class FileMigration {
             try $1.execute(
                 "INSERT INTO reciprocal (file, ident, version, changeset, checksum) VALUES (?, ?, ?, ?, ?)",
                 self.values(of: $0, 4))
-        }
-    }
-
-    private func copyConflictKeys() throws {
-        try copy({ try old.conflictKeys(of: file, after: $0) }, key: { try (Self.key($0, 0), Self.key($0, 1)) }) {
-            try $1.execute(
-                "INSERT INTO conflict_key (file, key, version, origin) VALUES (?, ?, ?, ?)", self.values(of: $0, 3))
         }
     }
 

@@ -103,16 +103,11 @@ struct OldStore {
             """, file, [version, Self.pieceCount])
     }
 
-    /// With the newest entry that was received from each, at the end of the row.
     func clientFiles(of file: File, after ident: Int64) throws -> [Row] {
-        let receipt =
-            "FROM log_entry e INDEXED BY receipt WHERE e.file = c.file AND e.origin = c.ident AND c.ident > 1"
-        return try rows(
+        try rows(
             """
-            SELECT ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum,
-            (SELECT version \(receipt) ORDER BY version DESC LIMIT 1),
-            (SELECT client_version \(receipt) ORDER BY version DESC LIMIT 1)
-            FROM client_file c WHERE file = ? AND ident > ? ORDER BY ident LIMIT ?
+            SELECT ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum
+            FROM client_file WHERE file = ? AND ident > ? ORDER BY ident LIMIT ?
             """, file, [ident, Self.pieceCount])
     }
 
@@ -122,14 +117,6 @@ struct OldStore {
             SELECT ident, version, changeset, checksum FROM reciprocal
             WHERE file = ? AND (ident, version) > (?, ?) ORDER BY ident, version LIMIT ?
             """, file, [key.ident, key.version, Self.pieceCount])
-    }
-
-    func conflictKeys(of file: File, after key: (key: Int64, version: Int64)) throws -> [Row] {
-        try rows(
-            """
-            SELECT hash, version, origin FROM touch
-            WHERE file = ? AND (hash, version) > (?, ?) ORDER BY hash, version LIMIT ?
-            """, file, [key.key, key.version, Self.pieceCount])
     }
 
     func idempotencyKeys(of file: File, after number: Int64) throws -> [Row] {

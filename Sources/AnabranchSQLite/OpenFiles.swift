@@ -14,19 +14,19 @@ struct OpenFiles {
     private var files: [Int64: OpenFile] = [:]
     private var newFiles: [VirtualPath: Int64] = [:]
     private var lastNumber: Int64
-    /// Grows with each opening of the store.
-    private(set) var epoch: Int64
+    /// Grows with each opening of the store, and each day; nil if what was stored is damaged.
+    private(set) var epoch: Int64?
     private var lastLease = Lease(0)
 
     /// - Parameters:
     ///   - lastNumber: the highest number of a file that is stored.
-    ///   - epoch: of the last opening.
-    init(lastNumber: Int64, epoch: Int64) { (self.lastNumber, self.epoch) = (lastNumber, epoch) }
+    ///   - epoch: the last one.
+    init(lastNumber: Int64, epoch: Int64?) { (self.lastNumber, self.epoch) = (lastNumber, epoch) }
 
     /// Leases of later epochs are higher.
     mutating func begin(_ epoch: Int64) {
         self.epoch = epoch
-        lastLease = Lease(UInt64(clamping: epoch) << 32)
+        lastLease = max(lastLease, Lease(UInt64(clamping: epoch) << 32))
     }
 
     /// - Parameter record: of the file; nil if it is not stored.

@@ -4,10 +4,10 @@ import Foundation
 import GRDB
 
 extension SQLiteFile {
-    static func find(_ path: VirtualPath, in db: Database) throws -> FileRecord? {
+    static func find(_ path: VirtualPath, in db: Database, isChecked: Bool = true) throws -> FileRecord? {
         let sql = "SELECT \(FileRecord.columns) FROM synced_file WHERE path = ?"
         let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [Data(path.bytes)])
-        return try row.map { try FileRecord($0) }
+        return try row.map { try FileRecord($0, isChecked: isChecked) }
     }
 
     /// Writes everything a commit holds, and the file itself if it is new; the caller has a transaction.

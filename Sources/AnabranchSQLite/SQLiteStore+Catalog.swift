@@ -12,8 +12,9 @@ extension SQLiteStore: HistoryCatalog {
         var files: [CatalogFile] = []
         for shard in shards {
             files += try catalog(shard, sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
-                let record = try FileRecord(row)
-                return CatalogFile(path: record.path, head: record.head)
+                // A record that is damaged keeps no other file from being listed.
+                let record = try? FileRecord(row, isChecked: false)
+                return CatalogFile(path: VirtualPath(try row.bytes(1)), head: record?.head ?? FileHead())
             }
         }
         files.sort { $0.path.bytes.lexicographicallyPrecedes($1.path.bytes) }

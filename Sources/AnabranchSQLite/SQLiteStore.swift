@@ -9,11 +9,14 @@ import Synchronization
 public final class SQLiteStore: Sendable {
     /// What is chosen by who opens a store.
     public struct Options: Sendable {
-        /// How many databases a new store has, 1 to 64. Files of different ones are written at the same time. A store
-        /// that is there keeps what it has.
+        /// How many databases a new store has, 1 to `shardsMax`. Files of different ones are written at the same time.
+        /// A store that is there keeps what it has.
         public var shards: Int
         /// For how many days changesets are kept as they were received, where merging has changed them.
         public var explainDays: Int
+
+        /// The most databases that a store can have.
+        public static var shardsMax: Int { StoreManifest.shardsMax }
 
         /// A thousand years.
         fileprivate static let explainDaysMax = 365_250
@@ -28,7 +31,7 @@ public final class SQLiteStore: Sendable {
     private let directory: DataDirectory
     let manifest: StoreManifest
     let shards: [StoreShard]
-    private let explainDays: Int
+    let explainDays: Int
     /// The uploads that are being integrated.
     public let suspects: (any UploadSuspects)?
 
@@ -59,10 +62,10 @@ public final class SQLiteStore: Sendable {
     ) throws(HistoryError) {
         self.directory = directory
         explainDays = min(max(0, options.explainDays), Options.explainDaysMax)
-        manifest = try Self.manifest(in: directory, options)
-        guard manifest.stage != .restoring || isRestoring else { throw HistoryError.partlyRestored }
-        if manifest.stage == .migrating { try StoreMigration(in: directory).retireSource(report) }
-        if manifest.stage == .making || manifest.stage == .migrating {
+        manifest = try Self.manifest(in: directory, options, isRestoring: isRestoring)
+        guard !manifest.stage.isRestoring || isRestoring else { throw HistoryError.partlyRestored }
+        if manifest.stage.isMigrating { try StoreMigration(in: directory).retireSource(report) }
+        if manifest.stage == .making || manifest.stage.isMigrating {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
         let logSizes = WriteAheadLogSizes(count: manifest.shards)
@@ -70,20 +73,13 @@ public final class SQLiteStore: Sendable {
             try StoreShard(number, of: manifest, in: directory, logSizes: logSizes)
         }
         suspects = SuspectFile(path: directory.path(of: "suspects"))
-        if manifest.stage == .ready {
-            do throws(HistoryError) {
-                try StoreSchema.checkEpochs(shards.map(\.epoch))
-            } catch {
-                guard isRestoring else { throw error }
-                // The count is about to hide it.
-                try setStage(.restoring)
-            }
-        }
-        try StoreShard.countOpening(of: shards)
+        if manifest.stage == .ready, !isRestoring { try StoreSchema.checkEpochs(shards.map(\.epoch)) }
+        // It hides which shards are of an earlier time: what is restored has it when it is done.
+        if !isRestoring || manifest.stage.isMigrating { try StoreShard.beginEpoch(of: shards) }
         switch manifest.stage {
-        case .migrating:
+        case .migrating, .migratingBackup:
             try StoreMigration(in: directory).run(into: self, report)
-            try setStage(.ready)
+            try setStage(isRestoring ? .restoring : .ready)
         case .making, .ready, .restoring:
             if try directory.lacksMarker() { try directory.putMarker() }
             if manifest.stage == .making { try setStage(.ready) }
@@ -92,13 +88,18 @@ public final class SQLiteStore: Sendable {
 
     /// The manifest of the store in a directory; if there is none, that of a new one.
     private static func manifest(
-        in directory: DataDirectory, _ options: Options
+        in directory: DataDirectory, _ options: Options, isRestoring: Bool
     ) throws(HistoryError) -> StoreManifest {
         let stage: StoreManifest.Stage
         switch try directory.contents() {
-        case .store(let manifest): return manifest
+        case .store(var manifest):
+            if isRestoring, manifest.stage == .migrating {
+                manifest.stage = .migratingBackup
+                try manifest.write(in: directory.url)
+            }
+            return manifest
         case .nothing: stage = .making
-        case .older: stage = .migrating
+        case .older: stage = isRestoring ? .migratingBackup : .migrating
         }
         guard (1...StoreManifest.shardsMax).contains(options.shards) else {
             throw HistoryError(
@@ -115,8 +116,11 @@ public final class SQLiteStore: Sendable {
         try manifest.write(in: directory.url)
     }
 
-    /// Whether a restoration has begun and is not done.
-    var isPartlyRestored: Bool { (try? StoreManifest.read(in: directory.url))?.stage == .restoring }
+    /// Whether a restoration may have begun and is not done: also when the manifest cannot be read.
+    var isPartlyRestored: Bool {
+        guard let manifest = try? StoreManifest.read(in: directory.url) else { return true }
+        return manifest.stage.isRestoring
+    }
 
     /// How many databases the store has.
     public var shardCount: Int { shards.count }
@@ -161,43 +165,6 @@ extension SQLiteStore: HistoryStore {
             throw HistoryError(.storeFailed, "the files are in different shards")
         }
         try shards[shard].commit(commits)
-    }
-
-    /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
-    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
-        let oldest = time - min(time, UInt64(explainDays) * 86_400)
-        var failure: HistoryError?
-        for shard in shards {
-            do throws(HistoryError) {
-                try translatingErrors(in: DataDirectory.shardName(shard.number)) {
-                    while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
-                }
-            } catch {
-                failure = failure ?? error
-            }
-        }
-        if let failure { throw failure }
-    }
-}
-
-extension SQLiteFile {
-    /// Of changesets that are freed in one transaction, in bytes, and the one with which they are more.
-    private static let forgottenBytes = 4 << 20
-
-    /// - Returns: whether there may be more.
-    fileprivate static func forgetReceived(before time: UInt64, in db: Database) throws -> Bool {
-        let sql = "SELECT file, version, length(changeset) FROM received WHERE time < ? LIMIT 1000"
-        var bytes = 0
-        let rows = try Row.fetchAll(db, sql: sql, arguments: [Int64(clamping: time)]).prefix { row in
-            defer { bytes += row[2] ?? 0 }
-            return bytes < forgottenBytes
-        }
-        for row in rows {
-            try db.execute(
-                sql: "DELETE FROM received WHERE file = ? AND version = ?",
-                arguments: [row[0] as DatabaseValue, row[1] as DatabaseValue])
-        }
-        return !rows.isEmpty
     }
 }
 

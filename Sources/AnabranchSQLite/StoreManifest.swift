@@ -10,10 +10,16 @@ struct StoreManifest: Codable, Equatable {
         case making
         /// A store of an older format is being brought into its databases.
         case migrating
-        /// It is a copy, of which `StoreRestoration` has changed a part.
+        /// The same with a backup, by `StoreRestoration`; no server goes on with it.
+        case migratingBackup = "migrating-backup"
+        /// It is a copy, of which `StoreRestoration` may have changed a part.
         case restoring
         /// It can be served.
         case ready
+
+        var isMigrating: Bool { self == .migrating || self == .migratingBackup }
+        /// Whether `StoreRestoration` has to go on before a server starts.
+        var isRestoring: Bool { self == .migratingBackup || self == .restoring }
     }
 
     static let fileName = "manifest.json"
@@ -58,20 +64,28 @@ struct StoreManifest: Codable, Equatable {
         } catch {
             throw HistoryError(.storeUnusable, "\(fileName) cannot be read: \(error.localizedDescription)")
         }
-        let manifest: StoreManifest
+        let newest = StoreSchema.format.version
+        // All else can be different in a newer format.
+        let format = try decode(FormatAlone.self, from: content).format
+        guard format <= newest else {
+            throw HistoryError(.storeUnusable, "the store has format \(format); this program reads up to \(newest)")
+        }
+        let manifest = try decode(StoreManifest.self, from: content)
+        guard format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
+        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
+        return manifest
+    }
+
+    private struct FormatAlone: Decodable { let format: Int }
+
+    private static func decode<Content: Decodable>(
+        _ type: Content.Type, from content: Data
+    ) throws(HistoryError) -> Content {
         do {
-            manifest = try JSONDecoder().decode(StoreManifest.self, from: content)
+            return try JSONDecoder().decode(type, from: content)
         } catch {
             throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice) (\(error))")
         }
-        let newest = StoreSchema.format.version
-        guard manifest.format <= newest else {
-            throw HistoryError(
-                .storeUnusable, "the store has format \(manifest.format); this program reads up to \(newest)")
-        }
-        guard manifest.format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
-        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
-        return manifest
     }
 
     /// It is there entirely and durably, or as it was before.

@@ -13,6 +13,8 @@ public struct StoreMigrationProgress: Equatable, Sendable {
     public var bytes: UInt64 = 0
     /// How many there are.
     public var byteTotal: UInt64
+    /// Whether everything is in the new format, and durable. Of a damaged store the totals can be anything.
+    public var isDone = false
 }
 
 /// Copies a store of an older format into the shards of a new one, file by file (`Spec/Durability.md`, section 3).
@@ -44,7 +46,8 @@ struct StoreMigration {
             let total = try OldStore(at: directory.path(of: marker)).total()
             let progress = StoreMigrationProgress(fileTotal: total.files, byteTotal: total.bytes)
             try report(progress)
-            if directory.size(of: migrated) == nil { try directory.link(marker, as: migrated) }
+            // Nothing else may have the name, not even an empty file: the old database would be left without one.
+            if !directory.isSame(marker, migrated) { try directory.link(marker, as: migrated) }
             try report(progress)
             try directory.putMarker()
             try report(progress)
@@ -95,6 +98,7 @@ struct StoreMigration {
             }
             // From here on everything is durable.
             for shard in store.shards { try shard.setFlushing(true) }
+            progress.isDone = true
             try report(progress)
             try old.queue.close()
         }
@@ -105,14 +109,18 @@ struct StoreMigration {
     private func forEachFile(of old: OldStore, _ body: (OldStore.File) throws -> Void) throws {
         do {
             var last = Int64.min
-            while case let piece = try old.names(after: last), let end = piece.last?.number, end > last {
+            while case let piece = try old.names(after: last), let end = piece.last?.number {
                 for name in piece { try body(try old.file(name.number, name.path)) }
+                guard end > last else { throw HistoryError(.storeDamaged, "the table of the files is out of order") }
                 last = end
             }
         } catch let error where error.isOldDamage {
             var last: VirtualPath?
-            while case let piece = try old.names(after: last), let end = piece.last?.path, end != last {
+            while case let piece = try old.names(after: last), let end = piece.last?.path {
                 for name in piece { try body(try old.file(name.number, name.path)) }
+                guard end.follows(last) else {
+                    throw HistoryError(.storeDamaged, "the index of the files' names is out of order")
+                }
                 last = end
             }
         }
@@ -129,18 +137,28 @@ struct StoreMigration {
             try translatingErrors {
                 try report(bytes)
                 let shard = store.shard(of: file.path)
-                let isThere = try shard.pool.read { db in try SQLiteFile.find(file.path, in: db) != nil }
+                let isThere = try shard.pool.read { db in
+                    try SQLiteFile.find(file.path, in: db, isChecked: false) != nil
+                }
                 if !isThere {
                     let migration = FileMigration(of: file, from: old, to: shard)
                     try migration.run { try report(bytes.adding(min($0, file.size))) }
                 }
                 try report(bytes.adding(file.size))
-                // Opening it applies what the state lacks.
-                if file.hasState, file.head.version > 0 { _ = try SyncedFile(path: file.path, store: store) }
+                if file.hasState, file.head.version > 0 { try makeState(of: file.path, in: store) }
             }
         } catch {
-            // Who opens a damaged file later is told so; the others are not to wait for its repair.
-            guard error.code == .storeDamaged else { throw HistoryError(error.code, "\(file.path): \(error.reason)") }
+            throw HistoryError(error.code, "\(file.path): \(error.reason)")
+        }
+    }
+
+    /// Opening a file applies what its state lacks. Who opens a damaged one later is told so; the others are not to
+    /// wait for its repair.
+    private func makeState(of path: VirtualPath, in store: SQLiteStore) throws(HistoryError) {
+        do throws(HistoryError) {
+            _ = try SyncedFile(path: path, store: store)
+        } catch {
+            guard error.code == .storeDamaged else { throw error }
         }
     }
 }

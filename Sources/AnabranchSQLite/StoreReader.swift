@@ -9,13 +9,20 @@ public final class StoreReader {
     let manifest: StoreManifest
     /// Of the shards.
     let pools: [DatabasePool]
+    /// Why no server starts on the store, though it can be read; nil if one does.
+    let refusal: HistoryError?
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
-    public init(directory path: String) throws(HistoryError) {
+    public convenience init(directory path: String) throws(HistoryError) {
+        try self.init(directory: path, isVerifying: false)
+    }
+
+    /// - Parameter isVerifying: whether it may have been restored in part, and from different times: `refusal` says so.
+    init(directory path: String, isVerifying: Bool) throws(HistoryError) {
         directory = try DataDirectory(existing: path)
         manifest = try Self.manifest(in: directory)
-        var epochs: [Int64] = []
+        var epochs: [Int64?] = []
         pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
             try translatingErrors(in: DataDirectory.shardName(number)) {
                 var configuration = Configuration()
@@ -29,7 +36,14 @@ public final class StoreReader {
                 return pool
             }
         }
-        try StoreSchema.checkEpochs(epochs)
+        do throws(HistoryError) {
+            if manifest.stage == .restoring { throw HistoryError.partlyRestored }
+            try StoreSchema.checkEpochs(epochs)
+            refusal = nil
+        } catch {
+            guard isVerifying else { throw error }
+            refusal = error
+        }
     }
 
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
@@ -37,8 +51,8 @@ public final class StoreReader {
         switch try directory.contents() {
         case .store(let manifest):
             switch manifest.stage {
-            case .ready: return manifest
-            case .restoring: throw HistoryError.partlyRestored
+            case .ready, .restoring: return manifest
+            case .migratingBackup: throw HistoryError.partlyRestored
             case .making, .migrating:
                 throw HistoryError(
                     .storeUnusable, "the store is not finished; a server that opens it goes on with that")
@@ -53,11 +67,12 @@ public final class StoreReader {
         }
     }
 
-    /// Hands over the synced files in the order of their paths.
+    /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be
+    /// read, or that of an empty file.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
     public func forEachFile(_ body: (StoredFile) throws -> Void) throws {
         var listing = try FileListing(pools)
-        while let element = try listing.next() { try body(try file(element.id)) }
+        while let element = try listing.next() { try body(try file(element)) }
     }
 
     /// The synced files in the order of their paths, all in memory.
@@ -76,13 +91,25 @@ public final class StoreReader {
         let shard = manifest.shard(of: path)
         return try translatingErrors(in: DataDirectory.shardName(shard)) {
             let record = try pools[shard].read { db in try SQLiteFile.find(path, in: db) }
-            return try record.map { try file(SyncedFileID($0.number, shard: shard)) }
+            return record.map { record in
+                StoredFile(
+                    path: path, head: record.head, id: SyncedFileID(record.number, shard: shard), reader: self)
+            }
         }
     }
 
-    private func file(_ id: SyncedFileID) throws -> StoredFile {
-        let record = try pools[id.shard].read { db in try SQLiteFile(id: id, db: db).record() }
-        return StoredFile(path: record.path, head: record.head, id: id, reader: self)
+    private func file(_ element: FileListing.Element) throws(HistoryError) -> StoredFile {
+        var head = FileHead()
+        do throws(HistoryError) {
+            head = try translatingErrors {
+                try pools[element.id.shard].unsafeRead { db in
+                    try SQLiteFile(id: element.id, db: db, isChecked: false).record().head
+                }
+            }
+        } catch {
+            guard error.code == .storeDamaged else { throw error }
+        }
+        return StoredFile(path: element.path, head: head, id: element.id, reader: self)
     }
 }
 

@@ -38,11 +38,11 @@ public struct RepairedFile: Equatable, Sendable {
 public struct StoreRepair {
     private let store: SQLiteStore
 
-    /// Opens the store in a directory, and brings it to the current format.
-    /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged` if the database itself is
-    ///   damaged: to write to it could make it worse.
+    /// Opens the store in a directory.
+    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it; `storeDamaged` if
+    ///   the database itself is damaged: to write to it could make it worse.
     public init(directory path: String) throws(HistoryError) {
-        let damages = try StoreVerification(directory: path).checkDatabase()
+        let damages = try StoreVerification(StoreReader(directory: path)).checkDatabase()
         if let first = damages.first {
             throw HistoryError(.storeDamaged, "\(first); only a backup helps")
         }
@@ -123,17 +123,24 @@ extension SQLiteFile {
         var replay = LogReplay(VersionRange(after: head.baseVersion, through: head.version))
         while !replay.isDone {
             for entry in try replay.next(from: self) {
-                var arena = ChangesetArena()
-                let index: ChangesetIndex
+                let keys: [ConflictKeyEntry]
                 do {
-                    index = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: entry.tag)
+                    keys = try entry.conflictKeys()
                 } catch {
                     throw HistoryError(.storeDamaged, "log entry \(entry.version): \(error)")
                 }
-                for key in arena.conflictKeys(of: index).writes {
-                    try store(ConflictKeyEntry(key: key, version: entry.version, origin: entry.origin))
-                }
+                for key in keys { try store(key) }
             }
         }
+    }
+}
+
+extension LogEntry {
+    /// The conflict keys that it writes.
+    /// - Throws: if the changeset cannot be decoded.
+    func conflictKeys() throws(ChangesetError) -> [ConflictKeyEntry] {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: version.rawValue, tag: tag)
+        return arena.conflictKeys(of: index).writes.map { ConflictKeyEntry(key: $0, version: version, origin: origin) }
     }
 }

@@ -58,6 +58,7 @@ public struct StoreRestoration {
             report(try pool.write { db in try SQLiteFile(id: id, db: db).restore(salt) })
         }
         for shard in store.shards { try shard.setFlushing(true) }
+        try StoreShard.beginEpoch(of: store.shards)
         try store.setStage(.ready)
     }
 

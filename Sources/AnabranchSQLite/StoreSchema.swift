@@ -45,23 +45,28 @@ enum StoreSchema {
         }
     }
 
-    // MARK: Openings
+    // MARK: Epochs
 
-    /// How often the store was opened, times two; what cannot be is damage, and no reason to stop.
-    static func epoch(in db: Database) throws -> Int64 {
-        let epoch: Int64 = try meta("epoch", in: db) ?? 0
-        return (0..<OpenFiles.epochCount).contains(epoch) ? epoch : 0
+    /// How often the store was opened or maintained, times two. Nil for a count that cannot be: it is damaged, which is
+    /// no reason to stop.
+    static func epoch(in db: Database) throws -> Int64? {
+        guard let stored: DatabaseValue = try meta("epoch", in: db) else { return 0 }
+        return Int64.fromDatabaseValue(stored).flatMap { (0..<OpenFiles.epochCount).contains($0) ? $0 : nil }
     }
 
     /// - Parameter epochs: of the shards.
-    /// - Throws: `storeUnusable` if one of them was not there when the store was last opened.
-    static func checkEpochs(_ epochs: [Int64]) throws(HistoryError) {
-        guard let newest = epochs.max(), let old = epochs.firstIndex(where: { $0 < newest - 1 }) else { return }
+    /// - Throws: `storeUnusable` if one of them was not there when the store was last opened or maintained.
+    static func checkEpochs(_ epochs: [Int64?]) throws(HistoryError) {
+        let known = epochs.enumerated().compactMap { shard, epoch in epoch.map { (shard: shard, epoch: $0) } }
+        guard let newest = known.max(by: { $0.epoch < $1.epoch }),
+            let old = known.first(where: { $0.epoch < newest.epoch - 1 })
+        else { return }
         throw HistoryError(
             .storeUnusable,
             """
-            \(DataDirectory.shardName(old)) is older than other shards: restore all of a backup; or, to keep them as \
-            they are, run `anabranch restore`, which lets clients reset that know of more
+            \(DataDirectory.shardName(old.shard)) is older than \(DataDirectory.shardName(newest.shard)): restore all \
+            of a backup; or, to keep them as they are, run `anabranch restore`, which lets clients reset that know of \
+            more
             """)
     }
 

@@ -12,6 +12,12 @@ final class StoreShard: Sendable {
     static let writerCacheBytesMax = 16 << 20
     /// The same for all shards of a store together.
     static let allWriterCachesBytesMax = 128 << 20
+    /// Connections that read a shard at the same time. Each has two file descriptors, and stays open.
+    static let readersMax = 16
+    /// The same for all shards of a store together.
+    static let allReadersMax = 128
+    /// Of the database's pages for a connection that reads, in bytes.
+    static let readerCacheBytesMax = 2 << 20
 
     let number: Int
     let pool: DatabasePool
@@ -41,7 +47,7 @@ final class StoreShard: Sendable {
         try DataDirectory.rename(directory.path(of: name + ".new"), to: directory.path(of: name))
     }
 
-    /// Opens the database. Nobody gets a lease before `countOpening`.
+    /// Opens the database. Nobody gets a lease before `beginEpoch`.
     /// - Parameter logSizes: of the write-ahead logs of all shards.
     init(
         _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes
@@ -51,10 +57,7 @@ final class StoreShard: Sendable {
         writeAheadLog = WriteAheadLog(ofDatabaseAt: path, number: number, sizes: logSizes)
         let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
             try DataDirectory.makePrivate(database: path)
-            var configuration = Configuration()
-            configuration.label = "anabranch.shard-\(number)"
-            configuration.maximumReaderCount = 16
-            let pool = try DatabasePool(path: path, configuration: configuration)
+            let pool = try DatabasePool(path: path, configuration: Self.configuration(number, of: manifest))
             let files = try pool.writeWithoutTransaction { db in
                 try StoreSchema.check(number, of: manifest, in: db)
                 try db.execute(
@@ -73,19 +76,28 @@ final class StoreShard: Sendable {
         openFiles = Mutex(files)
     }
 
-    /// Counts an opening of the store in all its shards. Leases that were given out before are lower than those that
-    /// are given out from now on.
+    private static func configuration(_ number: Int, of manifest: StoreManifest) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = "anabranch.shard-\(number)"
+        configuration.maximumReaderCount = min(readersMax, allReadersMax / manifest.shards)
+        let cache = "PRAGMA cache_size = -\(readerCacheBytesMax >> 10)"
+        configuration.prepareDatabase { db in try db.execute(sql: cache) }
+        return configuration
+    }
+
+    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Leases that were given out before
+    /// are lower than those that are given out from now on.
     ///
-    /// Each counts twice, and none ahead of the others by more than one: so an opening that was interrupted can be told
-    /// from a shard that is of an earlier time than the others.
-    static func countOpening(of shards: [StoreShard]) throws(HistoryError) {
-        let newest = shards.map(\.epoch).max() ?? 0
+    /// Each counts twice, and none ahead of the others by more than one: so what was interrupted here can be told from
+    /// a shard that is of an earlier time than the others.
+    static func beginEpoch(of shards: [StoreShard]) throws(HistoryError) {
+        let newest = shards.compactMap(\.epoch).max() ?? 0
         for epoch in newest...(newest | 1) + 1 {
             for shard in shards where shard.epoch != epoch { try shard.setEpoch(epoch) }
         }
     }
 
-    var epoch: Int64 { openFiles.withLock(\.epoch) }
+    var epoch: Int64? { openFiles.withLock(\.epoch) }
 
     private func setEpoch(_ epoch: Int64) throws(HistoryError) {
         try translatingErrors(in: DataDirectory.shardName(number)) {

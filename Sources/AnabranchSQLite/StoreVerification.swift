@@ -23,7 +23,7 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         /// A changeset cannot be decoded.
         case changeset
         /// The stored conflict keys are not those of the log.
-        case conflictKeys = "touchIndex"
+        case conflictKeys
         /// The stored state is not what the log makes.
         case state
     }
@@ -67,16 +67,22 @@ public struct VerifiedFile: Equatable, Sendable {
 public struct StoreVerification {
     private let reader: StoreReader
 
-    /// Opens the store in a directory.
+    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
     public init(directory path: String) throws(HistoryError) {
-        reader = try StoreReader(directory: path)
+        try self.init(StoreReader(directory: path, isVerifying: true))
     }
 
-    /// What SQLite itself finds wrong with the database, and records of files that are gone.
+    init(_ reader: StoreReader) { self.reader = reader }
+
+    /// What SQLite itself finds wrong with the database, records of files that are gone, and why no server starts on
+    /// it.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         var damages: [StoreDamage] = []
+        if let refusal = reader.refusal {
+            damages.append(StoreDamage(kind: .continuity, place: "the store", finding: refusal.reason))
+        }
         for shard in reader.pools.indices { damages += try checkDatabase(shard) }
         return damages
     }

@@ -20,7 +20,7 @@ struct RestoreCommand: ParsableCommand {
             check the backup first.
 
             Prints a line for each synced file, and a summary. All files are checked before the first is changed: with \
-            exit status 1 none is, or it says that some are. Then no server starts; run it again. \
+            exit status 1 none is, or it says that some may be. Then no server starts; run it again. \
             Once is enough: after a server has run, a second time makes clients reset for nothing. So does the first \
             time on data that have only moved, with no server on them in between.
 
@@ -42,7 +42,7 @@ struct RestoreCommand: ParsableCommand {
             }
         } catch {
             guard restoration.isUnfinished else { throw RestoreCommand.untouched(error) }
-            throw InputError(description: "some files are changed, and others are not: run it again (\(error.reason))")
+            throw RestoreCommand.unfinished("some files may be changed, and others not", error)
         }
         print("\(count) files: restored")
         try restoration.close()
@@ -51,13 +51,21 @@ struct RestoreCommand: ParsableCommand {
     private func restoration() throws -> StoreRestoration {
         let configuration = try store.configuration()
         var progress = MigrationLog(Logger(label: "anabranch") { StreamLogHandler.standardError(label: $0) })
+        var isMigrating = false
         do throws(HistoryError) {
             return try StoreRestoration(directory: configuration.data, options: configuration.store) {
+                isMigrating = true
                 progress.note($0)
             }
         } catch {
+            if isMigrating { throw Self.unfinished("not everything is in the new format", error) }
             throw Self.untouched(error)
         }
+    }
+
+    private static func unfinished(_ finding: String, _ error: HistoryError) -> InputError {
+        let advice = error.code == .storeDamaged ? "take another backup" : "run it again, which goes on with that"
+        return InputError(description: "\(finding), so no server starts: \(advice) (\(error.reason))")
     }
 
     private static func untouched(_ error: HistoryError) -> InputError {

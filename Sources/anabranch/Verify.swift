@@ -12,9 +12,10 @@ struct VerifyCommand: ParsableCommand {
         discussion: """
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
-            changeset can be decoded, that the touch index is complete, and that the state is what the log makes. \
-            Nothing is changed, but for this: where nothing is damaged, the store of an older format from which the \
-            data was migrated is removed, if it is whole and all of it is in the data. The server must not be running.
+            changeset can be decoded, that the conflict keys are those of the log, and that the state is what the log \
+            makes. Nothing is changed, but for this: where nothing is damaged, the store of an older format from which \
+            the data was migrated is removed, if it is whole and all of it is in the data. The server must not be \
+            running.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.

@@ -68,9 +68,12 @@ import Testing
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         for (text, words) in [
             ("{", "manifest.json is damaged"), (manifest.replacing(": 3", with: ": 99"), "has format 99"),
+            // All else can be different there.
+            ("{\"format\": 4, \"stage\": \"trimming\"}", "has format 4; this program reads up to 3"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
+            (manifest.replacing("ready", with: "migrating-backup"), "`anabranch restore` was interrupted here"),
         ] {
             try fixture.put("manifest.json", text)
             #expect(fixture.refusal()?.contains(words) == true, "\(text): \(fixture.refusal() ?? "")")
@@ -168,6 +171,20 @@ import Testing
         // As `sqlite3 anabranch.sqlite VACUUM` makes it: a page and nothing in it.
         try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
         #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but keys.json beside it") == true)
+    }
+
+    @Test func anOldStoreThatWasMigratedIsNotForgotten() throws {
+        let fixture = try Fixture()
+        try fixture.clear()
+        try fixture.put("anabranch.sqlite.migrated")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is missing, but anabranch.sqlite.migrated bes") == true)
+        let error = #expect(throws: HistoryError.self) { try StoreReader(directory: fixture.directory.path) }
+        #expect(error?.reason.contains("rename it to anabranch.sqlite") == true)
+        try fixture.put("anabranch.sqlite", "")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is empty (0 bytes), but anabranch.sqlite.mig") == true)
+        try fixture.remove("anabranch.sqlite")
+        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but anabranch.sqlite.migrated") == true)
     }
 
     @Test func aDatabaseThatIsGoneWithoutItsLogIsRefused() throws {

@@ -129,6 +129,17 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 8, 9, 64]) func allConnectionsThatReadAreBounded(shards: Int) throws {
+        let directory = try TemporaryDirectory()
+        let store = try SQLiteStore(directory: directory.path, options: .init(shards: shards))
+        let readers = store.shards.map(\.pool.configuration.maximumReaderCount)
+        #expect(readers.allSatisfy { $0 >= 2 && $0 <= StoreShard.readersMax })
+        #expect(readers.reduce(0, +) <= StoreShard.allReadersMax)
+        let cache = try store.shards[0].pool.read { db in try Int.fetchOne(db, sql: "PRAGMA cache_size") }
+        #expect(cache == -StoreShard.readerCacheBytesMax >> 10)
+        try store.close()
+    }
+
     @Test("while all write-ahead logs together are too long, one with more than half of its share is emptied")
     func logs() throws {
         for shard in store.shards {
@@ -203,21 +214,6 @@ import Testing
         #expect(third.id == second.id)
     }
 
-    /// The count of openings has no checksum.
-    @Test(arguments: [0, -7, Int64.max, Int64.min]) func aDamagedCountOfOpeningsEndsNoLease(_ epoch: Int64) throws {
-        let path = VirtualPath("/a"), first = try SyncedFile(path: path, store: store)
-        _ = try first.allocateIdent()
-        for shard in store.shards {
-            try shard.pool.write { db in try StoreSchema.setMeta("epoch", to: epoch, in: db) }
-        }
-        try store.close()
-        for number in 3...5 as ClosedRange<UInt64> {
-            let again = try SQLiteStore(directory: directory.path)
-            #expect(try SyncedFile(path: path, store: again).allocateIdent().ident.rawValue == number)
-            try again.close()
-        }
-    }
-
     /// Otherwise files would be looked for in the wrong ones, and their clients would have to reset.
     @Test func aStoreWithAnotherNumberOfShardsThanItsManifestSaysIsRefused() throws {
         try store.close()
@@ -230,47 +226,6 @@ import Testing
             let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: directory.path) }
             #expect(error?.code == .storeUnusable && error?.reason.contains(reason) == true)
         }
-    }
-
-    // MARK: Openings
-
-    /// An opening counts in one shard after the other, twice.
-    @Test(arguments: 0...7) func anOpeningThatWasInterruptedIsNoReasonToRefuse(_ flushed: Int) throws {
-        let epochs = store.shards.map(\.epoch)
-        #expect(epochs == [2, 2, 2, 2])
-        for step in 0..<flushed {
-            try store.shards[step % 4].pool.write { db in
-                try StoreSchema.setMeta("epoch", to: Int64(3 + step / 4), in: db)
-            }
-        }
-        try store.close()
-        let again = try SQLiteStore(directory: directory.path)
-        #expect(Set(again.shards.map(\.epoch)).count == 1)
-        #expect(again.shards[0].epoch > 2 && again.shards[0].epoch.isMultiple(of: 2))
-    }
-
-    /// Otherwise its files would lack what their clients were told, and nobody would notice.
-    @Test func aShardOfAnEarlierTimeIsRefused() throws {
-        let name = "/shard-03.sqlite"
-        try store.close()
-        let earlier = try Data(contentsOf: URL(fileURLWithPath: directory.path + name))
-        try SQLiteStore(directory: directory.path).close()
-        try earlier.write(to: URL(fileURLWithPath: directory.path + name))
-        for _ in 0..<2 {
-            let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: directory.path) }
-            #expect(error?.code == .storeUnusable && error?.reason.hasPrefix("shard-03.sqlite is older") == true)
-            #expect(throws: HistoryError(.storeUnusable, "")) { try StoreReader(directory: directory.path) }
-        }
-        // What the words advise, and no way around it.
-        let restoration = try StoreRestoration(directory: directory.path)
-        #expect(restoration.isUnfinished)
-        try restoration.close()
-        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: directory.path) }
-        let again = try StoreRestoration(directory: directory.path)
-        try again.run { _ in }
-        #expect(!again.isUnfinished)
-        try again.close()
-        try SQLiteStore(directory: directory.path).close()
     }
 
     // MARK: When a client was last seen
@@ -348,7 +303,30 @@ import Testing
         #expect(try counts() == [6, 2, 6, 6])
         #expect(throws: HistoryError(.storeFailed, "")) { try store.maintain(at: .max) }
         #expect(try counts() == [6, 0, 0, 0])
+        let freePages = try store.shards.map { shard in
+            try shard.pool.read { db in try Int.fetchOne(db, sql: "PRAGMA freelist_count") }
+        }
+        #expect(freePages == [0, 0, 0, 0])
         let other = try TemporaryDirectory()
         try SQLiteStore(directory: other.path, options: .init(explainDays: .max)).maintain(at: .max)
+    }
+
+    /// Somebody has made it anew.
+    @Test func aDatabaseThatCannotGivePagesBackIsMaintainedToo() throws {
+        try store.shards[0].pool.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    PRAGMA auto_vacuum = NONE; VACUUM; CREATE TABLE filler (content BLOB);
+                    INSERT INTO filler VALUES (zeroblob(1048576)); DROP TABLE filler;
+                    """)
+        }
+        var pieces = 0
+        try store.maintain(at: 1) {
+            pieces += 1
+            return pieces < 100
+        }
+        #expect(pieces < 100)
+        let freePages = try store.shards[0].pool.read { try Int.fetchOne($0, sql: "PRAGMA freelist_count") ?? 0 }
+        #expect(freePages > 200)
     }
 }

@@ -216,6 +216,24 @@ import Testing
         }
     }
 
+    /// The old database would be left without a name.
+    @Test func nothingTakesThePlaceOfTheOnlyCopy() async throws {
+        try await migrating("stopped") {
+            let database = folder + "/anabranch.sqlite", before = try Data(contentsOf: URL(fileURLWithPath: database))
+            for _ in 0..<2 {
+                try Data().write(to: URL(fileURLWithPath: database + ".migrated"))
+                let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: folder) }
+                #expect(error?.reason.contains("anabranch.sqlite.migrated: File exists") == true)
+                #expect(try Data(contentsOf: URL(fileURLWithPath: database)).count == before.count)
+            }
+            try FileManager.default.removeItem(atPath: database + ".migrated")
+            var progress: [StoreMigrationProgress] = []
+            try SQLiteStore(directory: folder) { progress.append($0) }.close()
+            #expect(progress.last?.isDone == true && progress.dropLast().allSatisfy { !$0.isDone })
+            try expectWholeAndFinish()
+        }
+    }
+
     /// A client of the old server goes on: what it knows of its file is still so.
     @Test func aClientOfTheOldServerGoesOn() async throws {
         try await migrating("stopped") {

@@ -10,15 +10,15 @@ struct MigrationLog {
     init(_ logger: Logger) { self.logger = logger }
 
     mutating func note(_ progress: StoreMigrationProgress) {
-        let isDone = progress.fileCount == progress.fileTotal
+        let isDone = progress.isDone
         guard !hasEnded else { return }
         if let last, !isDone, last.duration(to: .now) < .seconds(1) { return }
         (last, hasEnded) = (.now, isDone)
-        // Of a damaged store they can be anything.
-        let share = progress.byteTotal == 0 ? 1 : min(1, Double(progress.bytes) / Double(progress.byteTotal))
-        let percent = Int(share * 100)
+        // Of a damaged store the totals can be anything.
+        let share = isDone ? 1 : min(1, Double(progress.bytes) / Double(max(1, progress.byteTotal)))
+        let percent = Int(share * 100), fileTotal = max(progress.fileCount, progress.fileTotal)
         logger.notice(
             isDone ? "every file is in the new format" : "bringing the store to a new format",
-            metadata: ["files": "\(progress.fileCount) of \(progress.fileTotal)", "percent": "\(percent)"])
+            metadata: ["files": "\(progress.fileCount) of \(fileTotal)", "percent": "\(percent)"])
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchSQLite
 import AnabranchServer
 import Logging
 
@@ -63,7 +64,9 @@ struct Setting {
             Setting("logins-per-minute", \.loginsPerMinuteMax, .count(), "The most logins of one address in a minute."),
             Setting("access-token-seconds", \.accessTokenSeconds, .count(), "How long an access token is valid."),
             Setting("session-seconds", \.sessionSeconds, .count(), "How long a login lasts."),
-            Setting("shards", \.shards, .count(upTo: 64), "How many databases a new store has."),
+            Setting(
+                "shards", \.shards, .count(upTo: UInt32(SQLiteStore.Options.shardsMax)),
+                "How many databases a new store has."),
             Setting(
                 "explain-days", \.explainDays, .count(),
                 "How long changesets are kept as received, to explain merges."),

@@ -1,0 +1,61 @@
+public import AnabranchHistory
+import GRDB
+
+extension SQLiteStore {
+    /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
+    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
+        let oldest = time - min(time, UInt64(explainDays) * 86_400)
+        var failure: HistoryError?
+        for shard in shards {
+            do throws(HistoryError) {
+                try translatingErrors(in: DataDirectory.shardName(shard.number)) {
+                    while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+                    while goesOn(), try shard.pool.write({ try SQLiteFile.giveBackPages(in: $0) }) {}
+                }
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        do throws(HistoryError) {
+            // A shard that is put back from before this day is told from the others then.
+            if goesOn() { try StoreShard.beginEpoch(of: shards) }
+        } catch {
+            failure = failure ?? error
+        }
+        if let failure { throw failure }
+    }
+}
+
+extension SQLiteFile {
+    /// Of changesets that are freed in one transaction, in bytes, and the one with which they are more.
+    private static let forgottenBytes = 4 << 20
+    /// Of pages that are given back in one transaction: as many bytes.
+    private static let pagesGivenBack = 1_024
+
+    /// - Returns: whether there may be more.
+    fileprivate static func forgetReceived(before time: UInt64, in db: Database) throws -> Bool {
+        let sql = "SELECT file, version, length(changeset) FROM received WHERE time < ? LIMIT 1000"
+        var bytes = 0
+        let rows = try Row.fetchAll(db, sql: sql, arguments: [Int64(clamping: time)]).prefix { row in
+            defer { bytes += row[2] ?? 0 }
+            return bytes < forgottenBytes
+        }
+        for row in rows {
+            try db.execute(
+                sql: "DELETE FROM received WHERE file = ? AND version = ?",
+                arguments: [row[0] as DatabaseValue, row[1] as DatabaseValue])
+        }
+        return !rows.isEmpty
+    }
+
+    /// Gives free pages of the database back to the file system.
+    /// - Returns: whether there may be more.
+    fileprivate static func giveBackPages(in db: Database) throws -> Bool {
+        func freeCount() throws -> Int { try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0 }
+        let before = try freeCount()
+        guard before > 0 else { return false }
+        try db.execute(sql: "PRAGMA incremental_vacuum(\(pagesGivenBack))")
+        // A database that somebody has made anew may have none that it can give back.
+        return try freeCount() < before
+    }
+}
