@@ -73,6 +73,23 @@ import Testing
         #expect(try Self.commits(of: file).first?.outcomes.map(\.newVersions) == [versions])
     }
 
+    /// A device's app is updated while a long merge keeps its uploads waiting.
+    @Test(arguments: StoreKind.allCases, [.max, 1]) func eachEntryNamesTheReleaseThatUploadedIt(
+        kind: StoreKind, commitBytesMax: Int
+    ) throws {
+        let (file, test) = try Self.file(kind, commitBytesMax: commitBytesMax)
+        let releases: [UInt64] = [1, 1, 2, 3]
+        for (number, release) in releases.enumerated() {
+            let first = ClientVersion(rawValue: UInt64(2 * number + 1))
+            var upload = Upload((0..<2).map { ChangesetWriter.setting(1, to: $0) }, from: first)
+            upload.uploader = Uploader(release: release, protocolVersion: 14)
+            try file.enqueue(upload, from: 3)
+        }
+        _ = try Self.commits(of: file)
+        #expect(try file.log().dropFirst(3).map(\.uploader.release) == [1, 1, 1, 1, 2, 2, 3, 3])
+        try test.verify()
+    }
+
     @Test(arguments: StoreKind.allCases) func whatIsCommittedStaysWhenTheRestIsRefused(kind: StoreKind) throws {
         let (file, test) = try Self.file(kind, commitBytesMax: 1)
         let good = ChangesetWriter.setting(1, to: 1)

@@ -114,6 +114,26 @@ import Testing
         #expect(throws: Never.self) { try query.objects(in: state, looksMax: looks) }
     }
 
+    /// A text of 4,000 bytes is 251 looks, or as many as the bytes that it is compared with.
+    @Test(arguments: [
+        ("text >= '\(texts("a", 4_000, ""))'", 251), ("text >= '\(texts("a", 160, ""))'", 11),
+        ("text IN {'x', '\(texts("a", 4_000, ""))'}", 251), ("text IN {'x', 'y'}", 0),
+    ])
+    func textsThatAreReadAreCounted(text: String, looks: Int) throws {
+        let state = try Self.state()
+        let query = try Query(text, on: "A", of: state)
+        #expect(throws: Never.self) { try query.objects(in: state, looksMax: looks) }
+        if looks > 0 { #expect(throws: QueryError.self) { try query.objects(in: state, looksMax: looks - 1) } }
+    }
+
+    /// 12,000 bytes for each of the binary digits of three.
+    @Test func textsThatAreSortedAreCountedWithEachComparison() throws {
+        let state = try Self.state()
+        let query = try Query("ANY mixes < ANY {'a', 'a', 'a'}", on: "A", of: state)
+        #expect(throws: QueryError.self) { try query.objects(in: state, looksMax: 1_500) }
+        #expect(throws: Never.self) { try query.objects(in: state, looksMax: 1_600) }
+    }
+
     /// Counts who asks for classes, and who reads objects.
     private final class CountingSource: ObjectSource {
         private let state: ObjectGraph

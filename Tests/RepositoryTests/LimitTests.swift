@@ -37,7 +37,7 @@ import Testing
 
     private static func limits() throws -> [Limit] {
         // `var bytesMax = 32 << 20`, `bytesMax: Int = 32 << 20` of a parameter, `limits.bytesMax = 4 << 20`
-        let named = /(\w+(?:Max|Min))(?:: \w+)? = ([0-9][0-9_]*(?: (?:<<|\*) [0-9][0-9_]*)*)/
+        let named = /((?:\w+\.)?\w+(?:Max|Min))(?:: \w+)? = ([0-9][0-9_]*(?: (?:<<|\*) [0-9][0-9_]*)*)/
         let inLimits = /(?:var|let) (\w+)(?:: \w+)? = ([0-9][0-9_]*(?: (?:<<|\*) [0-9][0-9_]*)*)/
         var limits: [Limit] = []
         for file in try Repository.files(in: "Sources") {
@@ -57,7 +57,7 @@ import Testing
     }
 
     private static func rowsOfTheTable() throws -> [String: Int] {
-        let row = #/^\| `(\w+\.\w+)` \| ([0-9,]+) \|/#
+        let row = #/^\| `(\w+(?:\.\w+)+)` \| ([0-9,]+) \|/#
         var rows: [String: Int] = [:]
         for line in try TextFile("Spec/Limits.md").lines {
             guard let match = line.firstMatch(of: row) else { continue }

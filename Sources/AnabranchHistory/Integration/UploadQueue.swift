@@ -87,18 +87,27 @@ struct JoinedUploads {
     private(set) var upload: Upload
     /// Up to which client version each of them goes.
     private var ends: [ClientVersion]
+    /// Whose program uploaded them, up to which client version. One that is updated goes on with what it has.
+    private var uploaders: [(uploader: Uploader, end: ClientVersion)]
 
     init(_ upload: Upload, from ident: ClientFileID) {
         (self.ident, self.upload) = (ident, upload)
         ends = [upload.progress.clientVersion]
+        uploaders = [(upload.uploader, upload.progress.clientVersion)]
     }
 
     fileprivate mutating func append(_ next: Upload) {
         upload.changesets += next.changesets
         upload.progress = next.progress
-        upload.uploader = next.uploader
         upload.lockedVersion = max(upload.lockedVersion, next.lockedVersion)
         ends.append(next.progress.clientVersion)
+        if uploaders.last?.uploader == next.uploader { uploaders.removeLast() }
+        uploaders.append((next.uploader, next.progress.clientVersion))
+    }
+
+    /// The program that uploaded the changeset of a client version.
+    func uploader(of version: ClientVersion) -> Uploader {
+        uploaders.first { version <= $0.end }?.uploader ?? upload.uploader
     }
 
     /// How many of them are integrated when all changesets up to `version` are.

@@ -12,9 +12,11 @@ struct AddedEntries {
     private var indexedCount = 0
 
     /// Appends the entries that one client's changesets became, giving them their versions.
-    /// - Parameter time: seconds since 1970.
+    /// - Parameters:
+    ///   - uploads: what the changesets were in.
+    ///   - time: seconds since 1970.
     mutating func append(
-        _ changesets: [MergedChangeset], of uploader: Uploader, behind head: FileHead, versionSalt: Salt,
+        _ changesets: [MergedChangeset], of uploads: JoinedUploads, behind head: FileHead, versionSalt: Salt,
         at time: UInt64
     ) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
@@ -26,7 +28,8 @@ struct AddedEntries {
                 LogEntry(
                     version: version, salt: versionSalt, origin: merged.origin, clientVersion: merged.clientVersion,
                     timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset,
-                    base: merged.base, uploader: merged.origin == 0 ? .unknown : uploader))
+                    base: merged.base,
+                    uploader: merged.origin == 0 ? .unknown : uploads.uploader(of: merged.clientVersion)))
             if let changeset = merged.received {
                 received.append(ReceivedChangeset(version: version, time: time, changeset: changeset))
             }

@@ -151,15 +151,18 @@ struct ValueSet: Sendable {
     }
 
     /// Whether a value of the type is one of them; NaN is none of any.
-    func contains(_ value: StateValue) -> Bool {
+    func contains(_ value: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
         switch value {
-        case .null: hasNull
-        case .int(let value): integers.contains(value)
-        case .string(let value), .binary(let value): value.count <= stringBytesMax && strings.contains(value)
-        case .uuid(let value): identifiers.contains(value)
-        case .objectID(let value): objectIDs.contains(value)
-        case .float, .double: !value.isNaN && others.contains { StateValue.compare($0, value) == 0 }
-        default: others.contains { StateValue.order($0, value) == 0 }
+        case .null: return hasNull
+        case .int(let value): return integers.contains(value)
+        case .string(let value), .binary(let value):
+            guard value.count <= stringBytesMax else { return false }
+            try budget.count(bytes: value.count)
+            return strings.contains(value)
+        case .uuid(let value): return identifiers.contains(value)
+        case .objectID(let value): return objectIDs.contains(value)
+        case .float, .double: return !value.isNaN && others.contains { StateValue.compare($0, value) == 0 }
+        default: return others.contains { StateValue.order($0, value) == 0 }
         }
     }
 }

@@ -14,6 +14,7 @@ extension DirectTest {
             guard !value.isNull, !constant.isNull else {
                 return relation.allows((value.isNull ? 0 : 1) - (constant.isNull ? 0 : 1))
             }
+            try budget.count(comparing: value, constant)
             return relation.allows(StateValue.order(value, constant))
         case (.string, .string(let text), .string(let pattern)) where ignoresCase,
             (.binary, .binary(let text), .binary(let pattern)) where ignoresCase:

@@ -34,7 +34,8 @@ struct Evaluation {
         case .not(let inner): return try !isFulfilled(inner, by: object)
         case .direct(let property, let test):
             return try test.isFulfilled(by: visible(object.value(of: property)), budget)
-        case .isOneOf(let property, _, let values): return values.contains(try visible(object.value(of: property)))
+        case .isOneOf(let property, _, let values):
+            return try values.contains(try visible(object.value(of: property)), budget)
         case .between(let property, let low, let high):
             let value = object.value(of: property)
             return !value.isNull && StateValue.order(low, value) <= 0 && StateValue.order(value, high) <= 0

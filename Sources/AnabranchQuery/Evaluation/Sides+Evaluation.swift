@@ -67,8 +67,7 @@ extension Sides {
         guard lefts.count > 2, rights.count > 2 else { return nil }
         let isFound = relation == .equal && left.quantifier != Quantifier.none && (right.quantifier ?? .any) == .any
         guard isFound || Relation.orders.contains(relation) else { return nil }
-        try budget.count(bytes: (lefts + rights).reduce(0) { $0 + ($1.bytes?.count ?? 0) })
-        let (lefts, rights) = (lefts.sorted(by: Self.isBelow), rights.sorted(by: Self.isBelow))
+        let (lefts, rights) = (try sorted(lefts, budget), try sorted(rights, budget))
         if isFound { return try isFoundInParallel(lefts, rights, budget) }
         let ends = (
             left: [lefts[0], lefts[lefts.count - 1]], right: [rights[0], rights[rights.count - 1]]
@@ -97,6 +96,14 @@ extension Sides {
             }
         }
         return false
+    }
+
+    /// Each value is compared about as often as their number has binary digits.
+    private func sorted(_ values: [StateValue], _ budget: LookBudget) throws(QueryError) -> [StateValue] {
+        let digits = Int.bitWidth - values.count.leadingZeroBitCount
+        try budget.count(digits * values.count)
+        try budget.count(bytes: digits * values.reduce(0) { $0 + ($1.bytes?.count ?? 0) })
+        return values.sorted(by: Self.isBelow)
     }
 
     /// Null is below all.

@@ -8,6 +8,10 @@ import NIOCore
 /// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
+    /// Is called once, on any thread, when there is room for an UPLOAD that waits for the budget, with the number of
+    /// that wait.
+    typealias Grant = @Sendable (MemoryPermit, Int) -> Void
+
     /// An UPLOAD does not wait for the uploads of others if it and its connection's requests have no more bytes
     /// together: those who upload as much as they can would keep everybody else from uploading anything.
     static let shortUploadBytesMax = 256 << 10
@@ -22,8 +26,10 @@ struct InboundQueue: ~Copyable {
     private(set) var waitingBytes = 0
     /// Whether a reading of the socket is held back: the server does not read what the client may be sending.
     private(set) var isReadHeld = false
-    /// The first event's place among those that wait for `budget`.
-    private var wait: MemoryWait?
+    /// The first event's place among those that wait for `budget`. The number tells a permit that comes too late from
+    /// the one that is waited for.
+    private var wait: (number: Int, place: MemoryWait)?
+    private var waitCount = 0
     /// What the budget has given for it.
     private var uploadPermit: MemoryPermit?
 
@@ -44,20 +50,13 @@ struct InboundQueue: ~Copyable {
 
     /// Removes the first event, if there is room for it. The one before has been handled, and its requests are with
     /// their files.
-    /// - Parameter grant: called once, on any thread, when there is room for an UPLOAD that waits for the budget. The
-    ///   caller then calls `take` and `next`, later than this returns.
-    mutating func next(orElse grant: @escaping MemoryBudget.Grant) -> MessageAssembler.Event? {
+    /// - Parameter grant: if it is called, the caller calls `take` and `next`, later than this returns.
+    mutating func next(orElse grant: @escaping Grant) -> MessageAssembler.Event? {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
-        // PINGs are answered however much others upload.
+        // Other messages need no room, unless they are behind an UPLOAD that waits.
         if case .message(let message) = event, Self.isUpload(message) {
-            guard wait == nil else { return nil }
-            let bytes = message.readableBytes
-            guard let room = uploadPermit ?? permitForShort(message) ?? budget.permit(for: bytes) else {
-                wait = budget.wait(for: bytes, then: grant)
-                return nil
-            }
-            uploadPermit = nil
+            guard let room = room(for: message, orElse: grant) else { return nil }
             permits = [room]
         }
         if let permit { permits.append(permit) }
@@ -68,6 +67,21 @@ struct InboundQueue: ~Copyable {
         message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) == .upload }
     }
 
+    /// - Returns: nil if the UPLOAD has to wait. It may turn out to be short meanwhile, when less is waiting before it.
+    private mutating func room(for message: ByteBuffer, orElse grant: @escaping Grant) -> MemoryPermit? {
+        if let permit = uploadPermit ?? permitForShort(message) {
+            (wait, uploadPermit) = (nil, nil)
+            return permit
+        }
+        let bytes = message.readableBytes
+        guard wait == nil else { return nil }
+        if let permit = budget.permit(for: bytes) { return permit }
+        waitCount += 1
+        let number = waitCount
+        wait = (number, budget.wait(for: bytes) { permit in grant(permit, number) })
+        return nil
+    }
+
     private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
         let inflated = message.withUnsafeReadableBytes { ClientMessage.inflatedUploadBytes($0) }
         guard let inflated else { return nil }
@@ -75,10 +89,10 @@ struct InboundQueue: ~Copyable {
         return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
     }
 
-    /// The budget has room for the first event.
-    mutating func take(_ permit: MemoryPermit) {
-        wait = nil
-        if !events.isEmpty { uploadPermit = permit }
+    /// The budget has room for the first event. A permit that comes too late ends here.
+    mutating func take(_ permit: MemoryPermit, ofWait number: Int) {
+        guard wait?.number == number else { return }
+        (wait, uploadPermit) = (nil, permit)
     }
 
     /// Nothing more is handled.

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 
 /// Sees to it that the messages which clients are sending fit into memory: an unfinished one occupies as much as has
@@ -6,8 +7,12 @@ import NIOCore
 ///     free ─ more than `freeBytesMax` ─▶ waiting ─ there is room ─▶ permitted ─ it is whole ─▶ free
 ///                                                                       └─── no progress ───▶ closed
 ///
-/// While it waits for room, the socket is not read. Before the client has named a file it has no reason for a long
+/// While it waits for room, the socket is not read. A user's messages wait for each other as well, unless half of the
+/// memory is free: one user cannot keep all others out. Before the client has named a file it has no reason for a long
 /// message.
+///
+/// What the client is to read has permits of the same budget. If it reads slowly while others wait, a `StallDetector`
+/// notices.
 ///
 /// Stands before the decoders, where it counts the bytes as they come.
 final class MessageMemory: ChannelDuplexHandler {
@@ -20,22 +25,35 @@ final class MessageMemory: ChannelDuplexHandler {
     static let freeBytesMax = 4 << 20
     /// What it may occupy before the first IDENT, in bytes: more than any BIND has.
     static let unidentifiedBytesMax = 128 << 10
-    /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory.
+    /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory. A
+    /// client has to read as much meanwhile if it is to read something that has a permit.
     static let bytesMin = 1 << 20
+    /// So many times of a stall a message may take from its permit to its end if others wait: two minutes, as long as
+    /// its client waits for a PONG.
+    static let stallTimesMax = 2
+
+    /// A message to the client that has a permit: until the socket has taken it.
+    private struct OutboundMessage {
+        weak var permit: (any AnyObject & Sendable)?
+    }
 
     private enum Phase {
         case free
         /// The number tells a permit that comes too late from the one that is waited for.
         case waiting(Int, MemoryWait)
-        case permitted(MemoryPermit)
+        case permitted(MemoryPermit, turn: MemoryPermit?)
     }
 
     private let messageBytesMax: Int
     private let limit: TimeAmount
     private let budget: MemoryBudget
+    private let turns: MemoryBudget
     private let onStall: () -> Void
     private var phase = Phase.free
     private var waitCount = 0
+    /// How many times of a stall the message under way has had its permit.
+    private var stallTimes = 0
+    private var outbound: [OutboundMessage] = []
     /// What has come of the message under way, and of the frame under way.
     private var bytes = 0
     /// The same when the time of a stall began.
@@ -52,11 +70,16 @@ final class MessageMemory: ChannelDuplexHandler {
     /// - Parameters:
     ///   - messageBytesMax: the length of the longest message.
     ///   - limit: the time of a stall.
+    ///   - turns: of the user, whose connections share it; it has room for one byte.
     ///   - onStall: called once, before the socket is closed.
-    init(messageBytesMax: Int, limit: TimeAmount, budget: MemoryBudget, onStall: @escaping () -> Void) {
+    init(
+        messageBytesMax: Int, limit: TimeAmount, budget: MemoryBudget,
+        turns: MemoryBudget = MemoryBudget(bytesMax: .max), onStall: @escaping () -> Void
+    ) {
         self.messageBytesMax = messageBytesMax
         self.limit = limit
         self.budget = budget
+        self.turns = turns
         self.onStall = onStall
     }
 
@@ -119,34 +142,51 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: Permits
 
+    private var permitBytes: Int { max(0, messageBytesMax - Self.freeBytesMax) }
+
     private func ask(_ context: ChannelHandlerContext) {
-        let bytesMax = max(0, messageBytesMax - Self.freeBytesMax)
-        if let permit = budget.permit(for: bytesMax) { return take(permit, context) }
+        if let turn = turns.permit(for: 1) { return ask(context, turn) }
+        guard !budget.hasMuchRoom(for: permitBytes) else { return ask(context, nil) }
+        wait(for: 1, of: turns, context) { $0.ask(context, $1) }
+    }
+
+    private func ask(_ context: ChannelHandlerContext, _ turn: MemoryPermit?) {
+        if let permit = budget.permit(for: permitBytes) { return take(permit, turn, context) }
+        wait(for: permitBytes, of: budget, context) { $0.take($1, turn, context) }
+    }
+
+    private func wait(
+        for bytes: Int, of budget: MemoryBudget, _ context: ChannelHandlerContext,
+        then goOn: @escaping (MessageMemory, MemoryPermit) -> Void
+    ) {
         waitCount += 1
         let number = waitCount
-        let here = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        let wait = budget.wait(for: bytesMax) { permit in
+        let here = NIOLoopBound((self, context, goOn), eventLoop: context.eventLoop)
+        let wait = budget.wait(for: bytes) { permit in
             here.eventLoop.execute {
-                let (memory, context) = here.value
+                let (memory, context, goOn) = here.value
                 // If the wait is over, the permit ends here.
                 guard case .waiting(number, _) = memory.phase else { return }
-                memory.take(permit, context)
+                goOn(memory, permit)
                 if memory.takePendingRead() { context.read() }
             }
         }
         phase = .waiting(number, wait)
     }
 
-    private func take(_ permit: MemoryPermit, _ context: ChannelHandlerContext) {
-        phase = .permitted(permit)
+    private func take(_ permit: MemoryPermit, _ turn: MemoryPermit?, _ context: ChannelHandlerContext) {
+        phase = .permitted(permit, turn: turn)
         bytesBefore = bytes
+        stallTimes = 0
         schedule(context)
     }
 
     private func schedule(_ context: ChannelHandlerContext) {
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: limit) { [self] in
-            let newBytes = bytes - bytesBefore
-            guard newBytes >= Self.bytesMin || (newBytes > 0 && budget.waitingCount == 0) else {
+            stallTimes += 1
+            let newBytes = bytes - bytesBefore, othersWait = budget.waitingCount + turns.waitingCount > 0
+            let isInTime = newBytes >= Self.bytesMin && stallTimes < Self.stallTimesMax
+            guard newBytes > 0, isInTime || !othersWait else {
                 onStall()
                 return context.close(promise: nil)
             }
@@ -160,7 +200,22 @@ final class MessageMemory: ChannelDuplexHandler {
     private func end() -> MemoryPermit? {
         timer?.cancel()
         defer { phase = .free }
-        if case .permitted(let permit) = phase { return permit }
+        if case .permitted(let permit, _) = phase { return permit }
         return nil
+    }
+
+    // MARK: To the client
+
+    /// The client is to be sent something.
+    func noteOutbound(_ event: SessionEvent) {
+        guard case .download(_, let body) = event, let permit = body.attachment?.object else { return }
+        outbound.removeAll { $0.permit == nil }
+        outbound.append(OutboundMessage(permit: permit))
+    }
+
+    /// What the socket has to take within the time of a stall, in bytes.
+    var outboundBytesMin: Int {
+        let hasPermit = outbound.contains { $0.permit != nil }
+        return hasPermit && budget.waitingCount > 0 ? Self.bytesMin : StallDetector.bytesMin
     }
 }

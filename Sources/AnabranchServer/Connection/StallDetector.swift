@@ -14,6 +14,7 @@ final class StallDetector: ChannelDuplexHandler {
 
     private let limit: TimeAmount
     private let waitingBytes: (any Channel) -> Int
+    private let requiredBytes: () -> Int
     private let onStall: () -> Void
     private var writtenBytes = 0
     /// When the socket last had nothing to take, or was seen to have taken enough.
@@ -25,13 +26,15 @@ final class StallDetector: ChannelDuplexHandler {
     /// - Parameters:
     ///   - limit: how long the socket may take nothing. It is noticed within a quarter more.
     ///   - waitingBytes: how much of what was written the socket has not taken.
+    ///   - requiredBytes: what it has to take within the limit, while more waits.
     ///   - onStall: called once, before the socket is closed.
     init(
         limit: TimeAmount, waitingBytes: @escaping (any Channel) -> Int = StallDetector.bufferedBytes,
-        onStall: @escaping () -> Void
+        requiredBytes: @escaping () -> Int = { StallDetector.bytesMin }, onStall: @escaping () -> Void
     ) {
         self.limit = limit
         self.waitingBytes = waitingBytes
+        self.requiredBytes = requiredBytes
         self.onStall = onStall
     }
 
@@ -69,7 +72,7 @@ final class StallDetector: ChannelDuplexHandler {
         let waiting = waitingBytes(context.channel), now = context.eventLoop.now
         guard waiting > 0 else { return }
         let taken = writtenBytes - waiting
-        if taken - takenBytes >= Self.bytesMin {
+        if taken - takenBytes >= requiredBytes() {
             noteProgress(at: now, taken: taken)
         } else if lastProgress + limit <= now {
             onStall()

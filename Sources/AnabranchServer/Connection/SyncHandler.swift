@@ -32,7 +32,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private var assembler: MessageAssembler
     private var inbound: InboundQueue
     /// Called on any thread when there is memory for a message that waits.
-    private var resume: MemoryBudget.Grant = { _ in }
+    private var resume: InboundQueue.Grant = { _, _ in }
     private let replies = ReplyQueue()
     private var isSending = false
     /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
@@ -67,7 +67,7 @@ final class SyncHandler: ChannelDuplexHandler {
         self.context = context
         encoder = try? context.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        resume = { permit in handler.eventLoop.execute { handler.value.take(permit) } }
+        resume = { permit, number in handler.eventLoop.execute { handler.value.take(permit, ofWait: number) } }
         connections.connect(connection.id, handler, replies)
         logger.info("connection opened", metadata: handshake.metadata(from: context.remoteAddress))
         if let closeCode = handshake.closeCode { return close(closeCode, because: "refused") }
@@ -84,7 +84,7 @@ final class SyncHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) {
         (self.context, encoder) = (nil, nil)
         // They keep the handler alive.
-        resume = { _ in }
+        resume = { _, _ in }
         memory.onExcess = {}
     }
 
@@ -155,8 +155,8 @@ final class SyncHandler: ChannelDuplexHandler {
         }
     }
 
-    private func take(_ permit: MemoryPermit) {
-        inbound.take(permit)
+    private func take(_ permit: MemoryPermit, ofWait number: Int) {
+        inbound.take(permit, ofWait: number)
         drainReplies()
         if let context { resumeInbound(context) }
     }
@@ -198,7 +198,10 @@ final class SyncHandler: ChannelDuplexHandler {
         inbound.requestsDone(batch.doneBytes)
         guard let context, phase != .closed else { return }
         guard !batch.replies.isEmpty else { return resumeAfterRequests(context) }
-        for reply in batch.replies { connection.receive(reply) }
+        for reply in batch.replies {
+            memory.noteOutbound(reply.event)
+            connection.receive(reply)
+        }
         if connection.isSuperseded { return context.close(promise: nil) }
         submitRequests()
         send(context)

@@ -89,8 +89,7 @@ final class WebSocketUpgrade {
 
     /// Users whom the server does not know are not counted.
     private func admit(_ principal: Principal, until end: EventLoopFuture<Void>) -> Bool {
-        // An app id contains no slash, so no two users have one name.
-        principal.user.map { users.admit("\(principal.app)/\($0)", until: end) } ?? true
+        principal.qualifiedName.map { users.admit($0, until: end) } ?? true
     }
 
     private func refuse(_ error: HandshakeError) -> HTTPHeaders? {

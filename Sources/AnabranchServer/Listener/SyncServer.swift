@@ -26,6 +26,8 @@ public final class SyncServer: Service {
     let admin: AdminInterface?
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
+    /// To send long messages while memory is short.
+    private let turns = UserTurns()
     /// The synced files; nil unless the server runs.
     let files = Mutex<FileQueues?>(nil)
     /// Whether clients are served: from the moment when the server listens to the moment when it begins to end.
@@ -170,11 +172,14 @@ public final class SyncServer: Service {
                 connectionMetrics.connectionsStalled.increment()
                 logger.info("the client has stopped", metadata: ["what": "\(what)"])
             }
-            let stall = StallDetector(limit: stallLimit) { onStall("reading") }
             let memory = MessageMemory(
                 messageBytesMax: settings.limits.messageBytesMax, limit: stallLimit,
-                budget: outboxes.files.messageMemory
+                budget: outboxes.files.messageMemory,
+                turns: turns.turns(of: handshake.principal.qualifiedName, until: channel.closeFuture)
             ) { onStall("sending the rest of a long message") }
+            let stall = StallDetector(limit: stallLimit, requiredBytes: { memory.outboundBytesMin }) {
+                onStall("reading")
+            }
             let handler = SyncHandler(
                 connection, handshake, silence: silence, memory: memory, settings: settings, connections: connections,
                 outbox: outboxes.outbox(of: channel.eventLoop), logger: logger)

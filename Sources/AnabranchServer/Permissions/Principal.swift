@@ -21,4 +21,10 @@ public struct Principal: Equatable, Sendable {
         self.customData = customData
         self.login = login
     }
+
+    /// The user's name among those of all apps; nil if the server does not know the user.
+    var qualifiedName: String? {
+        // An app id contains no slash, so no two users have one name.
+        user.map { "\(app)/\($0)" }
+    }
 }

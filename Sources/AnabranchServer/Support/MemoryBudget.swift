@@ -4,8 +4,9 @@ import Synchronization
 /// there is room, in the order in which they were asked for.
 ///
 /// Nobody waits for ever: what a permit is held for needs no second permit of the same budget to come to its end, and a
-/// permit for more than the whole budget is given when nothing else is in use. A long message keeps its permit while it
-/// waits for one of the budget for uploads, never the other way round.
+/// permit for more than the whole budget is given when nothing else is in use. A long message keeps its user's turn
+/// while it waits for its permit, and its permit while it waits for one of the budget for uploads, never the other way
+/// round. Clients who hold permits while others wait lose their connection if they are slow (`MessageMemory`).
 final class MemoryBudget: Sendable {
     /// Is called once, on any thread, when there is room.
     typealias Grant = @Sendable (MemoryPermit) -> Void
@@ -40,6 +41,9 @@ final class MemoryBudget: Sendable {
 
     /// Whether a permit for so many bytes would be given at once.
     func hasRoom(for bytes: Int) -> Bool { state.withLock { hasRoom(for: bytes, $0) } }
+
+    /// Whether it would, and leave half of the budget free.
+    func hasMuchRoom(for bytes: Int) -> Bool { hasRoom(for: bytes + bytesMax / 2) }
 
     /// - Returns: nil if there is no room, or others wait for it.
     func permit(for bytes: Int) -> MemoryPermit? {

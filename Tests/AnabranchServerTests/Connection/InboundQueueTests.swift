@@ -14,7 +14,7 @@ import Testing
             queue = InboundQueue(waitingBytesMax: waitingBytesMax, budget: budget)
         }
 
-        func next(orElse grant: @escaping MemoryBudget.Grant = { _ in }) -> MessageAssembler.Event? {
+        func next(orElse grant: @escaping InboundQueue.Grant = { _, _ in }) -> MessageAssembler.Event? {
             queue.next(orElse: grant)
         }
 
@@ -24,6 +24,8 @@ import Testing
 
         var isReadHeld: Bool { queue.isReadHeld }
     }
+
+    private typealias Grant = (permit: MemoryPermit, number: Int)
 
     private static let ping = message("ping 1 0\n"), upload = message("upload 1 0 0 0 0 0 0\n")
 
@@ -68,11 +70,13 @@ import Testing
 
     /// The budget calls back once, however often the queue is asked in between.
     @Test func uploadsWaitForTheBudgetAndPingsDoNot() {
-        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[Grant]>([])
         budget.reserve(100)
         let fixture = Fixture(budget)
         for event in [Self.ping, Self.upload, Self.ping] { fixture.queue.append(event) }
-        let grant = { @Sendable (permit: MemoryPermit) in grants.withLock { $0.append(permit) } }
+        let grant = { @Sendable (permit: MemoryPermit, number: Int) in
+            grants.withLock { $0.append((permit, number)) }
+        }
         #expect(fixture.next(orElse: grant) == Self.ping)
         for _ in 0..<3 { #expect(fixture.next(orElse: grant) == nil) }
         #expect(!fixture.isRead())
@@ -80,7 +84,7 @@ import Testing
         #expect(grants.withLock { $0.isEmpty }, "the UPLOAD has 21 bytes")
         budget.release(1)
         #expect(fixture.next(orElse: grant) == nil, "nobody has told the queue yet")
-        grants.withLock { $0.popLast() }.map { fixture.queue.take($0) }
+        grants.withLock { $0.popLast() }.map { fixture.queue.take($0, ofWait: $1) }
         #expect(fixture.next(orElse: grant) == Self.upload)
         #expect(budget.bytesInUse == 100, "the UPLOAD is being handled")
         #expect(fixture.next(orElse: grant) == Self.ping)
@@ -126,25 +130,68 @@ import Testing
         #expect(permit != nil && budget.bytesInUse == 900)
     }
 
+    private static func upload(bytes: Int) -> MessageAssembler.Event {
+        message("upload 1 0 \(bytes) 0 0 0 0\n" + String(repeating: "x", count: bytes))
+    }
+
+    /// What kept it from being short is done; others still use all there is.
+    @Test func anUploadThatWaitsPassesWhenItHasBecomeShort() {
+        let budget = MemoryBudget(bytesMax: 8 << 20)
+        let fixture = Fixture(budget, waitingBytesMax: 1 << 20), bytes = InboundQueue.shortUploadBytesMax / 3
+        budget.reserve(8 << 20)
+        for _ in 0..<4 { fixture.queue.append(Self.upload(bytes: bytes)) }
+        fixture.queue.append(Self.ping)
+        for _ in 0..<2 {
+            #expect(fixture.next() == Self.upload(bytes: bytes))
+            fixture.queue.requestWaits(bytes)
+        }
+        #expect(fixture.next() == nil && budget.waitingCount == 1, "with its head it is a little too long")
+        fixture.queue.requestsDone(bytes)
+        #expect(fixture.next() == Self.upload(bytes: bytes))
+        #expect(budget.waitingCount == 0)
+        #expect(fixture.next() == Self.upload(bytes: bytes))
+        #expect(fixture.next() == Self.ping)
+    }
+
+    /// The first one has become short while its permit was on its way.
+    @Test func aPermitIsNotForTheNextUpload() {
+        let budget = MemoryBudget(bytesMax: 8 << 20), grants = Mutex<[Grant]>([])
+        let fixture = Fixture(budget, waitingBytesMax: 1 << 20), bytes = InboundQueue.shortUploadBytesMax
+        budget.reserve(8 << 20)
+        fixture.queue.requestWaits(bytes)
+        for bytes in [1_000, 1 << 20] { fixture.queue.append(Self.upload(bytes: bytes)) }
+        let next = {
+            fixture.next { permit, number in grants.withLock { $0.append((permit, number)) } }
+        }
+        #expect(next() == nil)
+        budget.release(2_000)
+        fixture.queue.requestsDone(bytes)
+        #expect(next() == Self.upload(bytes: 1_000))
+        #expect(next() == nil && budget.waitingCount == 1)
+        grants.withLock { $0.popLast() }.map { fixture.queue.take($0, ofWait: $1) }
+        #expect(next() == nil && budget.waitingCount == 1)
+        #expect(budget.bytesInUse == 8 << 20 - 2_000, "the permit has ended")
+    }
+
     @Test func whatIsNotHandledAnyMoreNeedsNoMemory() {
-        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[Grant]>([])
         budget.reserve(100)
         let fixture = Fixture(budget)
         fixture.queue.append(Self.upload)
-        #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
+        #expect(fixture.next { permit, number in grants.withLock { $0.append((permit, number)) } } == nil)
         fixture.queue.removeAll()
         #expect(budget.waitingCount == 0)
     }
 
     @Test func aPermitThatComesTooLateEnds() {
-        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[Grant]>([])
         budget.reserve(100)
         let fixture = Fixture(budget)
         fixture.queue.append(Self.upload)
-        #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
+        #expect(fixture.next { permit, number in grants.withLock { $0.append((permit, number)) } } == nil)
         budget.release(100)
         fixture.queue.removeAll()
-        if let permit = grants.withLock({ $0.popLast() }) { fixture.queue.take(permit) }
+        grants.withLock { $0.popLast() }.map { fixture.queue.take($0, ofWait: $1) }
         #expect(budget.bytesInUse == 0)
     }
 

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOEmbedded
 import Testing
 
@@ -34,6 +35,19 @@ import Testing
         #expect(rig.channel.isActive)
         try rig.receive(WebSocketClient.frame([0], opcode: 0))
         #expect(rig.files.messageMemory.bytesInUse == 0)
+        try await rig.files.shutDown()
+    }
+
+    @Test func theHandlerSaysWhatTheClientIsToRead() async throws {
+        let rig = try HandlerRig(), budget = rig.files.messageMemory
+        var body = EncodedBody.empty
+        body.attachment = MessageAttachment(try #require(budget.permit(for: 1)))
+        budget.reserve(.max - 1)
+        let wait = budget.wait(for: 1) { _ in }
+        #expect(rig.memory.outboundBytesMin == StallDetector.bytesMin)
+        rig.deliver(.download(.beginning, body))
+        #expect(rig.memory.outboundBytesMin == MessageMemory.bytesMin)
+        withExtendedLifetime((wait, body)) {}
         try await rig.files.shutDown()
     }
 

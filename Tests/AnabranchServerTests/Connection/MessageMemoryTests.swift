@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 import NIOEmbedded
 import Synchronization
@@ -36,11 +37,14 @@ import Testing
         var stalls: Int { counts.stalls }
         var excesses: Int { counts.excesses }
 
-        init(_ budget: MemoryBudget = MemoryBudget(bytesMax: .max), isIdentified: Bool = true) throws {
+        init(
+            _ budget: MemoryBudget = MemoryBudget(bytesMax: .max), isIdentified: Bool = true,
+            turns: MemoryBudget = MemoryBudget(bytesMax: .max)
+        ) throws {
             let counts = Counts()
-            memory = MessageMemory(messageBytesMax: Self.messageBytesMax, limit: .seconds(60), budget: budget) {
-                counts.stalls += 1
-            }
+            memory = MessageMemory(
+                messageBytesMax: Self.messageBytesMax, limit: .seconds(60), budget: budget, turns: turns
+            ) { counts.stalls += 1 }
             memory.onExcess = { counts.excesses += 1 }
             memory.isIdentified = isIdentified
             self.counts = counts
@@ -119,6 +123,84 @@ import Testing
             fixture.wait(seconds: 1)
         }
         #expect(fixture.channel.isActive == (bytes > 0) && fixture.stalls == 1 - bytes)
+    }
+
+    /// Nine such clients would keep all others out for half an hour.
+    @Test("while others wait, a message has two minutes, however steadily it comes", arguments: [false, true])
+    func slowWhileOthersWait(othersWait: Bool) throws {
+        let budget = MemoryBudget(bytesMax: Fixture.permitBytes), fixture = try Fixture(budget)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        let wait = othersWait ? budget.wait(for: 1) { _ in } : nil
+        defer { withExtendedLifetime(wait) {} }
+        for _ in 0..<2 {
+            #expect(fixture.channel.isActive)
+            fixture.wait(seconds: 59)
+            try fixture.receive(bytes: 8 * MessageMemory.bytesMin)
+            fixture.wait(seconds: 1)
+        }
+        #expect(fixture.channel.isActive == !othersWait && fixture.stalls == (othersWait ? 1 : 0))
+    }
+
+    // MARK: Several connections of a user
+
+    @Test func unlessHalfOfTheMemoryIsFreeAUserSendsOneLongMessageAtATime() throws {
+        let budget = MemoryBudget(bytesMax: 5 * Fixture.permitBytes), turns = MemoryBudget(bytesMax: 1)
+        let ofOne = try (0..<5).map { _ in try Fixture(budget, turns: turns) }
+        let other = try Fixture(budget, turns: MemoryBudget(bytesMax: 1))
+        for fixture in ofOne { try fixture.receive(bytes: MessageMemory.freeBytesMax + 1) }
+        #expect(ofOne.map(\.memory.isReadHeld) == [false, false, true, true, true])
+        try other.receive(bytes: MessageMemory.freeBytesMax + 1)
+        #expect(!other.memory.isReadHeld)
+        // The turn ends with the first message, and the next one has it.
+        let permit = ofOne[0].memory.endFrame(messageBytes: nil)
+        for fixture in ofOne { fixture.channel.embeddedEventLoop.run() }
+        #expect(ofOne.map(\.memory.isReadHeld) == [false, false, false, true, true])
+        #expect(budget.bytesInUse == 3 * Fixture.permitBytes + (permit?.bytes ?? 0))
+        for fixture in ofOne { fixture.channel.close(promise: nil) }
+        for fixture in ofOne { fixture.channel.embeddedEventLoop.run() }
+        #expect(turns.bytesInUse == 0 && turns.waitingCount == 0)
+    }
+
+    @Test func whoHasTheTurnWaitsForMemoryLikeEverybody() throws {
+        let budget = MemoryBudget(bytesMax: Fixture.permitBytes), turns = MemoryBudget(bytesMax: 1)
+        let first = try Fixture(budget, turns: turns), second = try Fixture(budget, turns: turns)
+        budget.reserve(Fixture.permitBytes)
+        for fixture in [first, second] { try fixture.receive(bytes: MessageMemory.freeBytesMax + 1) }
+        #expect(budget.waitingCount == 1 && turns.waitingCount == 1)
+        first.channel.close(promise: nil)
+        second.channel.embeddedEventLoop.run()
+        #expect(budget.waitingCount == 1 && turns.waitingCount == 0 && second.memory.isReadHeld)
+        budget.release(Fixture.permitBytes)
+        second.channel.embeddedEventLoop.run()
+        #expect(!second.memory.isReadHeld && budget.bytesInUse == Fixture.permitBytes)
+    }
+
+    @Test func whoHasTheTurnIsNotSlowWhileTheUserWaits() throws {
+        let budget = MemoryBudget(bytesMax: Fixture.permitBytes), turns = MemoryBudget(bytesMax: 1)
+        let first = try Fixture(budget, turns: turns), second = try Fixture(budget, turns: turns)
+        for fixture in [first, second] { try fixture.receive(bytes: MessageMemory.freeBytesMax + 1) }
+        try first.receive(bytes: 1)
+        first.wait(seconds: 60)
+        #expect(!first.channel.isActive && first.stalls == 1)
+        second.channel.embeddedEventLoop.run()
+        #expect(!second.memory.isReadHeld)
+    }
+
+    // MARK: To the client
+
+    @Test("while others wait, a client has to read a DOWNLOAD that has a permit", arguments: [true, false])
+    func outbound(isHeld: Bool) throws {
+        let budget = MemoryBudget(bytesMax: 1), fixture = try Fixture(budget)
+        var body = EncodedBody.empty
+        body.attachment = MessageAttachment(try #require(budget.permit(for: 1)))
+        fixture.memory.noteOutbound(.download(.beginning, body))
+        #expect(fixture.memory.outboundBytesMin == StallDetector.bytesMin, "nobody waits")
+        budget.reserve(1)
+        let wait = budget.wait(for: 1) { _ in }
+        if !isHeld { body = .empty }
+        #expect(budget.waitingCount == 1)
+        #expect(fixture.memory.outboundBytesMin == (isHeld ? MessageMemory.bytesMin : StallDetector.bytesMin))
+        withExtendedLifetime((body, wait)) {}
     }
 
     @Test func whoeverLeavesTakesNoPermitAlong() throws {

@@ -231,6 +231,28 @@ import Testing
         #expect(channel.isActive == (more >= 0))
     }
 
+    @Test("what a socket has to take can become more", arguments: [(4_096, true), (4_097, false)])
+    func required(bytes: Int, isActive: Bool) throws {
+        let channel = EmbeddedChannel()
+        let taken = Mutex(0), required = Mutex(0)
+        let stall = StallDetector(limit: .seconds(60)) { _ in
+            taken.withLock { $0 == 0 ? 0 : 1_000_000 - $0 }
+        } requiredBytes: {
+            required.withLock { $0 }
+        } onStall: {
+        }
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try channel.pipeline.syncOperations.addHandler(stall)
+        channel.write(ByteBuffer(repeating: 7, count: 1_000_000), promise: nil)
+        taken.withLock { $0 = 1 }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(1_000))
+        #expect(channel.isActive)
+        required.withLock { $0 = bytes }
+        taken.withLock { $0 += 4_096 }
+        channel.embeddedEventLoop.advanceTime(by: .seconds(60))
+        #expect(channel.isActive == isActive)
+    }
+
     private static func installHTTP(in channel: any Channel) throws {
         let upgrade = WebSocketUpgrade(
             authenticator: AllowAllAuthenticator(), users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20,

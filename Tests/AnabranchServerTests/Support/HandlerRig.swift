@@ -1,5 +1,6 @@
+import AnabranchCore
 import AnabranchHistory
-import AnabranchProtocol
+@testable import AnabranchProtocol
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
@@ -7,11 +8,20 @@ import NIOWebSocket
 
 @testable import AnabranchServer
 
+extension DownloadProgress {
+    static let beginning = DownloadProgress(
+        cursor: DownloadCursor(), latest: SaltedVersion(version: 0, salt: 0), upload: UploadCursor(),
+        downloadableBytes: 0)
+}
+
 /// A WebSocket without a socket, with the event loop's clock in the hands of the test. Its files are there, but nothing
 /// that they reply comes back.
 struct HandlerRig {
     let channel = EmbeddedChannel()
     let files: FileQueues
+    let memory: MessageMemory
+    private let connections = ConnectionRegistry()
+    private let id: ConnectionID
     private(set) weak var handler: SyncHandler?
 
     /// - Parameters:
@@ -22,7 +32,6 @@ struct HandlerRig {
         uploads: MemoryBudget = MemoryBudget(bytesMax: .max), isIdentified: Bool = true,
         change: (inout ServerSettings) -> Void = { _ in }
     ) throws {
-        let connections = ConnectionRegistry()
         var settings = ServerSettings.small
         change(&settings)
         let environment = FileEnvironment(
@@ -37,11 +46,12 @@ struct HandlerRig {
         let handshake = try SyncHandshake(head)
         let accepted = AcceptedHandshake(
             app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, closeCode: nil)
+        id = connections.newID()
         let connection = SyncConnection(
-            connections.newID(), negotiation: handshake.negotiation, principal: Principal(app: ""),
+            id, negotiation: handshake.negotiation, principal: Principal(app: ""),
             limits: settings.limits, metrics: SyncMetrics(), logger: .quiet)
         let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
-        let memory = MessageMemory(
+        memory = MessageMemory(
             messageBytesMax: settings.limits.messageBytesMax, limit: .seconds(60), budget: files.messageMemory
         ) {}
         memory.isIdentified = isIdentified
@@ -54,6 +64,13 @@ struct HandlerRig {
         try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
         try pipeline.addHandler(handler)
         self.handler = handler
+    }
+
+    /// As if a file had said it, of a session that has ended.
+    func deliver(_ event: SessionEvent) {
+        let session = SessionKey(connection: id, session: SessionHandle(ident: 1, serial: 1))
+        connections.deliver([ConnectionReplies(connection: id, replies: [FileReply(session: session, event: event)])])
+        channel.embeddedEventLoop.run()
     }
 
     func receive(_ bytes: some Sequence<UInt8>) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }

@@ -88,6 +88,8 @@ import Testing
         Expectation("visits", ["--files", "5", "--clients", "2"], 5, ["caught_up"]),
         Expectation(
             "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
+        Expectation(
+            "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "1.2", "--trickle", "4096"], 2, []),
         Expectation("slow", ["--readers", "2", "--unfinished", "1", "--seconds", "0.3"], 2, []),
         Expectation("slow", ["--readers", "2", "--unfinished", "1", "--identified", "--seconds", "0.3"], 2, []),
         Expectation("storm", ["--clients", "3", "--megabytes", "0.6"], 3, ["caught_up", "handshake"]),

@@ -167,6 +167,15 @@ actor LoadConnection {
         try await channel?.setOption(.autoRead, value: isReading).get()
     }
 
+    /// Has a socket that is not read take so many bytes at most.
+    func read(bytes: Int) {
+        guard let channel, let options = channel.syncOptions else { return }
+        // A socket that the server has closed has no options.
+        try? options.setOption(.maxMessagesPerRead, value: 1)
+        try? options.setOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: bytes))
+        channel.read()
+    }
+
     // MARK: Receiving
 
     fileprivate func take(_ frame: WebSocketFrame) {

@@ -8,14 +8,16 @@ struct SlowCommand: AsyncParsableCommand {
         discussion: """
             There is a history of --megabytes on the file. Each reader asks for it in each of its sessions, all of \
             which stand at other places of the log, and does not read, but sends PING every few seconds, as clients \
-            do that live. With --unfinished it asks for nothing, but announces a message \
-            of so many MiB and sends all of it but the last byte, as soon as it is connected or, with --identified, in \
-            a session. "rss_mib_per_reader" is the most of what they have cost, "closed" how many of them the server \
-            has closed, "closed_first_seconds" and "closed_last_seconds" how long that took; a reader that does not \
-            read notices it with its next PING. An operation is a reader.
+            do that live. With --trickle it reads so many bytes each second, of which the server hears in larger \
+            pieces. With --unfinished it asks for nothing, but announces a message of so many MiB and sends all of it \
+            but the last byte, as soon as it is connected or, with --identified, in a session. "rss_mib_per_reader" is \
+            the most of what they have cost, "closed" how many of them the server has closed, "closed_first_seconds" \
+            and "closed_last_seconds" how long that took; a reader that does not read notices it with its next PING. \
+            An operation is a reader.
 
             EXAMPLES
               anabranch-lab load slow --readers 20 --seconds 90 --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --trickle 4096 --seconds 90 --serve .build/release/anabranch
               anabranch-lab load slow --readers 20 --unfinished 31 --seconds 90 --serve .build/release/anabranch
             """)
 
@@ -34,6 +36,9 @@ struct SlowCommand: AsyncParsableCommand {
     @Option(help: "How often each says that it lives.")
     var pingSeconds = 10.0
 
+    @Option(help: ArgumentHelp("Read so much each second in place of nothing.", valueName: "bytes"))
+    var trickle: Int?
+
     @Option(help: ArgumentHelp("Begin a message of this size in place of not reading.", valueName: "mebibytes"))
     var unfinished: Double?
 
@@ -46,12 +51,17 @@ struct SlowCommand: AsyncParsableCommand {
         guard readers > 0, sessions > 0, megabytes > 0, seconds > 0, pingSeconds > 0, unfinished ?? 1 > 0.1 else {
             throw ValidationError("All numbers must be more than 0.")
         }
+        guard trickle ?? 1 > 0 else { throw ValidationError("--trickle must be 1 or more.") }
         guard !identified || unfinished != nil else { throw ValidationError("--identified needs --unfinished.") }
+        guard trickle == nil || unfinished == nil else {
+            throw ValidationError("--trickle and --unfinished cannot go together.")
+        }
     }
 
     func run() async throws {
         var numbers = ["megabytes": megabytes, "seconds": seconds, "ping_seconds": pingSeconds]
         numbers.merge(["readers": Double(readers), "sessions": Double(sessions)]) { $1 }
+        numbers["trickle"] = trickle.map(Double.init)
         numbers["unfinished"] = unfinished
         if unfinished != nil { numbers["identified"] = identified ? 1 : 0 }
         try await options.run("slow", numbers) { run in
@@ -89,7 +99,7 @@ struct SlowCommand: AsyncParsableCommand {
             }
             return connection
         }
-        run.report("\(readers) readers do not read")
+        run.report(trickle.map { "\(readers) readers read \($0) bytes a second" } ?? "\(readers) readers do not read")
         let start = ContinuousClock.now
         let peak = try await hold(connections, run, since: start)
         var closed: [Duration] = []
@@ -108,16 +118,20 @@ struct SlowCommand: AsyncParsableCommand {
         return outcome
     }
 
-    /// Has them say that they live.
+    /// Has them say that they live, and read the little that they read.
     ///
     /// - Returns: the most memory that the server has needed meanwhile.
     private func hold(
         _ connections: [LoadConnection], _ run: LoadRun, since start: ContinuousClock.Instant
     ) async throws -> Int {
-        var peak = 0, lastPing = start
+        var peak = 0, lastPing = start, lastRead = start
         while ContinuousClock.now - start < .seconds(seconds) {
             try await Task.sleep(for: .milliseconds(100))
             peak = max(peak, try run.serverSnapshot()?.residentBytes ?? 0)
+            if let trickle, ContinuousClock.now - lastRead >= .seconds(1) {
+                lastRead = .now
+                for connection in connections { await connection.read(bytes: trickle) }
+            }
             guard unfinished == nil, ContinuousClock.now - lastPing >= .seconds(pingSeconds) else { continue }
             lastPing = .now
             for connection in connections {

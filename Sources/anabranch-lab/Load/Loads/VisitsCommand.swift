@@ -29,26 +29,26 @@ struct VisitsCommand: AsyncParsableCommand {
     func run() async throws {
         let numbers = ["files": Double(files), "clients": Double(clients)]
         try await options.run("visits", numbers) { run in
-            let connections = try await concurrentMap(0..<clients, limit: 64) { _ in
+            let connections = try await concurrentMap(0..<min(clients, files), limit: 64) { _ in
                 let connection = run.connection()
                 try await connection.open()
                 return connection
             }
-            let visitors = try await forEach(0..<files, run, "files are made") { number in
-                let connection = connections[number % connections.count]
+            let visitors = try await forEachFile(connections, run, "files are made") { number, connection in
                 let client = LoadClient(of: "\(run.name)-visits-\(number)", on: connection.eventLoop)
                 try await client.join(connection)
                 let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
                 _ = try await client.wait { $0.isAcknowledged(version) }
                 try await client.unbind()
-                return (client, connection)
+                return client
             }
             try await run.measure {
-                let times = try await forEach(visitors, run, "files are visited") { client, connection in
+                let times = try await forEachFile(connections, run, "files are visited") { number, connection in
+                    let client = visitors[number % connections.count][number / connections.count]
                     let start = ContinuousClock.now, caughtUp = try await client.join(connection) - start
                     try await client.unbind()
                     return caughtUp
-                }
+                }.flatMap(\.self)
                 var outcome = LoadOutcome(operations: times.count, operation: "visit")
                 outcome.latencies = ["caught_up": times]
                 return outcome
@@ -56,16 +56,21 @@ struct VisitsCommand: AsyncParsableCommand {
         }
     }
 
-    private func forEach<Element: Sendable, Value: Sendable>(
-        _ elements: some Collection<Element>, _ run: LoadRun, _ report: String,
-        _ body: @escaping @Sendable (Element) async throws -> Value
-    ) async throws -> [Value] {
+    /// Goes through the files, each connection through some of them, one after the other.
+    /// - Returns: what `body` returns, by connection.
+    private func forEachFile<Value: Sendable>(
+        _ connections: [LoadConnection], _ run: LoadRun, _ report: String,
+        _ body: @escaping @Sendable (Int, LoadConnection) async throws -> Value
+    ) async throws -> [[Value]] {
         let done = Atomic(0)
-        return try await concurrentMap(elements, limit: clients) { element in
-            let value = try await body(element)
-            let count = done.wrappingAdd(1, ordering: .relaxed).newValue
-            if count % 1000 == 0 { run.report("\(count) \(report)") }
-            return value
+        return try await concurrentMap(connections.indices, limit: connections.count) { first in
+            var values: [Value] = []
+            for number in stride(from: first, to: files, by: connections.count) {
+                values.append(try await body(number, connections[first]))
+                let count = done.wrappingAdd(1, ordering: .relaxed).newValue
+                if count % 1000 == 0 { run.report("\(count) \(report)") }
+            }
+            return values
         }
     }
 }
