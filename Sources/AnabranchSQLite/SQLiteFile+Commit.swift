@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -40,7 +41,7 @@ extension SQLiteFile {
         for change in commit.reciprocals { try store(change, start: start) }
         let newChain = try append(commit.entries, chain: chain)
         for entry in commit.conflictKeys { try store(entry) }
-        if let state { try store(state) }
+        if let state { try StateTable(file: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
         try store(commit.newHead, chain: newChain)
     }
@@ -107,25 +108,6 @@ extension SQLiteFile {
         try execute(
             "INSERT INTO touch (file, hash, version, origin) VALUES (?, ?, ?, ?)",
             [id.number, stored(entry.key), stored(entry.version), stored(entry.origin)])
-    }
-
-    private func store(_ state: RowWrites) throws {
-        for number in state.erasedClasses {
-            try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [id.number, Int64(number.rawValue)])
-        }
-        for address in state.removed {
-            try execute(
-                "DELETE FROM state_row WHERE file = ? AND class = ? AND key = ? AND chunk = ?", arguments(address))
-        }
-        for row in state.rows {
-            try execute(
-                "INSERT OR REPLACE INTO state_row (file, class, key, chunk, content) VALUES (?, ?, ?, ?, ?)",
-                arguments(row.address) + [Data(row.bytes)])
-        }
-    }
-
-    func arguments(_ address: RowAddress) -> StatementArguments {
-        [id.number, Int64(address.classID.rawValue), Data(address.key), stored(address.chunk)]
     }
 
     /// Keeps the newest keys of the file.

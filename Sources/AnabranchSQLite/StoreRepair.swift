@@ -1,5 +1,6 @@
 public import AnabranchCore
 public import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -128,7 +129,7 @@ extension RepairedFile.Parts {
 extension SQLiteFile {
     /// The state is that before the log, and so to be made from all of it.
     fileprivate func dropState() throws {
-        try db.execute(sql: "DELETE FROM state_row WHERE file = ?", arguments: [id.number])
+        try StateTable(file: id.number).removeAll(in: db)
         try db.execute(
             sql: "UPDATE synced_file SET state_version = base_version WHERE id = ?", arguments: [id.number])
     }

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchRows
 import GRDB
 
 /// The tables of the store and their versions. Numbers are stored as 64 bits: those above 2^63−1, which conflict keys
@@ -6,7 +7,7 @@ import GRDB
 /// has the conflict keys, `write_key` the idempotency keys.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    private static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 2)
+    private static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 3)
 
     /// Refuses a database that is somebody else's or made by a newer program.
     /// - Returns: whether it is new.
@@ -48,6 +49,12 @@ enum StoreSchema {
         migrator.registerMigration("2: states, keys of the server's own writes") { db in
             try db.execute(sql: secondFormat)
             try format.mark(db, version: 2)
+        }
+        // They are made anew from the log when each file is opened first.
+        migrator.registerMigration("3: states in parts") { db in
+            try db.execute(sql: "DROP TABLE state_row; \(StateTable.sql)")
+            try db.execute(sql: "UPDATE synced_file SET state_version = base_version")
+            try format.mark(db, version: 3)
         }
         return migrator
     }

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRows
 import AnabranchTesting
 import Foundation
 import Testing
@@ -13,7 +14,7 @@ import Testing
         let base: SQLiteStore
 
         private struct Rows: ObjectRows {
-            let base: SQLiteRows
+            let base: StateRows
 
             func row(at address: RowAddress) throws -> [UInt8]? {
                 if address.classID.rawValue > 0 { fatalError("an object is read") }
@@ -39,7 +40,8 @@ import Testing
         }
 
         func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-            do { return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.pool))) } catch {
+            let rows = Rows(base: StateRows(StateTable(file: file.number), in: base.pool))
+            do { return try ObjectGraph(rows: rows) } catch {
                 throw HistoryError(.storeFailed, error.reason)
             }
         }

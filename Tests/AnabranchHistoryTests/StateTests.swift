@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRows
 import AnabranchTesting
 import Synchronization
 import Testing
@@ -339,7 +340,7 @@ import Testing
 /// A store whose rows cannot be read at times.
 private final class FailingStore: HistoryStore {
     private struct Rows: ObjectRows {
-        let base: SQLiteRows
+        let base: StateRows
         let store: FailingStore
 
         func row(at address: RowAddress) throws -> [UInt8]? {
@@ -376,7 +377,8 @@ private final class FailingStore: HistoryStore {
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         do {
-            return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.pool), store: self))
+            let rows = StateRows(StateTable(file: file.number), in: base.pool)
+            return try ObjectGraph(rows: Rows(base: rows, store: self))
         } catch {
             throw HistoryError(readingStateFailed: error)
         }

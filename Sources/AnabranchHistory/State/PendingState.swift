@@ -3,20 +3,18 @@ import AnabranchCore
 /// A state as it will be: what the store has, changed by what a commit in the making adds to the log
 /// (`Spec/History.md`, section 16).
 struct PendingState {
-    private let stored: ObjectGraph
     private var graph: ObjectGraph
     private var changes = StateChanges()
     private let objectBytesMax: Int
 
     /// - Parameter objectBytesMax: how large uploads can make an object.
     init(_ stored: ObjectGraph, objectBytesMax: Int) {
-        self.stored = stored
         self.objectBytesMax = objectBytesMax
         graph = stored
     }
 
     func update(to version: ServerVersion) -> StateUpdate {
-        StateUpdate(version: version, before: stored, after: graph, changes: changes)
+        StateUpdate(version: version, after: graph, changes: changes)
     }
 
     /// What became of a run.

@@ -93,7 +93,7 @@ struct ChangesetApplier {
     mutating func apply(
         _ changeset: ChangesetIndex, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
-        editor.graph.loadedBytes += arena[changeset].bytes.count
+        editor.graph.changesetBytes += arena[changeset].bytes.count
         var number = 0
         guard arena.additions[changeset] == nil else {
             for index in arena.instructionIndices(of: changeset) {

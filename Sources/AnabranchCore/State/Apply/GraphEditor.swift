@@ -32,8 +32,10 @@ struct GraphEditor {
         var fields: Fields
         /// Of the fields together; kept while they change.
         var size = 0
-        /// Of its rows, if it was read from there.
-        var storedBytes = 0
+        /// What its rows say.
+        var stored: StoredObject?
+        /// Of its row, if it was read from there.
+        var rowBytes = 0
         var isChanged = false
 
         static let none = CurrentObject(
@@ -180,12 +182,11 @@ struct GraphEditor {
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
-            let stored = try graph.rows?.entry(of: object, in: schema)
+            let entry = try graph.storedEntry(of: object), stored = entry?.object
             current = CurrentObject(
-                reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
-                isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
-                size: stored?.fields?.size ?? 0,
-                storedBytes: stored?.byteCount ?? 0)
+                reference: object, index: found.index, isInMemory: false, exists: stored != nil,
+                isTombstone: entry != nil && stored == nil, fields: stored?.fields ?? Fields(),
+                size: stored?.fields.size ?? 0, stored: stored, rowBytes: entry?.byteCount ?? 0)
             return
         }
         var loaded: Fields?
@@ -207,14 +208,18 @@ struct GraphEditor {
         let fields = object.exists ? object.fields : nil
         if object.isInMemory {
             if isKept {
-                graph.objects[position].modify(at: object.index) { ($0.fields, $0.size) = (fields, object.size) }
+                graph.objects[position].modify(at: object.index) {
+                    ($0.fields, $0.size) = (fields, object.size)
+                    if object.isChanged { $0.isStored = false }
+                }
             } else {
                 graph.objects[position].remove(at: object.index)
             }
         } else if object.isChanged, isKept {
-            let entry = ObjectEntry(key: object.reference.key, fields: fields, size: object.size)
+            let entry = ObjectEntry(
+                key: object.reference.key, fields: fields, size: object.size, stored: object.stored)
             graph.objects[position].insert(entry, at: object.index)
-            graph.loadedBytes += object.storedBytes
+            graph.reads.add(object.rowBytes)
         }
         for target in danglingTargets { leaveTombstone(target) }
         danglingTargets.removeAll(keepingCapacity: true)
