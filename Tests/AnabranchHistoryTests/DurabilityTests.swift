@@ -171,7 +171,7 @@ import Testing
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 2"),
+            ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 3"),
             (
                 "PRAGMA application_id = 5",
                 "anabranch.sqlite is not a store of Anabranch: restore a backup, or use another directory"

@@ -37,7 +37,7 @@ import Testing
             // Only the checksum tells.
             ("UPDATE state_row SET content = x'01' || substr(content, 2) WHERE class = 1", .state, "state"),
             (
-                "UPDATE state_row SET content = (SELECT content FROM state_row WHERE class = 1 LIMIT 1) WHERE class = 1",
+                "UPDATE state_row SET content = (SELECT content FROM state_row WHERE class = 1) WHERE class = 1",
                 .state, "state"
             ),
             (

@@ -25,7 +25,8 @@ import Testing
         ],
         "anabranch-lab": [
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchTesting",
-            "ArgumentParser", "CBuildInfo", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
+            "ArgumentParser", "CBuildInfo", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "NIOWebSocket",
         ],
         "CBuildInfo": [],
         "CMalloc": [],

@@ -12,11 +12,13 @@ public struct MemoryRows: ObjectRows {
     /// No rows.
     public init() {}
 
+    /// The bytes of a row.
     public func row(at address: RowAddress) throws -> [UInt8]? {
         if isBroken { throw Broken() }
         return rows[address]
     }
 
+    /// The rows of objects, in the order of their keys.
     public func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])] {

@@ -10,9 +10,9 @@ struct BenchRowsCommand: ParsableCommand {
         commandName: "rows",
         abstract: "Measure what one small change of a large object writes where its state is stored.",
         discussion: """
-            Prints a JSON line a workload, medians of all changes, each of which is a commit: the bytes of the rows that \
-            are written and how much the write-ahead log of SQLite grows; and the milliseconds of processor that a \
-            change takes with its commit, without the flush to the disk, with the state in memory (warm), and with \
+            Prints a JSON line a workload, medians of all changes, each of which is a commit: the bytes of the rows \
+            that are written and how much the write-ahead log of SQLite grows; and the milliseconds of processor that \
+            a change takes with its commit, without the flush to the disk, with the state in memory (warm), and with \
             nothing in memory (cold).
               counter        an Int beside a Binary of 4 MiB is counted up
               values         an Int beside a dictionary of four Binaries of 4 MiB is counted up

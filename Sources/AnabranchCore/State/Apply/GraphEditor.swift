@@ -28,7 +28,7 @@ struct GraphEditor {
         let isInMemory: Bool
         var exists: Bool
         /// It does not exist, but links to it may.
-        let isTombstone: Bool
+        var isTombstone: Bool
         var fields: Fields
         /// Of the fields together; kept while they change.
         var size = 0
@@ -182,11 +182,10 @@ struct GraphEditor {
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
-            let entry = try graph.storedEntry(of: object), stored = entry?.object
             current = CurrentObject(
-                reference: object, index: found.index, isInMemory: false, exists: stored != nil,
-                isTombstone: entry != nil && stored == nil, fields: stored?.fields ?? Fields(),
-                size: stored?.fields.size ?? 0, stored: stored, rowBytes: entry?.byteCount ?? 0)
+                reference: object, index: found.index, isInMemory: false, exists: false, isTombstone: false,
+                fields: Fields())
+            if graph.rows != nil { try loadStored(object) }
             return
         }
         var loaded: Fields?
@@ -194,6 +193,20 @@ struct GraphEditor {
         current = CurrentObject(
             reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
             isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
+    }
+
+    /// What the rows say of the current object.
+    private mutating func loadStored(_ object: ObjectReference) throws(ApplyError) {
+        do throws(ApplyError) {
+            guard let entry = try graph.storedEntry(of: object) else { return }
+            current.rowBytes = entry.byteCount
+            guard let stored = entry.object else { return current.isTombstone = true }
+            (current.exists, current.fields, current.stored) = (true, stored.fields, stored)
+            current.size = stored.fields.size
+        } catch {
+            current = .none
+            throw error
+        }
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.

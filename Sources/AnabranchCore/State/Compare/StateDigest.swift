@@ -116,6 +116,8 @@ extension Content {
         case (.list(let list), .list): list.isEmpty
         case (.set(let elements), .set): elements.isEmpty
         case (.dictionary(let entries), .dictionary): entries.isEmpty
+        // It is long.
+        case (.stored, _): false
         case (let content, let initial):
             content.scalarType == initial.scalarType && Content.compare(content, initial) == 0
         }
