@@ -143,7 +143,8 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]),
         .testTarget(
-            name: "LabTests", dependencies: ["AnabranchCore", "AnabranchTesting", "anabranch", "anabranch-lab"]),
+            name: "LabTests",
+            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting", "anabranch", "anabranch-lab"]),
         .testTarget(
             name: "CompatibilityTests",
             dependencies: [

@@ -14,6 +14,9 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case divergingHistories
         /// A changeset cannot be decoded, merged or applied.
         case badChangeset
+        /// What a changeset makes of an object together with changes of others, or what it needs in memory, is beyond a
+        /// limit of this server: the client keeps its changes.
+        case tooLarge
         /// A changeset says that it comes from another client file than the one that uploads it.
         case badOriginFileIdent
         /// The upload takes classes or columns away, and may not, or not in this way: the client keeps its changes.
@@ -27,6 +30,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case userMismatch
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
+        /// The upload has ended the process too often: it is to come again later.
+        case uploadPutOff
         /// Somebody else has taken over the file, or its log is not where the commit expected it.
         case leaseLost
         /// What is stored contradicts itself.
@@ -53,10 +58,10 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     /// of it: it would throw its data away.
     public var isStoreTrouble: Bool {
         switch code {
-        case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: true
+        case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
-            .badChangeset, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld, .clientFileExpired,
-            .userMismatch:
+            .badChangeset, .tooLarge, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld,
+            .clientFileExpired, .userMismatch:
             false
         }
     }

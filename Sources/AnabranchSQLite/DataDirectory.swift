@@ -34,7 +34,11 @@ final class DataDirectory: Sendable {
     }
 
     /// Runs also after an initializer that has opened the lock and then failed.
-    deinit { close(lock) }
+    deinit {
+        // A process that is being started still has the file.
+        release()
+        close(lock)
+    }
 
     /// Lets others use the directory.
     func release() { flock(lock, LOCK_UN) }

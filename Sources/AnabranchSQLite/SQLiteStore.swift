@@ -7,6 +7,10 @@ import Synchronization
 /// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the
 /// disk with each commit (`Spec/Durability.md`). Readers do not wait for writers.
 public final class SQLiteStore: Sendable {
+    /// Of the database's pages for the connection that writes, in bytes: the pages of an object that is written again
+    /// and again stay there.
+    static let writerCacheBytesMax = 16 << 20
+
     private let directory: DataDirectory
     let pool: DatabasePool
     private let writeAheadLog: WriteAheadLog
@@ -37,7 +41,9 @@ public final class SQLiteStore: Sendable {
                 try db.execute(
                     sql: """
                         PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax)
+                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
+                        PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
+                        PRAGMA cache_size = -\(Self.writerCacheBytesMax >> 10)
                         """)
             }
             try StoreSchema.migrator.migrate(pool)
@@ -54,9 +60,13 @@ public final class SQLiteStore: Sendable {
         try self.init(directory: path)
     }
 
-    /// Ends all access and lets others use the directory; files opened before cannot be used any more.
+    /// Ends all access and lets others use the directory; files opened before cannot be used any more. The write-ahead
+    /// log is moved into the database: damage to a log that is left is taken for its end, and what follows is lost.
     /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
+        // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
+        // harmless, since everything in the log is committed.
+        if writeAheadLog.byteCount > 0 { try? writeAheadLog.empty(in: pool) }
         try translatingErrors { try pool.close() }
         directory.release()
     }

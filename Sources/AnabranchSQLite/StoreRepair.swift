@@ -71,7 +71,8 @@ public struct StoreRepair {
         try translatingErrors {
             try store.pool.read { db in
                 try Row.fetchAll(db, sql: "SELECT id, path FROM synced_file ORDER BY path").map { row in
-                    (SyncedFileID(Int64(bitPattern: try row.number(0))), VirtualPath(try row.bytes(1)))
+                    let id = SyncedFileID(Int64(bitPattern: try row.number(0)))
+                    return (id, (try? row.bytes(1)).map { VirtualPath($0) } ?? VirtualPath("file \(id.number)"))
                 }
             }
         }
@@ -97,13 +98,7 @@ public struct StoreRepair {
     }
 
     private func verified(_ id: SyncedFileID) throws(HistoryError) -> VerifiedFile {
-        try translatingErrors {
-            try store.pool.read { db in
-                try FileVerification(
-                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: store.pool)
-                ).run()
-            }
-        }
+        try translatingErrors { try StoreVerification.check(id, in: store.pool) }
     }
 
     /// Ends all access and lets others use the directory.

@@ -110,11 +110,12 @@ public struct StoreVerification {
             let ids = try pool.unsafeRead { db in
                 try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path")
             }
-            for id in ids { report(try check(SyncedFileID(id))) }
+            for id in ids { report(try StoreVerification.check(SyncedFileID(id), in: pool)) }
         }
     }
 
-    private func check(_ id: SyncedFileID) throws -> VerifiedFile {
+    /// Checks one synced file; if its own record is damaged, that is all that is found.
+    static func check(_ id: SyncedFileID, in pool: DatabasePool) throws -> VerifiedFile {
         do {
             return try pool.unsafeRead { db in
                 try FileVerification(
@@ -128,7 +129,7 @@ public struct StoreVerification {
         }
     }
 
-    private func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
+    private static func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
         var file = VerifiedFile(path: VirtualPath("file \(id.number)"))
         file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
         return file

@@ -31,7 +31,9 @@ struct CheckCommand: ParsableCommand {
 struct FuzzCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fuzz", abstract: "Look for random cases in which a promise does not hold.",
-        subcommands: [FuzzMergeCommand.self, FuzzConvergenceCommand.self, FuzzQueriesCommand.self])
+        subcommands: [
+            FuzzMergeCommand.self, FuzzConvergenceCommand.self, FuzzQueriesCommand.self, FuzzDamageCommand.self,
+        ])
 }
 
 struct ReplayCommand: ParsableCommand {

@@ -7,6 +7,11 @@ struct InputError: Error, CustomStringConvertible {
 
 /// Files that a person names.
 enum TextInput {
+    /// The lines of a file in UTF-8, which end with LF or CR LF.
+    static func lines(ofFile path: String) throws(InputError) -> [String] {
+        try text(ofFile: path).split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }.map(String.init)
+    }
+
     /// The text of a file in UTF-8.
     static func text(ofFile path: String) throws(InputError) -> String {
         guard let file = fopen(path, "r") else {

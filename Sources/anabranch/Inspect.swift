@@ -99,26 +99,34 @@ struct InspectCommand: ParsableCommand {
     }
 }
 
-/// The data directory of a command that works while no server does.
+/// Where the data are: what every command about one data directory takes.
 struct StoreOption: ParsableArguments {
-    @Option(help: ArgumentHelp("The data directory. (default: $ANABRANCH_DATA)", valueName: "dir"))
-    var data: String?
-
     @Option(
         help: ArgumentHelp(
-            "The configuration file of the server, in YAML: its `data` is the data directory.", valueName: "file"))
+            "The data directory. (default: $ANABRANCH_DATA, or what the configuration file says)", valueName: "dir"))
+    var data: String?
+
+    @Option(help: ArgumentHelp("The configuration file of the server, in YAML.", valueName: "file"))
     var config: String?
 
-    /// The directory. There is no default: nobody shall take an old one for the one that is meant.
-    func directory() throws -> String {
-        let environment = ProcessInfo.processInfo.environment
-        guard data ?? config ?? environment["ANABRANCH_DATA"] != nil else {
-            throw ConfigurationError(problems: ["which data directory? Give --data, --config or ANABRANCH_DATA"])
-        }
-        if let data { return data }
-        let sources = ConfigurationSources(file: config, environment: environment, flags: [:])
+    func directory() throws -> String { try data ?? configuration().data }
+
+    /// The settings of these flags, the environment and the file. Those of a server need not agree with each other:
+    /// the command starts none.
+    ///
+    /// - Parameter needsData: one of them has to name the data directory. There is no default: nobody shall take an old
+    ///   one for the one that is meant.
+    func configuration(needsData: Bool = true) throws -> Configuration {
+        let sources = ConfigurationSources(
+            file: config, environment: ProcessInfo.processInfo.environment,
+            flags: ["data": data].compactMapValues { $0 })
         guard sources.problems.isEmpty else { throw ConfigurationError(problems: sources.problems) }
-        return sources.configuration.data
+        guard sources.names.contains("data") || !needsData else {
+            let question = config.map { "\($0) does not say where the data are. Give --data or ANABRANCH_DATA" }
+            throw ConfigurationError(
+                problems: [question ?? "which data directory? Give --data, --config or ANABRANCH_DATA"])
+        }
+        return sources.configuration
     }
 
     func files() throws -> [StoredFile] { try StoreReader(directory: directory()).files() }

@@ -32,15 +32,19 @@ struct RestoreCommand: ParsableCommand {
 
     func run() throws {
         let directory = try store.directory()
+        let (restoration, lines) = try restored(directory)
+        for line in lines { print(line) }
+        print("\(lines.count) files: restored")
+        try restoration.close()
+    }
+
+    /// Restores all files or none.
+    private func restored(_ directory: String) throws(InputError) -> (StoreRestoration, lines: [String]) {
         do throws(HistoryError) {
             let restoration = try StoreRestoration(directory: directory)
-            var fileCount = 0
-            try restoration.run { file in
-                fileCount += 1
-                print(RestoreCommand.line(for: file))
-            }
-            try restoration.close()
-            print("\(fileCount) files: restored")
+            var lines: [String] = []
+            try restoration.run { lines.append(RestoreCommand.line(for: $0)) }
+            return (restoration, lines)
         } catch {
             let advice = error.code == .storeDamaged ? "; `anabranch verify` tells more, or take another backup" : ""
             throw InputError(description: "nothing was changed: \(error.reason)\(advice)")

@@ -226,6 +226,44 @@ import Testing
         #expect(file.version == 1)
     }
 
+    /// Each is a run of its own, and decoded once.
+    @Test func manyChangesetsThatTakeNullOutCostWhatTheyAre() throws {
+        let bytes = try [100, 200].map { count in
+            let (file, clients) = try Self.nested()
+            let erasure = ChangesetWriter([
+                .setErase(
+                    FieldPath(
+                        object: ObjectName(className: "T", key: .int(1)), field: "d", path: [.name("k"), .name("s")]),
+                    .null)
+            ]).bytes
+            let upload = Upload(Array(repeating: erasure, count: count), from: 9, base: 1)
+            try file.enqueue(upload, from: clients[1].ident)
+            var (limit, bytesMax) = (StepLimit(asking: { true }, piece: 1), 0)
+            while try !file.advanceIntegration(at: 1, until: &limit) { bytesMax = max(bytesMax, file.integrationBytes) }
+            #expect(try SyncedFile.commitIntegrations(of: [file])[0].outcomes.map(\.entriesRestoringNulls) == [count])
+            return bytesMax
+        }
+        #expect(bytes[1] < 3 * bytes[0])
+    }
+
+    @Test func nullComesBackOnceHoweverOftenItWasTakenOut() throws {
+        let (file, clients) = try Self.nested()
+        var graph = try file.withState { $0 }
+        let changeset = try graph.write(as: 3) { tx in
+            let set = try #require(try tx.object("T", key: 1)?.dictionary("d").object(for: "k")).set("s")
+            for _ in 0..<5 {
+                try set.remove(.null)
+                try set.insert(.null)
+            }
+            try set.remove(.null)
+        }.changeset
+        #expect(try file.integrate(Upload([changeset], from: 9, base: 1), from: clients[1].ident) == nil)
+        let entry = try #require(try file.log().last)
+        var arena = ChangesetArena()
+        let index = try entry.decode(into: &arena)
+        #expect(entry.origin == 0 && arena.instructions(of: index).map(\.kind) == [.setInsert])
+    }
+
     @Test func theServerItselfDoesNotTakeNullOut() throws {
         let (file, _) = try Self.nested()
         let error = #expect(throws: ApplyError.self) {

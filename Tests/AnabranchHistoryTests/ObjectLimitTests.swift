@@ -26,4 +26,25 @@ import Testing
             #expect(file.version == (isTaken ? 2 : 1))
         }
     }
+
+    /// Its author cannot help it, and would meet it again after a reset.
+    @Test(arguments: StoreKind.allCases) func anObjectThatOnlyTheMergeMakesTooLargeIsNoReasonToReset(
+        kind: StoreKind
+    ) throws {
+        let fixture = try StateTests.Fixture(kind)
+        let file = try SyncedFile(path: fixture.file.path, store: fixture.test.store, objectBytesMax: 50)
+        let append = { (object: Int64, count: Int) in
+            try fixture.changeset { tx in
+                let list = try (tx.object("T", key: .int(object)) ?? tx.create("T", key: .int(object))).list("l")
+                for _ in 0..<count { try list.append(8) }
+            }
+        }
+        #expect(try file.integrate(Upload([try append(1, 2)], from: 5, base: 1), from: 3) == nil)
+        let merged = try file.integrate(Upload([try append(1, 2)], from: 5, base: 1), from: 4)
+        #expect(merged?.code == .tooLarge)
+        #expect(merged?.reason.hasPrefix("changeset 5 cannot be applied: T[1].l: the object would have") == true)
+        // Others have changed the file, not the object.
+        #expect(try file.integrate(Upload([try append(2, 20)], from: 5, base: 1), from: 4)?.code == .badChangeset)
+        #expect(file.version == 2)
+    }
 }

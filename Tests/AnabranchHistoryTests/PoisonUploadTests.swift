@@ -9,9 +9,10 @@ import Testing
 
 /// An upload that ends the process is not taken again and again (`Spec/Durability.md`, section 5).
 @Suite struct PoisonUploadTests {
-    /// A store that ends the process when an integration reads an object.
+    /// A store that ends the process when an integration reads an object, or when it commits.
     private struct TrappingStore: HistoryStore {
         let base: SQLiteStore
+        var endsInCommit = false
 
         private struct Rows: ObjectRows {
             let base: StateRows
@@ -40,13 +41,17 @@ import Testing
         }
 
         func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
+            guard !endsInCommit else { return try base.state(of: file) }
             let rows = Rows(base: StateRows(StateTable(file: file.number), in: base.pool))
             do { return try ObjectGraph(rows: rows) } catch {
                 throw HistoryError(.storeFailed, error.reason)
             }
         }
 
-        func commit(_ commits: [Commit]) throws(HistoryError) { try base.commit(commits) }
+        func commit(_ commits: [Commit]) throws(HistoryError) {
+            if endsInCommit { fatalError("it is committed") }
+            try base.commit(commits)
+        }
     }
 
     private static func makeStore(in directory: String) throws {
@@ -70,12 +75,15 @@ import Testing
 
     /// Integrates an upload of client file 2 in a process of its own, which ends.
     private static func endInIntegration(
-        of version: ClientVersion, in directory: String, at time: UInt64
+        of version: ClientVersion, in directory: String, at time: UInt64, endsInCommit: Bool = false
     ) async {
         await #expect(processExitsWith: .failure) {
-            [directory = directory as String, time = time as UInt64, version = version.rawValue as UInt64] in
-            let file = try SyncedFile.open(
-                in: TrappingStore(base: try SQLiteStore(directory: directory)), keepsState: true)
+            [
+                directory = directory as String, time = time as UInt64, version = version.rawValue as UInt64,
+                endsInCommit = endsInCommit as Bool
+            ] in
+            let store = TrappingStore(base: try SQLiteStore(directory: directory), endsInCommit: endsInCommit)
+            let file = try SyncedFile.open(in: store, keepsState: true)
             try PoisonUploadTests.enqueueUpload(ClientVersion(rawValue: version), to: file, from: 2)
             _ = try file.integrate(at: time)
         }
@@ -99,17 +107,36 @@ import Testing
         await Self.endInIntegration(of: 5, in: directory.path, at: 10_000)
         await Self.endInIntegration(of: 5, in: directory.path, at: 10_010)
         let refusals = try Self.refusals(of: 5, in: directory.path, at: 10_020)
-        #expect(refusals.map { $0?.code } == [.storeFailed, nil])
+        #expect(refusals.map { $0?.code } == [.uploadPutOff, nil])
         #expect(refusals[0]?.reason.contains("ended 2 times") == true)
         #expect(refusals[0]?.reason.contains("client file 2 has uploaded from client version 5 on") == true)
-        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_309)[0]?.code == .storeFailed)
+        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_309)[0]?.code == .uploadPutOff)
         // It is tried again five minutes later, and after another end ten minutes later.
         await Self.endInIntegration(of: 5, in: directory.path, at: 10_310)
-        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_909)[0]?.code == .storeFailed)
+        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_909)[0]?.code == .uploadPutOff)
         #expect(try Self.refusals(of: 5, in: directory.path, at: 10_910)[0] == nil)
         // Nothing is held against it any more.
         await Self.endInIntegration(of: 6, in: directory.path, at: 10_920)
         #expect(try Self.refusals(of: 6, in: directory.path, at: 10_930)[0] == nil)
+    }
+
+    @Test func anEndInTheCommitCounts() async throws {
+        let directory = try TemporaryDirectory()
+        try Self.makeStore(in: directory.path)
+        for time in [10_000, 10_010] as [UInt64] {
+            await Self.endInIntegration(of: 5, in: directory.path, at: time, endsInCommit: true)
+        }
+        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_020).map { $0?.code } == [.uploadPutOff, nil])
+    }
+
+    /// When the clock is set right, nobody knows when it was.
+    @Test func anUploadThatWasTriedInTheFutureIsTriedAgain() async throws {
+        let directory = try TemporaryDirectory()
+        try Self.makeStore(in: directory.path)
+        for time in [1 << 40, 1 << 41] as [UInt64] {
+            await Self.endInIntegration(of: 5, in: directory.path, at: time)
+        }
+        #expect(try Self.refusals(of: 5, in: directory.path, at: 10_020)[0] == nil)
     }
 
     @Test func oneEndIsAnAccident() async throws {

@@ -89,6 +89,22 @@ import Testing
         try store.close()
     }
 
+    @Test func aFileWhoseRecordCannotBeReadDoesNotStopTheRepairOfOthers() throws {
+        let fixture = try Fixture()
+        try fixture.damage("DELETE FROM state_row WHERE class = 1")
+        let queue = try DatabaseQueue(path: fixture.directory.path + "/anabranch.sqlite")
+        try queue.write { db in
+            // It comes first.
+            let first = "version_salt = 'x', path = CAST('/0' AS BLOB)"
+            try db.execute(sql: "UPDATE synced_file SET \(first) WHERE path = CAST('/b' AS BLOB)")
+        }
+        try queue.close()
+        let files = try fixture.repair()
+        #expect(files.map(\.path.description) == ["/0", "/a"])
+        #expect(files.map(\.repaired) == [[], .state])
+        #expect(files.map { $0.damages.map(\.kind) } == [[.value], []])
+    }
+
     /// Also the damaged state stays, since there is nothing to make it from.
     @Test func aDamagedLogIsNamedAndNothingIsChanged() throws {
         let fixture = try Fixture()

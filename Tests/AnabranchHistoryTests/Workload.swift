@@ -50,6 +50,8 @@ final class Workload {
     private let cachedObjectsMax: Int
     /// Whether uploads are merged in small steps, between which everything else goes on.
     private let isStepwise: Bool
+    /// Whether each changeset is a commit of its own.
+    private let commitsChangesets: Bool
     /// How many of `queued` are being merged.
     private var mergingCount = 0
     /// How many reciprocal forms were compared with what a client made: proves that the comparison happens.
@@ -63,8 +65,10 @@ final class Workload {
         test = try TestStore(kind)
         cachedObjectsMax = seed % 2 == 0 ? 1 : 1000
         isStepwise = seed % 3 > 0
+        commitsChangesets = seed % 6 == 0
         file = try SyncedFile.open(
             in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
+        if commitsChangesets { file.mergeOptions.commitBytesMax = 1 }
         rogue = try file.allocateIdent()
         for _ in 0..<3 { try join() }
     }
@@ -195,6 +199,8 @@ final class Workload {
         case 1: break
         default: upload.changesets[1].changeset = ChangesetWriter.setting(99, to: 1)
         }
+        // What comes before it would stay.
+        if commitsChangesets { upload.changesets.removeFirst() }
         try file.enqueue(upload, from: rogue.ident)
     }
 
@@ -208,15 +214,14 @@ final class Workload {
     private func integrate() throws {
         let before = file.version
         guard let report = try merge() else { return }
-        var expected = 0
-        let merged = queued.prefix(mergingCount)
-        for ident in Set(merged.map(\.ident)).sorted() {
-            let uploads = merged.filter { $0.ident == ident }.map(\.upload)
-            var joined = uploads[0]
-            for upload in uploads.dropFirst() { joined.changesets += upload.changesets }
-            try reference.integrate(joined, from: ident)
-            expected += joined.changesets.count
+        var joined = Array(queued.prefix(mergingCount))
+        let expected = joined.reduce(0) { $0 + $1.upload.changesets.count }
+        if !commitsChangesets {
+            joined = Dictionary(grouping: joined, by: \.ident).sorted { $0.key < $1.key }.map { ident, uploads in
+                (ident, Upload(progress: UploadCursor(), changesets: uploads.flatMap(\.upload.changesets)))
+            }
         }
+        for (ident, upload) in joined { try reference.integrate(upload, from: ident) }
         queued.removeFirst(mergingCount)
         for outcome in report.outcomes {
             let isRogue = !participants.contains { $0.client.ident == outcome.ident }
@@ -313,6 +318,7 @@ final class Workload {
         queued.removeAll()
         file = try SyncedFile.open(
             in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
+        if commitsChangesets { file.mergeOptions.commitBytesMax = 1 }
         try require(file.head == before, "a restart changed the head")
         for participant in participants { try connect(participant) }
     }

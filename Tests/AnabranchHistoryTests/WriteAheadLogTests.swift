@@ -25,27 +25,52 @@ import Testing
         }
     }
 
-    @Test("a log that a reader has made long is emptied by the next commit, when the reader lets go")
-    func emptied() async throws {
-        let (steps, didStep) = AsyncStream.makeStream(of: Bool.self)
+    /// Reads until it is told to end.
+    private final class Reader: Sendable {
         let letsGo = DispatchSemaphore(value: 0)
-        Thread.detachNewThread { [store, id = file.id] in
-            let hasRead: Void? = try? store.read(id) { view throws(HistoryError) in
-                _ = try view.head()
-                didStep.yield(true)
-                letsGo.wait()
+        private let steps: AsyncStream<Bool>
+
+        init(_ store: SQLiteStore, _ file: SyncedFileID) async {
+            let (steps, didStep) = AsyncStream.makeStream(of: Bool.self)
+            self.steps = steps
+            Thread.detachNewThread { [letsGo] in
+                let hasRead: Void? = try? store.read(file) { view throws(HistoryError) in
+                    _ = try view.head()
+                    didStep.yield(true)
+                    letsGo.wait()
+                }
+                didStep.yield(hasRead != nil)
             }
-            didStep.yield(hasRead != nil)
+            _ = await steps.first { _ in true }
         }
-        var step = steps.makeAsyncIterator()
-        #expect(await step.next() == true)
+
+        func end() async -> Bool {
+            letsGo.signal()
+            return await steps.first { _ in true } == true
+        }
+    }
+
+    @Test("a read that lasts stops neither commits nor other reads, and the log is emptied when it has ended")
+    func reader() async throws {
+        let reader = await Reader(store, file.id)
         try grow(byMebibytes: 65)
-        letsGo.signal()
-        #expect(store.writeAheadLogBytes > WriteAheadLog.bytesMax)
         _ = try file.allocateIdent()
-        #expect(store.writeAheadLogBytes == 0)
-        #expect(await step.next() == true)
         #expect(try file.clientFile(2) != nil)
+        #expect(store.writeAheadLogBytes > WriteAheadLog.bytesMax)
+        #expect(await reader.end())
+        try grow(byMebibytes: 17)
+        _ = try file.allocateIdent()
+        #expect(store.writeAheadLogBytes <= WriteAheadLog.bytesMax)
+    }
+
+    @Test("a log that a reader has made very long is emptied when the reader lets go")
+    func emptied() async throws {
+        let reader = await Reader(store, file.id)
+        try grow(byMebibytes: 65)
+        reader.letsGo.signal()
+        WriteAheadLog(ofDatabaseAt: test.path + "/anabranch.sqlite", barrierBytesMax: 0).limit(in: store.pool)
+        #expect(store.writeAheadLogBytes == 0)
+        #expect(await reader.end())
     }
 
     @Test("a log that cannot be emptied stops nobody, and is emptied later")
@@ -62,6 +87,18 @@ import Testing
         _ = try file.allocateIdent()
         #expect(store.writeAheadLogBytes <= WriteAheadLog.bytesMax)
         #expect(try file.clientFile(3) != nil)
+    }
+
+    @Test("a store that is closed leaves no log, whose damage nobody would notice")
+    func closed() throws {
+        _ = try file.allocateIdent()
+        #expect(store.writeAheadLogBytes > 0)
+        try store.close()
+        #expect(store.writeAheadLogBytes == 0)
+        try store.close()
+        let again = try SQLiteStore(directory: test.path)
+        #expect(try SyncedFile.open(in: again).clientFile(2) != nil)
+        try again.close()
     }
 
     @Test("an upload that is merged in steps holds no transaction between them")

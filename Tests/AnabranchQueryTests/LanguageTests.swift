@@ -85,6 +85,7 @@ import Testing
         ("SUBQUERY(friends, $p, $p.age > 25).@count == 1", [1]),
         ("SUBQUERY(friends, $p, $p.age > 25 or $p.name == 'Ben').@size == 2", [1]),
         ("SUBQUERY(friends, $p, SUBQUERY($p.friends, $q, $q.age == 20).@count > 0).@count > 0", [1]),
+        ("SUBQUERY(friends, $p, $p.age BETWEEN {15, 25}).@count BETWEEN {1, 2}", [1]),
         // What follows the predicate.
         ("TRUEPREDICATE SORT(age ASC, name DESC)", [4, 2, 3, 1]), ("age > 5 SORT(age DESC) LIMIT(2)", [1, 3]),
         ("TRUEPREDICATE DISTINCT(age)", [1, 2, 4]), ("TRUEPREDICATE SORT(name DESC) DISTINCT(age) LIMIT(2)", [4, 3]),

@@ -30,7 +30,8 @@ import Testing
         // What was written, and how this library writes it.
         ("not a=1&&b<>2||c=<3", "!a == 1 and b != 2 or c <= 3"), ("(a == 1) and (b == 2)", "a == 1 and b == 2"),
         ("a == 1 and (b == 2 or c == 3)", "a == 1 and (b == 2 or c == 3)"),
-        ("(a == 1 and b == 2) and c == 3", "(a == 1 and b == 2) and c == 3"),
+        ("(a == 1 and b == 2) and c == 3", "a == 1 and b == 2 and c == 3"),
+        ("a == 1 and (b == 2 and c == 3)", "a == 1 and (b == 2 and c == 3)"),
         ("!(a == 1 or b == 2)", "!(a == 1 or b == 2)"), ("a-1 == 2", "a-1 == 2"), ("a - 1 == 2", "a - 1 == 2"),
         ("(a + 1) * 2 - (3 - b) == 0", "(a + 1) * 2 - (3 - b) == 0"),
         ("some a.b[first] in {1,2}", "ANY a.b[FIRST] IN {1, 2}"),
@@ -60,15 +61,26 @@ import Testing
         #expect(try ParsedQuery("not a == 1 and b == 2 or a == 1").predicate == .or([.and([.not(one), two]), one]))
     }
 
-    @Test(arguments: [
-        String(repeating: "(", count: 101) + "a == 1" + String(repeating: ")", count: 101),
-        String(repeating: "!", count: 101) + "a == 1",
-        String(repeating: "(", count: 101) + "a" + String(repeating: " + 1)", count: 101) + " == 1",
-        "a" + String(repeating: " + 1", count: 101) + " == 1", "a IN {" + String(repeating: "1,", count: 9_999) + "1}",
-        "a == 1" + String(repeating: " or a == 1", count: 5_000),
-        "a == '" + String(repeating: "x", count: 262_144) + "'",
-        "string LIKE '" + String(repeating: "x", count: 1_025) + "'",
-    ])
+    private static func repeated(_ count: Int, _ start: String, _ step: (String) -> String) -> String {
+        (0..<count).reduce(start) { inner, _ in step(inner) }
+    }
+
+    private static let tooLarge: [String] = [
+        repeated(101, "a == 1") { "(b == 2 or (c == 3 and \($0)))" },
+        repeated(101, "int == 1") { "SUBQUERY(linkL, $x, \($0)).@count > 0" },
+        repeated(60, "int == 1") { "SUBQUERY(linkL, $x, !\($0)).@count > 0" },
+        repeated(101, "a == 1") { "!\($0)" }, repeated(101, "a") { "(\($0) + 1)" } + " == 1",
+        repeated(101, "a") { "\($0) + 1" } + " == 1", "a IN {\(repeated(9_999, "1") { "\($0),1" }),1}",
+        repeated(5_000, "a == 1") { "\($0) or a == 1" }, "a == '\(String(repeating: "x", count: 262_144))'",
+        // Calculations of a comparison are counted on both sides of a subquery in it.
+        repeated(60, repeated(60, "int") { "\($0) + int" } + " + SUBQUERY(linkL, $x, $x.int + 1 == 2).@count") {
+            "\($0) + int"
+        } + " == 1",
+        "place GEOWITHIN geoPolygon({\(repeated(1_000, "[0, 0]") { "\($0), [0, 0]" })})",
+        "SUBQUERY(linkL, $x, SUBQUERY($x.linkL, $y, $y.int == 1).@size BETWEEN {0, 9}).@size BETWEEN {0, 9}",
+    ]
+
+    @Test(arguments: tooLarge)
     func whatIsTooLargeIsRefused(text: String) throws {
         let state = try QueryWorld.state(seed: 1)
         let error = #expect(throws: QueryError.self) { try Query(text, on: QueryWorld.className, of: state) }
@@ -76,12 +88,21 @@ import Testing
     }
 
     @Test(arguments: [
-        String(repeating: "(", count: 99) + "int == 1" + String(repeating: ")", count: 99),
+        String(repeating: "(", count: 9_900) + "int == 1" + String(repeating: ")", count: 9_900),
         String(repeating: "!", count: 99) + "int == 1", "int IN {" + String(repeating: "1,", count: 9_000) + "1}",
     ])
     func whatIsJustSmallEnoughIsAnswered(text: String) throws {
         let state = try QueryWorld.state(seed: 1)
         #expect(throws: Never.self) { try Query(text, on: QueryWorld.className, of: state).objects(in: state) }
+    }
+
+    /// It has a parenthesis for each of them.
+    @Test(arguments: [2, 100, 3_000]) func theCanonicalTextOfManyAlternativesIsAQuery(count: Int) throws {
+        let state = try QueryWorld.state(seed: 1)
+        let text = "!(" + (0..<count).map { "int == \($0)" }.joined(separator: " or ") + ")"
+        let canonical = try Query(text, on: QueryWorld.className, of: state).canonicalText
+        #expect(canonical.hasPrefix("!(" + String(repeating: "(", count: count - 1)))
+        #expect(try Query(canonical, on: QueryWorld.className, of: state).canonicalText == canonical)
     }
 
     /// Each parenthesis could be read as numbers first, and all in it twice.

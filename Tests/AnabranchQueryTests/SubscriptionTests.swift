@@ -20,6 +20,7 @@ import Testing
     @Test(arguments: [
         "link.int == 1", "linkL.int == 1", "link.link.int == 1", "@links.A.link.@count > 0", "linkL.@max.int == 1",
         "SUBQUERY(linkL, $x, $x.int == 1).@count > 0", "TRUEPREDICATE SORT(int ASC)", "TRUEPREDICATE LIMIT(1)",
+        "link.@links.A.link.@count > 1", "link.@links.A.link.int == 5", "linkL.@links.A.linkL.@count > 0",
         "TRUEPREDICATE DISTINCT(int)", "int == 1 or link.int BETWEEN {1, 2}", "int + link.int == 2",
     ])
     func whatDependsOnOthersIsRefused(text: String) throws {
@@ -29,6 +30,16 @@ import Testing
         }
         #expect(error?.kind == .refused)
         #expect(error?.reason.hasPrefix("Invalid query: \"A\": ") == true)
+    }
+
+    /// What is refused is not bound first, which could take long.
+    @Test func subqueriesAreRefusedWhereverTheyStand() throws {
+        let state = try QueryWorld.state(seed: 1)
+        let text = (0..<50).reduce("int == 1") { inner, _ in "SUBQUERY(nosuch, $x, \(inner)).@size BETWEEN {0, 9}" }
+        for text in [text, "int == 1 and !(\(text))", "2 * SUBQUERY(linkL, $x, \(text)).@count > int"] {
+            let error = #expect(throws: QueryError.self) { try Query(subscribingTo: "A", where: text, of: state) }
+            #expect(error?.kind == .refused)
+        }
     }
 
     @Test func fieldsThatAreNotQueryableAreNamed() throws {

@@ -30,7 +30,7 @@ import Testing
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(server.localAddress?.port)
-        let client = try AdminClient(url: "http://127.0.0.1:\(port)", token: "t", authority: nil)
+        let client = try AdminClient(address: AdminAddress(url: "http://127.0.0.1:\(port)"), token: "t", authority: nil)
         for _ in 0..<2000 { _ = try await client.get("/health") }
         try await server.close()
     }

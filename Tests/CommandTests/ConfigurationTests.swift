@@ -54,7 +54,8 @@ import Testing
         "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
         "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
-        "sessions-per-connection": "8", "logins-per-minute": "9", "access-token-seconds": "10", "session-seconds": "11",
+        "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
+        "access-token-seconds": "10", "session-seconds": "11",
         "object-bytes": "12", "adopt-unowned-clients": "true",
     ]
 
@@ -79,9 +80,10 @@ import Testing
             "data: ./data", "listen: 127.0.0.1:9090", "dev: false", "allow-destructive-schema: false",
             "admin-listen: 127.0.0.1:0", "connections: 10000",
             "connections-per-address: 1000", "connections-per-user: 500", "sessions-per-connection: 1000",
-            "logins-per-minute: 300", "access-token-seconds: 1800", "session-seconds: 5184000", "# rules is not set",
-            "# admin-token is not set", "# user-without-token is not set", "object-bytes: 17825792",
-            "adopt-unowned-clients: false",
+            "message-memory-bytes: 268435456", "logins-per-minute: 300", "access-token-seconds: 1800",
+            "session-seconds: 5184000", "# rules is not set",
+            "# admin-token is not set", "# user-without-token is not set",
+            "object-bytes: 17825792", "adopt-unowned-clients: false",
         ] { #expect(lines.contains(line), "\(line)") }
         #expect(lines.contains("# apps is not set"))
         #expect(lines.count == 2 * (Setting.all.count + 1), "a line on what it means, and one with its value")
@@ -265,7 +267,7 @@ import Testing
         let example = try Configuration(
             file: root.appendingPathComponent("scripts/deploy/anabranch.yaml").path, environment: [:], flags: [:])
         #expect(!example.isClosed && !example.isInsecure && !example.isDevelopment && example.missingRules == nil)
-        #expect(example.adminListen?.isLoopback == true)
+        #expect(example.adminListen?.isLoopback == true && example.data == "/var/lib/anabranch")
     }
 
     @Test func limitsReachTheServer() throws {
@@ -275,6 +277,7 @@ import Testing
         #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
         #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
         #expect(settings.objectBytesMax == 12 && settings.adoptsUnownedClientFiles)
+        #expect(settings.messageMemoryBytesMax == 13)
         let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
         #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)
         #expect(usual.connectionsPerUserMax == limits.connectionsPerUserMax)

@@ -60,6 +60,15 @@ import Testing
         #expect(lines[0].hasPrefix(#"/"notes": version 2, "#) && lines[0].hasSuffix(" bytes, 1 client files"))
     }
 
+    /// Files from Windows: each line ends with CR LF, which Swift takes for one character.
+    @Test func linesMayEndWithCarriageReturns() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "lines-\(UUID())").path()
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data("secret word\r\n{\"a\": \"\u{2028}\"}\n\r\n".utf8).write(to: URL(filePath: path))
+        #expect(try TextInput.lines(ofFile: path) == ["secret word", "{\"a\": \"\u{2028}\"}", "", ""])
+        #expect(try PasswordInput.parse(["--password-file", path]).password() == "secret word")
+    }
+
     @Test func aStateIsPrintedAtAnyVersion() throws {
         let fixture = try Fixture()
         #expect(try fixture.inspect("--path", fixture.path) == [#"{"Note":[[{"int":"1"},{"title":"second"}]]}"#])

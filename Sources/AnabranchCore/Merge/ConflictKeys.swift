@@ -49,6 +49,17 @@ extension ChangesetArena {
     }
 }
 
+extension ChangesetArena {
+    /// The key under which the instructions on an object are stored.
+    ///
+    /// - Parameter number: Of a live instruction of the changeset that is about the object, from 0.
+    package func conflictKey(ofObjectIn changeset: ChangesetIndex, at number: Int) -> UInt64 {
+        let instruction = self[instructionIndices(of: changeset)[number]]
+        let className = ConflictHash(bytes(of: instruction.className))
+        return ConflictHash(objects.keys[Int(instruction.object.rawValue)], className, of: self).value(.object)
+    }
+}
+
 private struct ConflictKeyCollector {
     var writes: [UInt64] = []
     var reads: [UInt64] = []

@@ -99,21 +99,28 @@ public struct LogMerge: ~Copyable, Sendable {
     /// Decodes the next changesets of one base.
     ///
     /// - Returns: Whether there are any.
-    public mutating func beginRun() throws(DecodingError) -> Bool {
-        guard let base = rest.first?.base else { return false }
-        run = rest.prefix { $0.base == base }
-        rest = rest[run.endIndex...]
-        try decodeRun()
-        return true
-    }
+    public mutating func beginRun() throws(DecodingError) -> Bool { try beginRun(bytesMax: .max) { _, _ in false } }
 
-    /// Makes the run shorter: what is left of it is merged as a run of its own.
+    /// The same, with an end before the next base: where a run ends does not matter for what comes out. What is behind
+    /// the end is not decoded yet.
     ///
-    /// - Parameter count: How many changesets stay, at least one.
-    package mutating func shortenRun(to count: Int) {
-        rest = run.dropFirst(count) + rest
-        run = run.prefix(count)
-        incoming.removeLast(incoming.count - run.count)
+    /// - Parameters:
+    ///   - bytesMax: The run ends behind the changeset with which it has so many bytes.
+    ///   - isLast: Whether it ends behind a changeset for another reason.
+    package mutating func beginRun(
+        bytesMax: Int, endingBehind isLast: (ChangesetIndex, borrowing ChangesetArena) -> Bool
+    ) throws(DecodingError) -> Bool {
+        let waiting = rest
+        incoming.removeAll(keepingCapacity: true)
+        var bytes = 0
+        while let next = rest.first, next.base == waiting.first?.base, bytes < bytesMax {
+            rest.removeFirst()
+            bytes += next.changeset.count
+            incoming.append(try decode(next))
+            if isLast(incoming[incoming.count - 1], arena) { break }
+        }
+        run = waiting[..<rest.startIndex]
+        return !run.isEmpty
     }
 
     /// Goes over to an arena that holds entries of the log already. Nothing happens if the merge has entries of its
@@ -123,18 +130,15 @@ public struct LogMerge: ~Copyable, Sendable {
     public mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {
         guard !hasEntries else { return }
         self.arena = arena
-        try decodeRun()
+        incoming.removeAll(keepingCapacity: true)
+        for sent in run { incoming.append(try decode(sent)) }
     }
 
-    private mutating func decodeRun() throws(DecodingError) {
-        incoming.removeAll(keepingCapacity: true)
-        incoming.reserveCapacity(run.count)
-        for sent in run {
-            do {
-                incoming.append(try arena.decode(sent.changeset, version: sent.version, tag: sent.tag))
-            } catch {
-                throw DecodingError(version: sent.version, error: error)
-            }
+    private mutating func decode(_ sent: Incoming) throws(DecodingError) -> ChangesetIndex {
+        do {
+            return try arena.decode(sent.changeset, version: sent.version, tag: sent.tag)
+        } catch {
+            throw DecodingError(version: sent.version, error: error)
         }
     }
 

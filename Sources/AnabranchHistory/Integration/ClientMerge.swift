@@ -14,13 +14,22 @@ struct MergedChangeset {
 /// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
 /// 6, steps 3 to 7): finds the entries for a `LogMerge`, and applies what comes out of it.
 ///
-/// It goes run by run, which is what the client made on one base, and each run piece by piece:
+/// It goes run by run, a run being some of what the client made on one base, and each run piece by piece:
 ///
-///     begin ─▶ search ─▶ read ─▶ merge ─▶ apply ─▶ begin …
+///     begin ─▶ search ─▶ share ─▶ read ─▶ merge ─▶ apply ─▶ begin …
 ///
 /// `advance` returns in between when its step is over. Nothing that it keeps depends on the view of the log.
 struct ClientMerge: ~Copyable {
-    private enum Stage { case begin, search, read, merge, apply }
+    private enum Stage { case begin, search, share, read, merge, apply }
+
+    enum Progress {
+        /// The step is over.
+        case paused
+        /// All changesets are merged, or as many as the commit takes.
+        case merged
+        /// So many changesets can be merged; the objects of all that were to be need too much memory.
+        case onlyFirst(Int)
+    }
 
     /// To merge with fewer entries than this, they are decoded for the client alone.
     private static let sharedEntriesMin = 16
@@ -41,6 +50,10 @@ struct ClientMerge: ~Copyable {
     private var versions: [ServerVersion] = []
     /// Those of `versions` that were not read yet.
     private var unread: ArraySlice<ServerVersion> = []
+    /// Those that were not yet read into the cache that clients share.
+    private var unshared: ArraySlice<ServerVersion> = []
+    /// The last changeset that is merged.
+    private(set) var mergedThrough: UploadCursor?
 
     init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
         self.ident = ident
@@ -59,29 +72,35 @@ struct ClientMerge: ~Copyable {
     /// What the merge occupies, in bytes, beside the upload.
     var memoryBytes: Int { merge.arena.memoryBytes }
 
-    /// Merges changesets and applies them to the state, if one is kept, until the step is over.
-    /// - Returns: whether all of them are merged.
+    /// Merges changesets and applies them to the state, if one is kept, until the step is over or the commit full.
     mutating func advance(
         past log: PendingLog, sharing shared: inout DecodedEntryCache, into state: inout PendingState?,
-        until limit: inout StepLimit
-    ) throws(HistoryError) -> Bool {
+        room: inout CommitRoom, until limit: inout StepLimit
+    ) throws(HistoryError) -> Progress {
         while true {
             switch stage {
             case .begin:
-                guard try beginRun(past: log, keepsState: state != nil) else { return true }
+                guard room.isLeft(beside: state), try beginRun(past: log, keepsState: state != nil) else {
+                    return .merged
+                }
             case .search:
-                guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return false }
+                guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return .paused }
                 try endSearch(past: log, sharing: &shared)
+            case .share:
+                guard try share(from: log, &shared, until: &limit) else { return .paused }
+                stage = .read
             case .read:
-                guard try read(from: log, until: &limit) else { return false }
+                guard try read(from: log, until: &limit) else { return .paused }
                 try meet(from: log)
             case .merge:
-                guard try mergeRun(until: &limit) else { return false }
+                guard try mergeRun(until: &limit) else { return .paused }
                 stage = .apply
             case .apply:
-                let bytes = try applyRun(past: log, into: &state)
+                if let count = try applyRun(past: log, into: &state) { return .onlyFirst(count) }
                 stage = .begin
-                if limit.isOver(after: bytes) { return false }
+                let bytes = merge.run.reduce(0) { $0 + $1.changeset.count + UploadQueue.overheadBytes }
+                room.bytes -= bytes
+                if limit.isOver(after: bytes) { return .paused }
             }
         }
     }
@@ -91,12 +110,16 @@ struct ClientMerge: ~Copyable {
     /// - Returns: whether there is a run.
     private mutating func beginRun(past log: PendingLog, keepsState: Bool) throws(HistoryError) -> Bool {
         do {
-            guard try merge.beginRun() else { return false }
+            // What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged
+            // with the entry that puts them back.
+            let hasRun = try merge.beginRun(bytesMax: options.commitBytesMax) { index, arena in
+                keepsState && arena.holdsNullErasure && arena.erasesNull(in: index)
+            }
+            guard hasRun else { return false }
         } catch {
             throw HistoryError(error)
         }
         for index in merge.incoming { try merge.arena.checkErasures(in: index, by: options.destructiveSchema) }
-        if keepsState { endRunBehindNullErasure() }
         keys = merge.incoming.map { merge.arena.conflictKeys(of: $0) }
         if base < log.version || restoringCount > 0 {
             search = EntrySearch(for: keys, in: VersionRange(after: base, through: log.version))
@@ -108,9 +131,10 @@ struct ClientMerge: ~Copyable {
     }
 
     /// Applies the run when it is merged.
-    /// - Returns: about how much that was, in bytes.
-    private mutating func applyRun(past log: PendingLog, into state: inout PendingState?) throws(HistoryError) -> Int {
+    /// - Returns: nil; or how many changesets can be merged, if the run needs too much memory.
+    private mutating func applyRun(past log: PendingLog, into state: inout PendingState?) throws(HistoryError) -> Int? {
         let applied = try state?.apply(merge.incoming, of: &merge.arena, from: ident, on: base, past: log)
+        if let count = applied?.countInMemory { return merged.count - restoringCount + count }
         if applied != nil, !options.allowsReplacedClasses {
             for index in merge.incoming { try merge.arena.checkReplacedClasses(in: index) }
         }
@@ -119,17 +143,7 @@ struct ClientMerge: ~Copyable {
             skippedInstructions.append(applied.skipped)
             if let insertions = applied.nullInsertions { try restoreNulls(insertions, past: log) }
         }
-        return merge.run.reduce(64) { $0 + $1.changeset.count }
-    }
-
-    /// What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged with the
-    /// entry that puts them back.
-    private mutating func endRunBehindNullErasure() {
-        let arena = merge.arena
-        guard arena.holdsNullErasure, let last = merge.incoming.firstIndex(where: { arena.erasesNull(in: $0) }) else {
-            return
-        }
-        merge.shortenRun(to: last + 1)
+        return nil
     }
 
     /// Makes the entry that puts nulls back. It has the time of the changeset that it follows.
@@ -165,16 +179,38 @@ struct ClientMerge: ~Copyable {
         // What is empty meets nothing.
         let changed = reciprocals.filter { $0 > base.rawValue && !$1.isEmpty }.keys.map { ServerVersion(rawValue: $0) }
         versions = (search.found + changed + reader.restored.keys).sortedUnique()
-        let isShared = try share(versions, from: log, &shared)
-        unread = (isShared ? versions.filter { reader.hasOwnForm(of: $0) } : versions)[...]
+        unread = versions[...]
         stage = .read
+        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
+        let unchanged = versions.filter { !reader.hasOwnForm(of: $0) }
+        guard unchanged.count * 2 > versions.count, shared.beginLoading(unchanged.count) else { return }
+        unshared = unchanged[...]
+        stage = .share
+    }
+
+    /// Goes over to a copy of what is decoded for all clients, when that holds all of `versions` that have no form of
+    /// their own. The client's own arena holds no log entry yet.
+    /// - Returns: whether that is done, or cannot be done because they are too large.
+    private mutating func share(
+        from log: PendingLog, _ shared: inout DecodedEntryCache, until limit: inout StepLimit
+    ) throws(HistoryError) -> Bool {
+        while let version = unshared.popFirst() {
+            let before = shared.arena.memoryBytes
+            guard try shared.load(version, from: log) else { return true }
+            if limit.isOver(after: 64 + shared.arena.memoryBytes - before) { return false }
+        }
+        reader.shared = shared.indices
+        do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
+        unread = versions.filter { reader.hasOwnForm(of: $0) }[...]
+        return true
     }
 
     /// - Returns: whether all entries are read.
     private mutating func read(from log: PendingLog, until limit: inout StepLimit) throws(HistoryError) -> Bool {
         while let version = unread.popFirst() {
-            let bytes = try reader.readAhead(version, from: log, into: &merge.arena)
-            if limit.isOver(after: 64 + bytes) { return false }
+            let before = merge.arena.memoryBytes
+            _ = try reader.index(of: version, from: log, into: &merge.arena)
+            if limit.isOver(after: 64 + merge.arena.memoryBytes - before) { return false }
         }
         return true
     }
@@ -183,7 +219,8 @@ struct ClientMerge: ~Copyable {
         var reader = reader
         defer { self.reader = reader }
         try merge.begin(meeting: versions.map(\.rawValue)) { version, arena throws(HistoryError) in
-            try reader.index(of: ServerVersion(rawValue: version), from: log, into: &arena)
+            reader.count += 1
+            return try reader.index(of: ServerVersion(rawValue: version), from: log, into: &arena)
         }
         stage = .merge
     }
@@ -200,19 +237,6 @@ struct ClientMerge: ~Copyable {
         }
     }
 
-    /// Goes over to a copy of what is decoded already, if the client's own arena holds no log entry yet.
-    /// - Returns: whether that holds all of `versions` now that have no form of their own.
-    private mutating func share(
-        _ versions: [ServerVersion], from log: PendingLog, _ shared: inout DecodedEntryCache
-    ) throws(HistoryError) -> Bool {
-        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return false }
-        let unchanged = versions.filter { !reader.hasOwnForm(of: $0) }
-        guard unchanged.count * 2 > versions.count, try shared.load(unchanged, from: log) else { return false }
-        reader.shared = shared.indices
-        do { try merge.continueRun(in: shared.arena) } catch { throw HistoryError(error) }
-        return true
-    }
-
     private mutating func finishRun() {
         for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
             merged.append(
@@ -220,6 +244,9 @@ struct ClientMerge: ~Copyable {
                     origin: ident, clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
                     changeset: merge.encoded(index),
                     writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
+        }
+        mergedThrough = merge.run.last.map {
+            UploadCursor(clientVersion: ClientVersion(rawValue: $0.version), serverVersion: base)
         }
     }
 }

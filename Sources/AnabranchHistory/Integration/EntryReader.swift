@@ -5,8 +5,8 @@ struct EntryReader {
     /// What the log entries that were decoded for the client may occupy, in bytes.
     let bytesMax: Int
     private var bytes = 0
-    /// How many entries were asked for.
-    private(set) var count = 0
+    /// How many entries the merge has met.
+    var count = 0
     /// The entries that the arena holds as they are in the log, because it began as a copy of a shared one.
     var shared: [UInt64: ChangesetIndex] = [:]
     /// The stored reciprocal changesets above the lowest base, by version; nil before the first run.
@@ -34,28 +34,15 @@ struct EntryReader {
         reciprocals?[version.rawValue] != nil || restored[version] != nil
     }
 
-    /// Decodes an entry for `index(of:)`, unless the arena has it.
-    /// - Returns: how many bytes it occupies; 0 if there was nothing to be done.
-    mutating func readAhead(
-        _ version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
-    ) throws(HistoryError) -> Int {
-        guard knownIndex(of: version) == nil else { return 0 }
-        let before = bytes
-        decoded[version.rawValue] = try decode(version, from: log, into: &arena)
-        return bytes - before
-    }
-
+    /// Where an entry is in the arena; decodes it unless it is there.
     mutating func index(
         of version: ServerVersion, from log: PendingLog, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
-        count += 1
-        if let index = knownIndex(of: version) { return index }
-        return try decode(version, from: log, into: &arena)
-    }
-
-    private func knownIndex(of version: ServerVersion) -> ChangesetIndex? {
         if !hasOwnForm(of: version), let index = shared[version.rawValue] { return index }
-        return decoded[version.rawValue]
+        if let index = decoded[version.rawValue] { return index }
+        let index = try decode(version, from: log, into: &arena)
+        decoded[version.rawValue] = index
+        return index
     }
 
     private mutating func decode(

@@ -3,8 +3,8 @@ import AnabranchCore
 /// Finds the log entries that can conflict with the changesets of a run, piece by piece (`Spec/History.md`, section
 /// 15).
 struct EntrySearch {
-    /// How many conflict keys, or versions, are looked at before the limit of the step is asked.
-    private static let keysOfPiece = 64, versionsOfPiece: UInt64 = 1024
+    /// How many conflict keys at most, and how many versions, are looked at before the limit of the step is asked.
+    private static let keysOfPieceMax = 64, versionsOfPiece: UInt64 = 1024
     /// What a key costs, and a version, in pairs of instructions.
     private static let pairsOfKey = 256, pairsOfVersion = 64
 
@@ -15,6 +15,9 @@ struct EntrySearch {
     private let readsEverything: Bool
     /// In no order, perhaps several times.
     private(set) var found: [ServerVersion] = []
+    /// With more, those that were found several times are removed.
+    private var crowdedCount = 65_536
+    private var keysOfPiece = keysOfPieceMax
 
     init(for run: [ConflictKeys], in range: VersionRange) {
         self.range = range
@@ -29,10 +32,13 @@ struct EntrySearch {
         past log: PendingLog, excludingOrigin origin: ClientFileID, until limit: inout StepLimit
     ) throws(HistoryError) -> Bool {
         while !keys.isEmpty {
-            let piece = Array(keys.prefix(Self.keysOfPiece))
-            found += try log.versions(writing: piece, after: range.base, excludingOrigin: origin)
+            let piece = Array(keys.prefix(keysOfPiece))
+            let versions = try log.versions(writing: piece, after: range.base, excludingOrigin: origin)
             keys = keys.dropFirst(piece.count)
-            if limit.isOver(after: Self.pairsOfKey * piece.count) { return false }
+            append(versions, ofKeys: piece.count)
+            if limit.isOver(after: Self.pairsOfKey * piece.count + Self.pairsOfVersion * versions.count) {
+                return false
+            }
         }
         while readsEverything, !range.isEmpty {
             let count = min(Self.versionsOfPiece, range.last.rawValue - range.base.rawValue)
@@ -42,5 +48,15 @@ struct EntrySearch {
             if limit.isOver(after: Self.pairsOfVersion * Int(count)) { return false }
         }
         return true
+    }
+
+    private mutating func append(_ versions: [ServerVersion], ofKeys count: Int) {
+        found += versions
+        if found.count > crowdedCount {
+            found = found.sortedUnique()
+            crowdedCount = 2 * found.count + 65_536
+        }
+        // The next piece probably finds as many for each of its keys.
+        keysOfPiece = max(1, min(Self.keysOfPieceMax, Int(Self.versionsOfPiece) * count / max(1, versions.count)))
     }
 }

@@ -12,8 +12,26 @@ package struct MergeOptions: Sendable {
     package var localBytesMax = 1 << 30
     /// How large uploads can make an object, in bytes (`Spec/State.md`, B11).
     package var objectBytesMax = Int.max
+    /// How many bytes of changesets are merged together and committed together, and what exceeds that of the last one.
+    /// What is left of the uploads follows in further commits.
+    package var commitBytesMax = 1 << 20
+    /// With so many bytes of objects in memory the commit ends as well.
+    package var loadedBytesMax = 64 << 20
+    /// How many bytes of objects the changesets may need that are applied together.
+    package var appliedBytesMax = 512 << 20
     /// Whose uploads are watched, if the store remembers them.
     var watch: UploadWatch?
+}
+
+/// What a commit in the making still takes.
+struct CommitRoom {
+    /// Of changesets.
+    var bytes: Int
+    let loadedBytesMax: Int
+
+    func isLeft(beside state: PendingState?) -> Bool {
+        bytes > 0 && (state?.loadedBytes ?? 0) <= loadedBytesMax
+    }
 }
 
 /// Computes what queued uploads make of one state of a file (`Spec/History.md`, section 6): a commit, and what each
@@ -22,25 +40,29 @@ package struct MergeOptions: Sendable {
 struct Integration: ~Copyable {
     /// The client whose changesets are merged now.
     private struct Current: ~Copyable {
-        let upload: Upload
+        let uploads: JoinedUploads
         let file: ClientFile
+        /// Those that are not in the log yet.
+        let changesets: ArraySlice<UploadedChangeset>
         let stateBefore: PendingState?
         /// Its name for the watch.
         let watched: Checksum?
         var merge: ClientMerge
     }
 
-    /// How many uploads of the queue it takes in.
-    let uploadCount: Int
     private let head: FileHead
     private var added = AddedEntries()
     /// The state at the end of the log; nil for a relay.
     private var state: PendingState?
     private let versionSalt: Salt
-    private let time: UInt64
+    /// Seconds since 1970.
+    let time: UInt64
     private let options: MergeOptions
-    private var waiting: ArraySlice<(ident: ClientFileID, upload: Upload)>
+    private var waiting: ArraySlice<JoinedUploads>
     private var current: Current?
+    private var room: CommitRoom
+    /// The uploads that are merged: the commit can still end the process.
+    private(set) var watched: [Checksum] = []
     private var reciprocals: [ReciprocalChange] = []
     private var clientFiles: [ClientFile] = []
     private(set) var report = IntegrationReport()
@@ -56,10 +78,12 @@ struct Integration: ~Copyable {
         of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, versionSalt: Salt, time: UInt64,
         options: MergeOptions
     ) {
-        uploadCount = queue.count
-        waiting = queue.joined()[...]
+        waiting = queue.joined(bytesMax: options.commitBytesMax)[...]
         self.head = head
-        self.state = state.map { PendingState($0, objectBytesMax: options.objectBytesMax) }
+        let limits = ApplyLimits(
+            objectBytesMax: options.objectBytesMax, loadedBytesMax: options.appliedBytesMax)
+        self.state = state.map { PendingState($0, within: limits) }
+        room = CommitRoom(bytes: options.commitBytesMax, loadedBytesMax: options.loadedBytesMax)
         self.versionSalt = versionSalt
         self.time = time
         self.options = options
@@ -67,37 +91,47 @@ struct Integration: ~Copyable {
 
     /// What it occupies, in bytes, beside the uploads.
     var memoryBytes: Int {
+        let shared = decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)
         switch current {
-        case .some(let client): client.merge.memoryBytes + decodedEntries.arena.memoryBytes
-        case nil: decodedEntries.arena.memoryBytes
+        case .some(let client): return client.merge.memoryBytes + shared
+        case nil: return shared
         }
     }
 
     /// Goes on until the step is over.
     /// - Parameter view: the file; its log ends where it did when the integration began.
-    /// - Returns: whether everything is merged.
+    /// - Returns: whether everything is merged that the commit takes.
     mutating func advance(over view: any FileView, until limit: inout StepLimit) -> Bool {
         var log = PendingLog(continuing: view, head: head)
         swap(&log.added, &added)
         defer { swap(&log.added, &added) }
         while var client = nextClient(past: &log) {
-            let watched = client.watched
-            options.watch?.begin(watched, at: time)
+            let name = client.watched
+            options.watch?.begin(name, at: time)
             do throws(HistoryError) {
-                let isMerged = try client.merge.advance(
-                    past: log, sharing: &decodedEntries, into: &state, until: &limit)
-                guard isMerged else {
+                switch try client.merge.advance(
+                    past: log, sharing: &decodedEntries, into: &state, room: &room, until: &limit)
+                {
+                case .paused:
                     current = consume client
-                    options.watch?.pause(watched)
+                    options.watch?.pause(name)
                     return false
+                case .onlyFirst(let count):
+                    state = client.stateBefore
+                    client.merge = ClientMerge(
+                        of: client.changesets.prefix(count), from: client.file.ident, options: options)
+                    current = consume client
+                case .merged:
+                    finish(client, in: &log)
+                    if let name { watched.append(name) }
                 }
-                finish(client, in: &log)
+                options.watch?.pause(name)
             } catch {
                 report.entriesVisited += client.merge.entriesVisited
                 state = client.stateBefore
-                refuse(client.merge.ident, because: error)
+                refuse(client.file.ident, because: error)
+                options.watch?.end(name)
             }
-            options.watch?.end(watched)
         }
         return true
     }
@@ -110,36 +144,42 @@ struct Integration: ~Copyable {
 
     private mutating func nextClient(past log: inout PendingLog) -> Current? {
         if let client = current.take() { return client }
-        while let (ident, upload) = waiting.popFirst() {
+        while room.isLeft(beside: state), let uploads = waiting.popFirst() {
             do {
-                return try begin(upload, from: ident, past: &log)
+                return try begin(uploads, past: &log)
             } catch {
-                refuse(ident, because: error)
+                refuse(uploads.ident, because: error)
             }
         }
         return nil
     }
 
-    private func begin(
-        _ upload: Upload, from ident: ClientFileID, past log: inout PendingLog
-    ) throws(HistoryError) -> Current {
+    private func begin(_ uploads: JoinedUploads, past log: inout PendingLog) throws(HistoryError) -> Current {
+        let (ident, upload) = (uploads.ident, uploads.upload)
         guard let file = try log.view.clientFile(ident), file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
-        // A changeset can be in the log already, if the store made a commit durable and then failed to report it.
+        // A changeset can be in the log already, by an earlier commit for a part of the upload, or if the store made a
+        // commit durable and then failed to report it.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload, after: file.uploadCursor, log.version)
         log.added.indexEntries()
         return Current(
-            upload: upload, file: file, stateBefore: state,
-            watched: try options.watch?.check(upload, from: ident, at: time),
+            uploads: uploads, file: file, changesets: changesets, stateBefore: state,
+            watched: try options.watch?.check(changesets, from: ident, at: time),
             merge: ClientMerge(of: changesets, from: ident, options: options))
     }
 
     private mutating func finish(_ client: consuming Current, in log: inout PendingLog) {
         var file = client.file
-        file.advance(to: client.upload.progress, lockedVersion: client.upload.lockedVersion)
+        let upload = client.uploads.upload, last = client.changesets.last?.cursor.clientVersion
+        let isWhole = client.merge.mergedThrough?.clientVersion == last
+        if isWhole {
+            file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
+        } else if let cursor = client.merge.mergedThrough {
+            file.advance(to: cursor, lockedVersion: 0)
+        }
         if file != client.file {
             file.lastSeen = time
             clientFiles.append(file)
@@ -155,6 +195,8 @@ struct Integration: ~Copyable {
                 ident: file.ident, newVersions: merged.count - client.merge.restoringCount, refusal: nil,
                 skippedInstructions: client.merge.skippedInstructions,
                 entriesRestoringNulls: client.merge.restoringCount))
+        report.uploadsDone[file.ident] = client.uploads.count(
+            upTo: isWhole ? .largest : file.uploadCursor.clientVersion)
     }
 
     /// Puts everything that was computed into a commit.

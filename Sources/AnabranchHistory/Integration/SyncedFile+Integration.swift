@@ -17,22 +17,26 @@ extension SyncedFile {
         queue.append(upload, from: ident)
     }
 
-    /// Integrates what is queued, in one transaction.
+    /// Integrates what is queued, in one transaction, or in several if it is much (`Spec/History.md`, section 6.1).
     /// - Parameter time: seconds since 1970.
-    /// - Throws: a failure of the store. Then everything stays queued, to be tried again.
+    /// - Throws: a failure of the store. Then what is not integrated stays queued, to be tried again.
     public func integrate(at time: UInt64) throws(HistoryError) -> IntegrationReport {
         try SyncedFile.integrate([self], at: time).first ?? IntegrationReport()
     }
 
-    /// Integrates what is queued for different files of one store, in one transaction; a report for each file.
+    /// Integrates what is queued for different files of one store, in common transactions; a report for each file.
     /// - Parameter time: seconds since 1970.
-    /// - Throws: a failure of the store. Then everything stays queued, to be tried again.
+    /// - Throws: a failure of the store. Then what is not integrated stays queued, to be tried again.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
-        for file in files {
-            var limit = StepLimit.none
-            while try !file.advanceIntegration(at: time, until: &limit) {}
-        }
-        return try commitIntegrations(of: files)
+        var reports = files.map { _ in IntegrationReport() }
+        repeat {
+            for file in files {
+                var limit = StepLimit.none
+                while try !file.advanceIntegration(at: time, until: &limit) {}
+            }
+            for (index, report) in try commitIntegrations(of: files).enumerated() { reports[index].append(report) }
+        } while files.contains { $0.hasQueuedUploads }
+        return reports
     }
 
     // MARK: In steps
@@ -45,7 +49,7 @@ extension SyncedFile {
 
     /// Merges what is queued until the step is over. In between, everything else may go on, from what is committed.
     /// - Parameter time: seconds since 1970.
-    /// - Returns: whether everything is merged that was queued when the integration began: it can be committed.
+    /// - Returns: whether everything is merged that one commit takes of what was queued when the integration began.
     /// - Throws: a failure of the store. Then everything stays queued, and the next call begins anew.
     package func advanceIntegration(
         at time: UInt64, until limit: inout StepLimit
@@ -78,23 +82,38 @@ extension SyncedFile {
     package static func commitIntegrations(
         of files: [SyncedFile]
     ) throws(HistoryError) -> [IntegrationReport] {
-        var merged = files.map { $0.takeMerged() }
-        try commit(Array(zip(files, merged.map(\.commit))))
-        for (index, file) in files.enumerated() {
-            file.queue.removeFirst(merged[index].uploadCount)
-            // What follows a refused changeset would leave a gap.
-            for outcome in merged[index].report.outcomes where outcome.refusal != nil {
-                file.queue.removeAll(from: outcome.ident)
-            }
-            swap(&file.decodedEntries, &merged[index].decodedEntries)
+        var merged = zip(files, files.map { $0.takeMerged() }).map { (file: $0, uploads: $1) }
+        for (file, uploads) in merged { file.watch(uploads.watched) { $0.begin($1, at: uploads.time) } }
+        do throws(HistoryError) {
+            try commit(merged.map { ($0.file, $0.uploads.commit) })
+        } catch {
+            for (file, uploads) in merged { file.watch(uploads.watched) { $0.pause($1) } }
+            throw error
         }
-        return merged.map(\.report)
+        for index in merged.indices { merged[index].file.removeIntegrated(&merged[index].uploads) }
+        return merged.map(\.uploads.report)
+    }
+
+    private func removeIntegrated(_ merged: inout MergedUploads) {
+        for outcome in merged.report.outcomes where outcome.refusal != nil {
+            // What follows a refused changeset would leave a gap.
+            merged.report.uploadsDone[outcome.ident] = queue.count(from: outcome.ident)
+        }
+        queue.remove(merged.report.uploadsDone)
+        watch(merged.watched) { $0.end($1) }
+        swap(&decodedEntries, &merged.decodedEntries)
+    }
+
+    private func watch(_ names: [Checksum], _ note: (UploadWatch, Checksum) -> Void) {
+        guard let watch = mergeOptions.watch else { return }
+        for name in names { note(watch, name) }
     }
 
     private struct MergedUploads {
         var commit: Commit
         var report = IntegrationReport()
-        var uploadCount = 0
+        var watched: [Checksum] = []
+        var time: UInt64 = 0
         var decodedEntries = DecodedEntryCache()
     }
 
@@ -104,7 +123,7 @@ extension SyncedFile {
         merged.commit = integration.commit(to: id, lease, nextIdent: head.nextIdent)
         merged.report = integration.report
         merged.report.madeVersions = merged.commit.newHead.version > head.version
-        merged.uploadCount = integration.uploadCount
+        (merged.watched, merged.time) = (integration.watched, integration.time)
         swap(&merged.decodedEntries, &integration.decodedEntries)
         return merged
     }

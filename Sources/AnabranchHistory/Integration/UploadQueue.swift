@@ -11,7 +11,7 @@ struct UploadQueue {
     /// What the items occupy, in bytes.
     private(set) var byteCount = 0
     /// Counted for each upload and each changeset beside its bytes, so that empty ones cost something too.
-    private static let overheadBytes = 64
+    static let overheadBytes = 64
 
     var isEmpty: Bool { items.isEmpty }
     var count: Int { items.count }
@@ -25,16 +25,20 @@ struct UploadQueue {
         byteCount += UploadQueue.byteCount(of: upload)
     }
 
-    mutating func removeFirst(_ count: Int) {
-        for item in items[..<count] { byteCount -= UploadQueue.byteCount(of: item.upload) }
-        items.removeFirst(count)
+    /// Removes the first uploads of client files.
+    /// - Parameter counts: how many of each; at most all of them.
+    mutating func remove(_ counts: [ClientFileID: Int]) {
+        var counts = counts
+        items.removeAll { item in
+            guard let count = counts[item.ident], count > 0 else { return false }
+            counts[item.ident] = count - 1
+            byteCount -= UploadQueue.byteCount(of: item.upload)
+            return true
+        }
     }
 
-    /// Removes what a client file has queued.
-    mutating func removeAll(from ident: ClientFileID) {
-        for item in items where item.ident == ident { byteCount -= UploadQueue.byteCount(of: item.upload) }
-        items.removeAll { $0.ident == ident }
-    }
+    /// How many uploads a client file has.
+    func count(from ident: ClientFileID) -> Int { items.count { $0.ident == ident } }
 
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
     /// its last upload has come furthest.
@@ -42,20 +46,48 @@ struct UploadQueue {
         items.last { $0.ident == ident }.map { ($0.upload.progress, $0.upload.lockedVersion) }
     }
 
-    /// One upload for each client file, in ascending order of ident: several of one file are joined, since a changeset
-    /// merges the same whether it comes alone or behind others.
-    func joined() -> [(ident: ClientFileID, upload: Upload)] {
-        var result: [(ident: ClientFileID, upload: Upload)] = []
-        for item in items.enumerated().sorted(by: { ($0.element.ident, $0.offset) < ($1.element.ident, $1.offset) }) {
+    /// The uploads that came first, up to the one with which they have `bytesMax` bytes: one for each client file, in
+    /// ascending order of ident. Several of one file are joined, since a changeset merges the same whether it comes
+    /// alone or behind others.
+    func joined(bytesMax: Int) -> [JoinedUploads] {
+        var bytes = 0
+        let first = items.prefix { item in
+            guard bytes < bytesMax else { return false }
+            bytes += UploadQueue.byteCount(of: item.upload)
+            return true
+        }
+        var result: [JoinedUploads] = []
+        for item in first.enumerated().sorted(by: { ($0.element.ident, $0.offset) < ($1.element.ident, $1.offset) }) {
             let ident = item.element.ident, upload = item.element.upload
             if let last = result.indices.last, result[last].ident == ident {
-                result[last].upload.changesets += upload.changesets
-                result[last].upload.progress = upload.progress
-                result[last].upload.lockedVersion = max(result[last].upload.lockedVersion, upload.lockedVersion)
+                result[last].append(upload)
             } else {
-                result.append((ident, upload))
+                result.append(JoinedUploads(upload, from: ident))
             }
         }
         return result
     }
+}
+
+/// Uploads of one client file that follow each other, as one.
+struct JoinedUploads {
+    let ident: ClientFileID
+    private(set) var upload: Upload
+    /// Up to which client version each of them goes.
+    private var ends: [ClientVersion]
+
+    init(_ upload: Upload, from ident: ClientFileID) {
+        (self.ident, self.upload) = (ident, upload)
+        ends = [upload.progress.clientVersion]
+    }
+
+    fileprivate mutating func append(_ next: Upload) {
+        upload.changesets += next.changesets
+        upload.progress = next.progress
+        upload.lockedVersion = max(upload.lockedVersion, next.lockedVersion)
+        ends.append(next.progress.clientVersion)
+    }
+
+    /// How many of them are integrated when all changesets up to `version` are.
+    func count(upTo version: ClientVersion) -> Int { ends.prefix { $0 <= version }.count }
 }

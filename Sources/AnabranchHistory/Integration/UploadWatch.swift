@@ -39,21 +39,26 @@ struct UploadWatch: Sendable {
     let suspects: any UploadSuspects
     let path: VirtualPath
 
-    /// - Returns: the upload's name for the other methods; nil for one without changesets.
-    /// - Throws: `storeFailed` for an upload that has ended the process too often: it is to come again later.
-    func check(_ upload: Upload, from ident: ClientFileID, at time: UInt64) throws(HistoryError) -> Checksum? {
-        guard let first = upload.changesets.first else { return nil }
+    /// - Parameter changesets: what is left of an upload.
+    /// - Returns: its name for the other methods; nil if nothing is left.
+    /// - Throws: `uploadPutOff` for an upload that has ended the process too often: it is to come again later.
+    func check(
+        _ changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, at time: UInt64
+    ) throws(HistoryError) -> Checksum? {
+        guard let first = changesets.first else { return nil }
         // After the end of the process the client begins with the same changeset, perhaps with more behind it.
         let name = Checksum(startOf: path).covering(first, from: ident)
         if let suspect = suspects.find(name), suspect.strikes >= Self.strikesMax {
             let doublings = min(suspect.strikes - UInt64(Self.strikesMax), 10)
             let parked = min(Self.parkedSeconds << doublings, Self.parkedSecondsMax)
-            let rest = Int64(clamping: suspect.lastTried &+ parked) - Int64(clamping: time)
+            // If the clock was ahead at that time, nobody knows how long ago it is.
+            let passed = time >= suspect.lastTried ? time - suspect.lastTried : parked
             try require(
-                rest <= 0, .storeFailed,
+                passed >= parked, .uploadPutOff,
                 """
                 the server has ended \(suspect.strikes) times while it integrated what client file \(ident) has \
-                uploaded from client version \(first.cursor.clientVersion) on; it is tried again in \(rest) s
+                uploaded from client version \(first.cursor.clientVersion) on; it is tried again in \
+                \(parked - min(passed, parked)) s
                 """)
         }
         return name
@@ -61,7 +66,9 @@ struct UploadWatch: Sendable {
 
     func begin(_ name: Checksum?, at time: UInt64) { if let name { suspects.begin(name, at: time) } }
 
+    /// Also if it comes to nothing: the next attempt can end the process as the ones before.
     func pause(_ name: Checksum?) { if let name { suspects.pause(name) } }
 
+    /// It is committed, or refused.
     func end(_ name: Checksum?) { if let name { suspects.end(name) } }
 }

@@ -16,28 +16,29 @@ struct DecodedEntryCache: Sendable {
     /// How many entries were asked for since the arena was last of use.
     private var missed = 0
 
-    /// Decodes those of `versions` that are missing.
+    /// To be asked before so many entries are loaded.
     ///
-    /// - Returns: Whether the arena holds them all now. It does not if they are too large, or so few beside what it
-    ///   holds already that decoding them alone costs less than copying it.
-    mutating func load(_ versions: [ServerVersion], from log: PendingLog) throws(HistoryError) -> Bool {
-        if arena.count > Self.copiedPerDecoded * versions.count {
-            missed += versions.count
+    /// - Returns: Whether that is worth it: not if they are so few beside what the arena holds already that decoding
+    ///   them alone costs less than copying it.
+    mutating func beginLoading(_ count: Int) -> Bool {
+        if arena.count > Self.copiedPerDecoded * count {
+            missed += count
             guard missed > arena.count else { return false }
             self = DecodedEntryCache()
         }
         missed = 0
-        if try loadMissing(versions, from: log) { return true }
-        self = DecodedEntryCache()
-        return false
+        return true
     }
 
-    private mutating func loadMissing(_ versions: [ServerVersion], from log: PendingLog) throws(HistoryError) -> Bool {
-        for version in versions where indices[version.rawValue] == nil {
-            indices[version.rawValue] = try log.entry(version).decode(into: &arena)
-            if arena.memoryBytes > Self.memoryBytesMax { return false }
-        }
-        return true
+    /// Decodes an entry if it is missing.
+    ///
+    /// - Returns: Whether the arena holds it now. If it is too large, nothing is kept.
+    mutating func load(_ version: ServerVersion, from log: PendingLog) throws(HistoryError) -> Bool {
+        guard indices[version.rawValue] == nil else { return true }
+        indices[version.rawValue] = try log.entry(version).decode(into: &arena)
+        guard arena.memoryBytes > Self.memoryBytesMax else { return true }
+        self = DecodedEntryCache()
+        return false
     }
 }
 

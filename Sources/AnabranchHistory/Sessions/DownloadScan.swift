@@ -6,19 +6,23 @@ public struct DownloadScan {
     let file: SyncedFile
     let ident: ClientFileID
     let capabilities: ClientCapabilities
+    /// How many versions one DOWNLOAD passes over; the next one goes on behind them.
+    static let versionsMax = 65_536
+    var versionsMax = DownloadScan.versionsMax
 }
 
 extension DownloadScan: DownloadSource {
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
         let head = file.head
         let (ident, capabilities) = (ident, capabilities)
+        let last = min(head.version, cursor.serverVersion + UInt64(versionsMax))
         let state = capabilities == .all ? nil : try file.currentState()
         return try file.read { view throws(HistoryError) in
             guard let reader = try view.clientFile(ident) else {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
-            let range = VersionRange(after: cursor.serverVersion, through: head.version)
+            let range = VersionRange(after: cursor.serverVersion, through: last)
             var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
             var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
             // A relay knows no types, and passes on what it has.
@@ -27,9 +31,16 @@ extension DownloadScan: DownloadSource {
                 found = try AdaptedEntries(found, for: ident, capabilities, state, view, head).entries
                 isAtEnd = isAtEnd && found.count == count
             }
-            let end = isAtEnd ? head.version : found.last?.version ?? head.version
+            let end = isAtEnd ? last : found.last?.version ?? last
             let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
-            let sizeAtEnd = end == head.version ? head.cumulativeSize : found.last?.cumulativeSize ?? 0
+            let sizeAtEnd =
+                if end == head.version {
+                    head.cumulativeSize
+                } else if let newest = found.last, newest.version == end {
+                    newest.cumulativeSize
+                } else {
+                    try view.entry(end)?.cumulativeSize ?? head.cumulativeSize
+                }
             let progress = DownloadProgress(
                 cursor: DownloadCursor(
                     serverVersion: max(end, cursor.serverVersion),

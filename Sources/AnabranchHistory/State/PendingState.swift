@@ -5,13 +5,18 @@ import AnabranchCore
 struct PendingState {
     private var graph: ObjectGraph
     private var changes = StateChanges()
-    private let objectBytesMax: Int
+    private let limits: ApplyLimits
+    private let loadedBytesBefore: Int
 
-    /// - Parameter objectBytesMax: how large uploads can make an object.
-    init(_ stored: ObjectGraph, objectBytesMax: Int) {
-        self.objectBytesMax = objectBytesMax
+    /// - Parameter limits: of a run.
+    init(_ stored: ObjectGraph, within limits: ApplyLimits) {
+        self.limits = limits
+        loadedBytesBefore = stored.loadedBytes
         graph = stored
     }
+
+    /// What was read into memory, or written there, in bytes.
+    var loadedBytes: Int { max(0, graph.loadedBytes - loadedBytesBefore) }
 
     func update(to version: ServerVersion) -> StateUpdate {
         StateUpdate(version: version, after: graph, changes: changes)
@@ -23,6 +28,8 @@ struct PendingState {
         /// What is to follow the run, because its last changeset has taken nulls out of sets
         /// (`Spec/History.md`, section 16.3).
         var nullInsertions: [UInt8]?
+        /// Nothing was applied, because that would have needed too much memory; so many of its changesets can be.
+        var countInMemory: Int?
     }
 
     /// Applies the changesets of a run, and takes out of them the instructions that are skipped. If it throws, the
@@ -31,32 +38,39 @@ struct PendingState {
     /// - Parameters:
     ///   - ident: the client file that they come from.
     ///   - base: the last server version that their author had integrated.
-    /// - Throws: `badChangeset` for what cannot be applied, `storeFailed` when objects cannot be read.
+    /// - Throws: `badChangeset` for what cannot be applied; `tooLarge` if that is nobody's fault; `storeFailed` when
+    ///   objects cannot be read.
     mutating func apply(
         _ run: [ChangesetIndex], of arena: inout ChangesetArena, from ident: ClientFileID, on base: ServerVersion,
         past log: PendingLog
     ) throws(HistoryError) -> Outcome {
-        var erasures = ErasureSearch(in: log, after: base, notBy: ident)
+        var causes = CauseSearch(in: log, after: base, notBy: ident)
         do {
-            return try apply(run, of: &arena, &erasures)
+            return try apply(run, of: &arena, &causes)
         } catch {
             guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
+            if error.code == .loadsTooMuch, let count = run.firstIndex(where: { $0 == error.changeset }), count > 0 {
+                return Outcome(countInMemory: count)
+            }
             let version = error.changeset.map { arena.version(of: $0) } ?? 0
-            throw HistoryError(.badChangeset, "changeset \(version) cannot be applied: \(error)")
+            let isTooLarge =
+                if error.code == .loadsTooMuch { true } else { try causes.isGrownByOthers(error, in: arena) }
+            throw HistoryError(
+                isTooLarge ? .tooLarge : .badChangeset, "changeset \(version) cannot be applied: \(error)")
         }
     }
 
     private mutating func apply(
-        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ erasures: inout ErasureSearch
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ causes: inout CauseSearch
     ) throws(ApplyError) -> Outcome {
         do {
-            return Outcome(skipped: try applyAll(run, of: &arena, &erasures))
+            return Outcome(skipped: try applyAll(run, of: &arena, &causes))
         } catch {
             guard error.code == .nullErasure, let last = run.last, error.changeset == last else { throw error }
-            var outcome = Outcome(skipped: try applyAll(run.dropLast(), of: &arena, &erasures))
+            var outcome = Outcome(skipped: try applyAll(run.dropLast(), of: &arena, &causes))
             let restored = try graph.applyTransactionRestoringNulls(
-                last, of: &arena, objectBytesMax: objectBytesMax
-            ) { error throws(ApplyError) in try erasures.explain(error, countingIn: &outcome.skipped) }
+                last, of: &arena, within: limits
+            ) { error throws(ApplyError) in try causes.explain(error, countingIn: &outcome.skipped) }
             changes.append(restored.changes)
             outcome.nullInsertions = restored.insertions
             return outcome
@@ -65,19 +79,20 @@ struct PendingState {
 
     /// Applies changesets, all of them or none.
     private mutating func applyAll(
-        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ erasures: inout ErasureSearch
+        _ run: [ChangesetIndex], of arena: inout ChangesetArena, _ causes: inout CauseSearch
     ) throws(ApplyError) -> SkippedInstructions {
         var skipped = SkippedInstructions()
         let applied = try graph.applyTransactions(
-            run, of: &arena, refusing: .nullErasures, objectBytesMax: objectBytesMax
-        ) { error throws(ApplyError) in try erasures.explain(error, countingIn: &skipped) }
+            run, of: &arena, refusing: .nullErasures, within: limits
+        ) { error throws(ApplyError) in try causes.explain(error, countingIn: &skipped) }
         changes.append(applied)
         return skipped
     }
 }
 
-/// Finds out whether an instruction cannot be applied because somebody else has erased its class or column.
-private struct ErasureSearch {
+/// Finds out whether an instruction cannot be applied because of what somebody else has done: erased its class or
+/// column, or made its object larger.
+private struct CauseSearch {
     private let log: PendingLog
     private let base: ServerVersion
     private let ident: ClientFileID
@@ -94,9 +109,23 @@ private struct ErasureSearch {
     mutating func explain(
         _ error: ApplyError, countingIn skipped: inout SkippedInstructions
     ) throws(ApplyError) -> Bool {
-        guard error.code != .nullErasure, error.code != .objectTooLarge, try explain(error) else { return false }
+        switch error.code {
+        case .nullErasure, .objectTooLarge, .loadsTooMuch: return false
+        case .invalid, .rejected, .undefined, .unavailable: break
+        }
+        guard try explain(error) else { return false }
         skipped.append(error)
         return true
+    }
+
+    /// Whether an object has become too large together with what others have made of it since its author looked: the
+    /// author could not know, and a reset would not help.
+    func isGrownByOthers(_ error: ApplyError, in arena: ChangesetArena) throws(HistoryError) -> Bool {
+        guard error.code == .objectTooLarge, let changeset = error.changeset, let number = error.instruction else {
+            return false
+        }
+        let key = arena.conflictKey(ofObjectIn: changeset, at: number)
+        return try !log.versions(writing: [key], after: base, excludingOrigin: ident).isEmpty
     }
 
     /// Whether the class of the instruction, or a column on its path, was erased since its author looked. A class or

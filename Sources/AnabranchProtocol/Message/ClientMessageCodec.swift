@@ -212,3 +212,13 @@ public struct ClientMessageCodec: Sendable {
         return .testCommand(session: session, request: request, body: Array(body.skip(count: bodyBytes)))
     }
 }
+
+extension ClientMessage {
+    /// The length of an UPLOAD's body before it was compressed, as the head says; nil if that cannot be read.
+    package static func inflatedUploadBytes(_ message: some Collection<UInt8>) -> Int? {
+        // No head is longer.
+        var head = HeadReader(Array(message.prefix(256)), Kind.upload)
+        guard Kind(of: message) == .upload, let _ = try? head.ident() as UInt64 else { return nil }
+        return try? head.bodySize().uncompressedBytes
+    }
+}

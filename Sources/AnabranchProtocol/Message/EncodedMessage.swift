@@ -8,6 +8,8 @@ public struct EncodedMessage: Equatable, Sendable {
     public let body: [UInt8]
     /// The code of a server's JSON_ERROR; nil for other messages.
     public let errorCode: ErrorCode?
+    /// That of the body.
+    package var attachment: MessageAttachment?
 
     init(head: [UInt8], body: [UInt8], errorCode: ErrorCode? = nil) {
         self.head = head
@@ -22,6 +24,16 @@ public struct EncodedMessage: Equatable, Sendable {
     public var bytes: [UInt8] { head + body }
 }
 
+/// Something of the host that has to live as long as a message waits to be sent. It is no part of what is said, so
+/// messages that differ in nothing else are equal.
+package struct MessageAttachment: Equatable, Sendable {
+    package let object: any AnyObject & Sendable
+
+    package init(_ object: any AnyObject & Sendable) { self.object = object }
+
+    package static func == (left: MessageAttachment, right: MessageAttachment) -> Bool { true }
+}
+
 /// The body of an UPLOAD or a DOWNLOAD as it goes on the wire, deflated if that makes it smaller
 /// (`Spec/Protocol.md`, section 11). Readers with the same client versions may share one.
 public struct EncodedBody: Equatable, Sendable {
@@ -29,6 +41,8 @@ public struct EncodedBody: Equatable, Sendable {
     let bytes: [UInt8]
     let isCompressed: Bool
     let uncompressedBytes: Int
+    /// Is kept as long as the body, and as the message that it becomes.
+    package var attachment: MessageAttachment?
 
     /// The size on the wire in bytes.
     public var count: Int { bytes.count }

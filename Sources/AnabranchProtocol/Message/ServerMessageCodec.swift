@@ -78,7 +78,9 @@ public struct ServerMessageCodec: Sendable {
         head.write(body.isCompressed)
         head.write(body.uncompressedBytes)
         head.write(body.isCompressed ? body.count : 0)
-        return head.end(body: body.bytes)
+        var message = head.end(body: body.bytes)
+        message.attachment = body.attachment
+        return message
     }
 
     private func decodeDownload(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {

@@ -41,7 +41,8 @@ public struct ServerConnection: ~Copyable, Sendable {
     private var speakers: [SessionID] = []
     /// The sessions that want a DOWNLOAD to be made, likewise.
     private var scanners: [SessionID] = []
-    private var downloadsUnderWay = 0
+    /// DOWNLOADs that are being made, or wait to be sent.
+    package private(set) var downloadsUnderWay = 0
 
     /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
     public init(_ negotiation: Negotiation, limits: Limits = Limits()) {

@@ -68,7 +68,7 @@ extension Binder {
     // MARK: Arguments
 
     func argument(_ token: [UInt8], _ place: Place) throws(QueryError) -> QueryArgument {
-        try argument(Int(String(decoding: token.filter(\.isDigit), as: UTF8.self)) ?? .max, place)
+        try argument(token.argumentNumber, place)
     }
 
     func argument(_ number: Int, _ place: Place) throws(QueryError) -> QueryArgument {
@@ -97,7 +97,7 @@ extension Binder {
     private static func clamped(_ digits: some Sequence<UInt8>, radix: UInt64, isNegative: Bool) -> Int64 {
         var magnitude: UInt64 = 0
         for character in digits {
-            guard let digit = character.hexadecimalDigit, digit < radix else { break }
+            guard let digit = Hex.value(of: character).map(UInt64.init), digit < radix else { break }
             let (product, overflows) = magnitude.multipliedReportingOverflow(by: radix)
             magnitude = overflows || product > UInt64.max - digit ? .max : product + digit
         }
@@ -183,9 +183,9 @@ extension Binder {
 
     // MARK: Bytes
 
+    /// The digits among some characters.
     private static func hexadecimal(_ text: ArraySlice<UInt8>) -> [UInt8] {
-        let digits = text.compactMap(\.hexadecimalDigit)
-        return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        Hex.decode(String(decoding: text.filter(\.isHexadecimal), as: UTF8.self)) ?? []
     }
 
     /// The bytes between `B64"` and `"`.
@@ -244,7 +244,7 @@ extension Binder {
     private func link(
         _ constant: Constant, to className: [UInt8], _ key: Constant.Form
     ) throws(QueryError) -> StateValue {
-        guard let target = source.schema(ofClass: className) else {
+        guard let target = classes.schema(ofClass: className) else {
             throw error(constant, "there is no class \"\(String(excerptOf: className))\"")
         }
         let keyConstant = Constant(form: key, text: constant.text, place: constant.place)
@@ -261,18 +261,12 @@ extension Binder {
         do throws(ApplyError) {
             return try source.contains(object) ? .link(object) : .null
         } catch {
-            throw QueryError(.unavailable, at: constant.place.offset, error.reason)
+            throw QueryError(error, at: constant.place.offset)
         }
     }
 }
 
 extension UInt8 {
-    /// The value of a hexadecimal digit.
-    var hexadecimalDigit: UInt64? {
-        if isDigit { return UInt64(self - UInt8(ascii: "0")) }
-        return isHexadecimal ? UInt64(lowercased - UInt8(ascii: "a")) + 10 : nil
-    }
-
     fileprivate var base64Digit: UInt8? {
         if isDigit { return self - UInt8(ascii: "0") + 52 }
         if isLetter { return lowercased - UInt8(ascii: "a") + (lowercased == self ? 26 : 0) }

@@ -96,12 +96,13 @@ extension Binder {
             return BoundOperand(
                 kind: .aggregate(bound), type: StaticType(property.type), isMany: !path.isSingle)
         }
-        guard path.endsAtObjects, let number = path.objectClass, let schema = source.schema(of: number) else {
+        guard path.endsAtObjects, let number = path.objectClass, let schema = classes.schema(of: number) else {
             throw QueryError(.query, at: offset, "\(aggregate.function.rawValue) of a property needs a path to objects")
         }
         guard let property = schema.property(named: name), !property.isKey, property.collection == .single else {
             throw QueryError(.query, at: offset, unknown(name, in: schema))
         }
+        try rules?.checkAggregate(over: path, at: offset)
         let type = StaticType(property.type)
         let isTotal = aggregate.function == .sum || aggregate.function == .average
         guard type.isNumericOrMixed || type == .timestamp && !isTotal else { throw wrong }
@@ -141,9 +142,10 @@ extension Binder {
 
     private func subquery(_ subquery: Subquery) throws(QueryError) -> BoundOperand {
         let offset = subquery.path.place.offset
+        try rules?.refuse("subqueries are not allowed", at: offset)
         let path = try self.path(subquery.path).path
         guard path.endsAtObjects, path.hasManyValues, let number = path.objectClass,
-            let schema = source.schema(of: number)
+            let schema = classes.schema(of: number)
         else { throw QueryError(.query, at: offset, "a subquery needs a path to several objects") }
         guard subquery.variable.first == UInt8(ascii: "$") else {
             throw QueryError(.query, at: offset, "the variable of a subquery begins with $")

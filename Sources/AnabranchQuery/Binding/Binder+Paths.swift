@@ -6,7 +6,9 @@ extension Binder {
     /// - Returns: the path, and whether `.length` of the elements of a list or set is asked for.
     func path(_ path: PropertyPath) throws(QueryError) -> (path: BoundPath, hasLength: Bool) {
         var walk = PathWalk(binder: self, offset: path.place.offset, rest: try steps(path)[...], schema: schema)
-        return try walk.bound()
+        let bound = try walk.bound()
+        try rules?.check(bound.path, at: path.place.offset)
+        return bound
     }
 
     /// The steps of a path, or of the argument that stands for it; in a subquery without the variable.
@@ -80,7 +82,7 @@ private struct PathWalk {
     /// `@links.Class.property`.
     private mutating func followBacklinks() throws(QueryError) {
         guard case .name(let className)? = rest.popFirst(), case .name(let name)? = rest.popFirst(),
-            let origin = binder.source.schema(ofClass: className), let property = origin.property(named: name),
+            let origin = binder.classes.schema(ofClass: className), let property = origin.property(named: name),
             property.target == schema.number
         else {
             throw error("@links needs a class and a property of it that links to \"\(String(excerptOf: schema.name))\"")
@@ -90,7 +92,7 @@ private struct PathWalk {
     }
 
     private mutating func follow(_ property: Property) throws(QueryError) {
-        guard let target = property.target, let next = binder.source.schema(of: target) else {
+        guard let target = property.target, let next = binder.classes.schema(of: target) else {
             throw error("\"\(String(excerptOf: property.name))\" links to no class")
         }
         var index: BoundPath.Index?

@@ -3,20 +3,30 @@ import AnabranchCore
 /// Checks a predicate against a class and prepares it for evaluation (`Spec/Query.md`, sections 4 to 6).
 struct Binder {
     let source: any ObjectSource
+    let classes: KnownClasses
     let options: QueryOptions
     let arguments: [QueryArgument]
+    /// What is refused; nil if the query is no subscription.
+    let rules: SubscriptionRules?
     /// The class that paths begin at.
     var schema: ClassSchema
     /// What a path begins with in a subquery, in place of nothing.
     var variable: [UInt8]?
     /// Below a `not` clients leave pairs as they are.
     private var isNegated = false
+    /// Within an operand of BETWEEN, which stands for two comparisons with it.
+    var isWithinRange = false
 
-    init(source: any ObjectSource, options: QueryOptions, arguments: [QueryArgument], schema: ClassSchema) {
+    init(
+        source: any ObjectSource, options: QueryOptions, arguments: [QueryArgument] = [], schema: ClassSchema,
+        rules: SubscriptionRules? = nil
+    ) {
         self.source = source
+        classes = KnownClasses(source)
         self.options = options
         self.arguments = arguments
         self.schema = schema
+        self.rules = rules
     }
 
     func condition(_ predicate: Predicate) throws(QueryError) -> Condition {
@@ -46,7 +56,14 @@ struct Binder {
     // MARK: Comparisons
 
     private func comparison(_ comparison: Comparison) throws(QueryError) -> Condition {
-        var (left, right) = try operands(comparison)
+        let (left, right) = try operands(comparison)
+        return try condition(left, right, comparison)
+    }
+
+    func condition(
+        _ left: BoundOperand, _ right: BoundOperand, _ comparison: Comparison
+    ) throws(QueryError) -> Condition {
+        var (left, right) = (left, right)
         switch comparison.relation {
         case .equal, .notEqual, .isIn:
             try checkLinks(&left, &right, comparison)
@@ -65,21 +82,15 @@ struct Binder {
         if let property = left.plainProperty, let constant = right.constant, left.type != .link,
             left.type == right.type || left.type == .mixed || constant.isNull
         {
-            return .direct(
-                property,
-                DirectTest(
-                    relation: comparison.relation, ignoresCase: comparison.ignoresCase, constant: constant,
-                    type: left.type, pattern: nil))
+            return .direct(property, comparison.test(constant, left.type))
         }
-        return .general(left, comparison.relation, ignoresCase: comparison.ignoresCase, right)
+        return .general(comparison.sides(left, right))
     }
 
     /// Both sides: a constant is read as the type of the other side asks.
     private func operands(_ comparison: Comparison) throws(QueryError) -> (left: BoundOperand, right: BoundOperand) {
         let offset = comparison.left.offset
-        if comparison.left.isConstant, comparison.right.isConstant {
-            throw QueryError(.query, at: offset, "two constants are compared: one side must be a property")
-        }
+        if comparison.left.isConstant, comparison.right.isConstant { throw comparesConstants(offset) }
         let (left, right): (BoundOperand, BoundOperand)
         if comparison.right.isConstant {
             left = try operand(comparison.left, towards: nil)
@@ -93,7 +104,11 @@ struct Binder {
         return (left, right)
     }
 
-    private func checkPair(_ first: BoundOperand, _ second: BoundOperand, _ offset: Int) throws(QueryError) {
+    func comparesConstants(_ offset: Int) -> QueryError {
+        QueryError(.query, at: offset, "two constants are compared: one side must be a property")
+    }
+
+    func checkPair(_ first: BoundOperand, _ second: BoundOperand, _ offset: Int) throws(QueryError) {
         if first.path?.endsAtCollection == true, second.path?.endsAtCollection == true {
             throw QueryError(.query, at: offset, "two collections cannot be compared with each other")
         }
@@ -190,69 +205,14 @@ struct Binder {
     private func textComparison(
         _ left: BoundOperand, _ right: BoundOperand, _ comparison: Comparison
     ) throws(QueryError) -> Condition {
-        let relation = comparison.relation
-        guard relation != .text else {
+        guard comparison.relation != .text else {
             throw QueryError(.query, at: comparison.left.offset, "full text search is not supported")
         }
         guard right.type.holdsText else { throw needsText(right, comparison) }
-        if relation == .like,
-            let pattern = (right.list ?? [right.constant ?? .null]).lazy.compactMap(\.bytes).max(by: {
-                $0.count < $1.count
-            }),
-            pattern.count > QueryLimits.likeBytesMax
-        {
-            let reason = "the pattern of LIKE has \(pattern.count) bytes, the most are \(QueryLimits.likeBytesMax)"
-            throw QueryError(.limit, at: comparison.right.offset, reason)
-        }
         guard let property = left.plainProperty, let constant = right.constant, left.type != .link,
             left.type == right.type || left.type == .mixed, !constant.isNull || right.type != .null
-        else { return .general(left, relation, ignoresCase: comparison.ignoresCase, right) }
-        let pattern = constant.bytes.map { TextPattern(relation, ignoresCase: comparison.ignoresCase, $0) }
-        return .direct(
-            property,
-            DirectTest(
-                relation: relation, ignoresCase: comparison.ignoresCase, constant: constant, type: left.type,
-                pattern: pattern))
-    }
-
-    // MARK: Ranges and regions
-
-    private func between(_ operand: Operand, _ bounds: ConstantList) throws(QueryError) -> Condition {
-        guard bounds.constants.count == 2 else {
-            throw QueryError(.query, at: bounds.place.offset, "BETWEEN needs a list of two constants")
-        }
-        let bound = try self.operand(operand, towards: .int)
-        if bound.path?.endsAtCollection == true, bound.quantifier != .all {
-            throw QueryError(.query, at: operand.offset, "BETWEEN on a collection needs ALL")
-        }
-        if let property = bound.plainProperty, bound.type == .int || bound.type == .timestamp {
-            let low = try value(bounds.constants[0], towards: bound.type)
-            let high = try value(bounds.constants[1], towards: bound.type)
-            guard low.type == bound.type, high.type == bound.type else {
-                throw QueryError(.query, at: bounds.place.offset, "both bounds must be of type \(bound.type.name)")
-            }
-            return .between(property, low, high)
-        }
-        func half(_ relation: Relation, _ constant: Constant) throws(QueryError) -> Condition {
-            try comparison(
-                Comparison(left: operand, relation: relation, ignoresCase: false, right: .constant(constant)))
-        }
-        return .and([try half(.greaterOrEqual, bounds.constants[0]), try half(.lessOrEqual, bounds.constants[1])])
-    }
-
-    private func geoWithin(_ property: PropertyOperand, _ shape: Shape) throws(QueryError) -> Condition {
-        let offset = property.path.place.offset
-        let operand = try self.operand(.property(property), towards: nil)
-        guard let path = operand.path, path.endsAtObjects, operand.isEmbedded,
-            let schema = path.objectClass.flatMap(source.schema(of:))
-        else { throw QueryError(.query, at: offset, "GEOWITHIN needs an embedded object") }
-        let region: GeoRegion
-        do throws(GeoRegion.Problem) {
-            region = try GeoRegion(shape, for: schema)
-        } catch {
-            throw QueryError(.query, at: offset, error.reason)
-        }
-        return .geoWithin(path, shape, region, operand.quantifier)
+        else { return .general(comparison.sides(left, right)) }
+        return .direct(property, comparison.test(constant, left.type))
     }
 }
 
@@ -263,7 +223,7 @@ extension BoundOperand {
     }
 
     /// Embedded objects, which nothing can link to.
-    fileprivate var isEmbedded: Bool {
+    var isEmbedded: Bool {
         guard let path, path.endsAtObjects, case .link(let property, _) = path.steps.last else { return false }
         return property.isEmbedded
     }
@@ -303,7 +263,12 @@ private enum Joined {
     }
 }
 
-extension Predicate {
-    fileprivate var conjunction: [Predicate]? { if case .and(let parts) = self { parts } else { nil } }
-    fileprivate var disjunction: [Predicate]? { if case .or(let parts) = self { parts } else { nil } }
+extension Comparison {
+    fileprivate func sides(_ left: BoundOperand, _ right: BoundOperand) -> Sides {
+        Sides(left, right, relation, ignoresCase: ignoresCase)
+    }
+
+    fileprivate func test(_ constant: StateValue, _ type: StaticType) -> DirectTest {
+        DirectTest(relation, ignoresCase: ignoresCase, constant, type: type)
+    }
 }

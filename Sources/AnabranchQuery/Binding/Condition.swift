@@ -14,18 +14,8 @@ indirect enum Condition: Sendable {
     /// A property of the object itself, of Int or Timestamp, is within bounds.
     case between(Property, StateValue, StateValue)
     /// Two operands: the general rule.
-    case general(BoundOperand, Relation, ignoresCase: Bool, BoundOperand)
+    case general(Sides)
     case geoWithin(BoundPath, Shape, GeoRegion, Quantifier?)
-}
-
-/// What a property is compared with directly.
-struct DirectTest: Sendable {
-    let relation: Relation
-    let ignoresCase: Bool
-    let constant: StateValue
-    let type: StaticType
-    /// Of a string operator.
-    let pattern: TextPattern?
 }
 
 /// One side of a comparison, checked.
@@ -61,6 +51,8 @@ struct BoundOperand: Sendable {
 
     var constant: StateValue? { if case .constant(let value) = kind { value } else { nil } }
     var list: [StateValue]? { if case .list(let values) = kind { values } else { nil } }
+    /// One constant, or those of a list.
+    var constants: [StateValue]? { list ?? constant.map { [$0] } }
     var path: BoundPath? { if case .path(let path) = kind { path } else { nil } }
     /// The property of the object itself that this is.
     var plainProperty: Property? { path?.plainProperty }

@@ -6,11 +6,11 @@ enum BoundSuffix: Sendable {
     case distinct([BoundPath])
     case limit(Int)
 
-    func applied(to objects: [StateObject], in evaluation: Evaluation) throws(ApplyError) -> [StateObject] {
+    func applied(to objects: [StateObject], in evaluation: Evaluation) throws(QueryError) -> [StateObject] {
         switch self {
         case .limit(let count): return Array(objects.prefix(count))
         case .sort(let keys):
-            let keyed = try objects.map { object throws(ApplyError) in
+            let keyed = try objects.map { object throws(QueryError) in
                 (object, try evaluation.firstValues(at: keys.map(\.path), of: object))
             }
             let sorted = keyed.sorted { left, right in
@@ -41,14 +41,18 @@ enum BoundSuffix: Sendable {
 
 extension Evaluation {
     /// The value at the end of each path, which leads to one.
-    fileprivate func firstValues(at paths: [BoundPath], of object: StateObject) throws(ApplyError) -> [StateValue] {
-        try paths.map { path throws(ApplyError) in try values(at: path, from: object).first?.values.first ?? .null }
+    fileprivate func firstValues(at paths: [BoundPath], of object: StateObject) throws(QueryError) -> [StateValue] {
+        budget.beginObject()
+        return try paths.map { path throws(QueryError) in
+            try values(at: path, from: object).first?.values.first ?? .null
+        }
     }
 }
 
 extension Binder {
     func suffixes(_ suffixes: [ParsedQuery.Suffix]) throws(QueryError) -> [BoundSuffix] {
-        try suffixes.map { suffix throws(QueryError) in
+        if !suffixes.isEmpty { try rules?.refuse("SORT, DISTINCT and LIMIT are not allowed", at: 0) }
+        return try suffixes.map { suffix throws(QueryError) in
             switch suffix {
             case .limit(let count): return .limit(count)
             case .distinct(let paths):

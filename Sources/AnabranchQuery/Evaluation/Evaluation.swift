@@ -4,15 +4,25 @@ import AnabranchCore
 struct Evaluation {
     let source: any ObjectSource
     let options: QueryOptions
+    let classes: KnownClasses
+    let budget: LookBudget
     /// What was found out about the source as a whole.
     private let backlinks = BacklinkCache()
 
-    init(source: any ObjectSource, options: QueryOptions) {
+    init(source: any ObjectSource, options: QueryOptions, looksMax: Int = QueryLimits.looksMax) {
         self.source = source
         self.options = options
+        classes = KnownClasses(source)
+        budget = LookBudget(looksMax: looksMax)
     }
 
-    func isFulfilled(_ condition: Condition, by object: StateObject) throws(ApplyError) -> Bool {
+    /// Whether the object fulfils the condition of a query.
+    func matches(_ object: StateObject, _ condition: Condition) throws(QueryError) -> Bool {
+        budget.beginObject()
+        return try isFulfilled(condition, by: object)
+    }
+
+    func isFulfilled(_ condition: Condition, by object: StateObject) throws(QueryError) -> Bool {
         switch condition {
         case .always(let isTrue): return isTrue
         case .and(let parts):
@@ -22,16 +32,16 @@ struct Evaluation {
             for part in parts where try isFulfilled(part, by: object) { return true }
             return false
         case .not(let inner): return try !isFulfilled(inner, by: object)
-        case .direct(let property, let test): return test.isFulfilled(by: try visible(object.value(of: property)))
+        case .direct(let property, let test):
+            return try test.isFulfilled(by: visible(object.value(of: property)), budget)
         case .isOneOf(let property, _, let values): return values.contains(try visible(object.value(of: property)))
         case .between(let property, let low, let high):
             let value = object.value(of: property)
             return !value.isNull && StateValue.order(low, value) <= 0 && StateValue.order(value, high) <= 0
-        case .general(let left, let relation, let ignoresCase, let right):
-            return try Sides(left, right, relation, ignoresCase: ignoresCase).isFulfilled(by: object, in: self)
+        case .general(let sides): return try sides.isFulfilled(by: object, in: self)
         case .geoWithin(let path, _, let region, let quantifier):
             let objects = try objects(at: path, from: object)
-            return try quantifier.holds(objects) { value throws(ApplyError) in
+            return try quantifier.holds(objects) { value throws(QueryError) in
                 try self.object(value).map(region.contains) == true
             }
         }
@@ -40,12 +50,13 @@ struct Evaluation {
     // MARK: Links
 
     /// What a reader sees: null for a link to an object that does not exist.
-    func visible(_ value: StateValue) throws(ApplyError) -> StateValue {
+    func visible(_ value: StateValue) throws(QueryError) -> StateValue {
         guard case .link(let object) = value, options.links == .followed else { return value }
-        return try source.contains(object) ? value : .null
+        do throws(ApplyError) { return try source.contains(object) ? value : .null } catch { throw QueryError(error) }
     }
 
-    func visible(_ values: [StateValue]) throws(ApplyError) -> [StateValue] {
+    func visible(_ values: [StateValue]) throws(QueryError) -> [StateValue] {
+        try budget.countRead(values.count)
         var visible: [StateValue] = []
         visible.reserveCapacity(values.count)
         for value in values { visible.append(try self.visible(value)) }
@@ -53,7 +64,7 @@ struct Evaluation {
     }
 
     /// What stands at the end of a path's steps: objects that exist, or in place of them links as keys.
-    func objects(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [StateValue] {
+    func objects(at path: BoundPath, from object: StateObject) throws(QueryError) -> [StateValue] {
         var reached: [StateValue] = [.object(object)]
         for step in path.steps {
             var next: [StateValue] = []
@@ -66,7 +77,9 @@ struct Evaluation {
                     }
                 case .backlinks(_, let property):
                     guard let target = object.reference else { continue }
-                    next += try backlinks.owners(of: target, by: property, in: source)
+                    let owners = try backlinks.owners(of: target, by: property, in: self)
+                    try budget.countRead(owners.count)
+                    next += owners
                 }
             }
             reached = next
@@ -75,7 +88,7 @@ struct Evaluation {
     }
 
     /// The objects at the end of a path's steps, to read their properties.
-    func owners(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [StateObject] {
+    func owners(at path: BoundPath, from object: StateObject) throws(QueryError) -> [StateObject] {
         guard !path.steps.isEmpty else { return [object] }
         var owners: [StateObject] = []
         for value in try objects(at: path, from: object) {
@@ -85,12 +98,16 @@ struct Evaluation {
     }
 
     /// An embedded object, or the one that a link leads to.
-    func object(_ value: StateValue) throws(ApplyError) -> StateObject? {
+    func object(_ value: StateValue) throws(QueryError) -> StateObject? {
         switch value {
         case .object(let object): object
-        case .link(let reference): try source.object(reference)
+        case .link(let reference): try self.object(reference)
         default: nil
         }
+    }
+
+    func object(_ reference: ObjectReference) throws(QueryError) -> StateObject? {
+        do throws(ApplyError) { return try source.object(reference) } catch { throw QueryError(error) }
     }
 }
 
@@ -119,9 +136,9 @@ extension [StateValue] {
 
 extension Quantifier? {
     /// Whether enough values fulfil a condition; without a quantifier one is enough.
-    func holds<Failure: Error>(
-        _ values: [StateValue], _ isFulfilled: (StateValue) throws(Failure) -> Bool
-    ) throws(Failure) -> Bool {
+    func holds<Value>(
+        _ values: [Value], _ isFulfilled: (Value) throws(QueryError) -> Bool
+    ) throws(QueryError) -> Bool {
         switch self {
         case .all:
             for value in values where try !isFulfilled(value) { return false }
@@ -141,8 +158,8 @@ private final class BacklinkCache {
     private var owners: [Property: [ObjectReference: [StateValue]]] = [:]
 
     func owners(
-        of target: ObjectReference, by property: Property, in source: any ObjectSource
-    ) throws(ApplyError) -> [StateValue] {
+        of target: ObjectReference, by property: Property, in evaluation: Evaluation
+    ) throws(QueryError) -> [StateValue] {
         if let known = owners[property] { return known[target] ?? [] }
         var found: [ObjectReference: [StateValue]] = [:]
         func note(_ object: StateObject) {
@@ -150,10 +167,14 @@ private final class BacklinkCache {
                 found[linked, default: []].append(object.reference.map(StateValue.link) ?? .object(object))
             }
         }
-        for schema in source.classes where schema.kind != .embedded {
-            try source.forEachObject(of: schema.number) { object throws(ApplyError) in
-                object.forEach(ofClass: property.owner, in: source, note)
+        do throws(ApplyError) {
+            for schema in evaluation.source.classes where schema.kind != .embedded {
+                try evaluation.source.forEachObject(of: schema.number) { object throws(ApplyError) in
+                    object.forEach(ofClass: property.owner, in: evaluation.classes, note)
+                }
             }
+        } catch {
+            throw QueryError(error)
         }
         owners[property] = found
         return found[target] ?? []
@@ -162,12 +183,12 @@ private final class BacklinkCache {
 
 extension StateObject {
     /// Calls `body` with the object itself or with each embedded one in it, at any depth, that is of a class.
-    fileprivate func forEach(ofClass number: ClassID, in source: any ObjectSource, _ body: (StateObject) -> Void) {
+    fileprivate func forEach(ofClass number: ClassID, in classes: KnownClasses, _ body: (StateObject) -> Void) {
         if classID == number { return body(self) }
-        guard let schema = source.schema(of: classID) else { return }
+        guard let schema = classes.schema(of: classID) else { return }
         for property in schema.properties where property.isEmbedded {
             for case .object(let object) in value(of: property).targets(at: nil) {
-                object.forEach(ofClass: number, in: source, body)
+                object.forEach(ofClass: number, in: classes, body)
             }
         }
     }

@@ -3,7 +3,7 @@ import AnabranchCore
 // The values of operands (`Spec/Query.md`, section 5).
 
 extension Evaluation {
-    func values(of operand: BoundOperand, for object: StateObject) throws(ApplyError) -> [Values] {
+    func values(of operand: BoundOperand, for object: StateObject) throws(QueryError) -> [Values] {
         switch operand.kind {
         case .constant(let value): return [Values(values: [value], isList: false)]
         case .list(let values): return [Values(values: values, isList: true)]
@@ -22,7 +22,7 @@ extension Evaluation {
         }
     }
 
-    private func types(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [Values] {
+    private func types(at path: BoundPath, from object: StateObject) throws(QueryError) -> [Values] {
         guard !path.endsAtObjects, path.type == .mixed else {
             return [Values(values: [TypeSet(path.type).value], isList: false)]
         }
@@ -35,34 +35,41 @@ extension Evaluation {
 
     private func values(
         of operation: Arithmetic, _ left: BoundOperand, _ right: BoundOperand, for object: StateObject
-    ) throws(ApplyError) -> [Values] {
+    ) throws(QueryError) -> [Values] {
         var results: [Values] = []
         let rights = try values(of: right, for: object)
         for first in try values(of: left, for: object) {
             for second in rights {
-                if let constant = left.constant {
-                    results.append(Values(values: second.values.map { operation(constant, $0) }, isList: second.isList))
-                } else if let constant = right.constant {
-                    results.append(Values(values: first.values.map { operation($0, constant) }, isList: first.isList))
-                } else {
-                    let values = zip(first.values, second.values).map { operation($0, $1) }
-                    results.append(Values(values: values, isList: first.isList || second.isList))
-                }
+                let result =
+                    if let constant = left.constant {
+                        Values(values: second.values.map { operation(constant, $0) }, isList: second.isList)
+                    } else if let constant = right.constant {
+                        Values(values: first.values.map { operation($0, constant) }, isList: first.isList)
+                    } else {
+                        Values(
+                            values: zip(first.values, second.values).map { operation($0, $1) },
+                            isList: first.isList || second.isList)
+                    }
+                // Where both sides lead to several collections, each calculation multiplies them.
+                try budget.countRead(Self.looksOfCollection + result.values.count)
+                results.append(result)
             }
         }
         return results
     }
 
+    private static let looksOfCollection = 16
+
     // MARK: Aggregates
 
-    private func values(of aggregate: BoundAggregate, for object: StateObject) throws(ApplyError) -> [Values] {
+    private func values(of aggregate: BoundAggregate, for object: StateObject) throws(QueryError) -> [Values] {
         let owners = try owners(at: aggregate.path, from: object)
         if let property = aggregate.property {
             let values = try visible(owners.map { $0.value(of: property) })
             return [Values(values: [aggregate.value(of: values)], isList: false)]
         }
         guard case .property(let property, _) = aggregate.path.end else { return [] }
-        let values = try owners.map { owner throws(ApplyError) in
+        let values = try owners.map { owner throws(QueryError) in
             aggregate.value(of: try visible(owner.value(of: property).members))
         }
         return [Values(values, isSingle: aggregate.path.isSingle)]

@@ -22,7 +22,7 @@ struct Values {
 // The values at the end of a path (`Spec/Query.md`, section 5.1). Each collection found is given by itself.
 
 extension Evaluation {
-    func values(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [Values] {
+    func values(at path: BoundPath, from object: StateObject) throws(QueryError) -> [Values] {
         let property: Property
         let rest: [BoundPath.Index]
         switch path.end {
@@ -49,7 +49,7 @@ extension Evaluation {
             let isSingle = property.collection == .single || path.isSingle
             return Self.collections(found, isSingle: isSingle && !steps.contains(.every))
         case .list, .set:
-            let found = try owners.map { owner throws(ApplyError) in
+            let found = try owners.map { owner throws(QueryError) in
                 try elements(owner.value(of: property).elements, at: rest.first)
             }
             guard rest.count > 1 else {
@@ -67,7 +67,7 @@ extension Evaluation {
     }
 
     /// All elements of a list, or the one at an index: of a list that is too short null, of an empty one nothing.
-    private func elements(_ elements: [StateValue], at index: BoundPath.Index?) throws(ApplyError) -> [StateValue] {
+    private func elements(_ elements: [StateValue], at index: BoundPath.Index?) throws(QueryError) -> [StateValue] {
         guard case .element(let position) = index else { return try visible(elements) }
         return elements.isEmpty ? [] : [try visible(elements.element(position) ?? .null)]
     }
@@ -75,7 +75,7 @@ extension Evaluation {
     /// Goes down into dictionaries and lists, and notes what each end holds.
     private func descend(
         into value: StateValue, _ steps: ArraySlice<BoundPath.Index>, _ found: inout [[StateValue]]
-    ) throws(ApplyError) {
+    ) throws(QueryError) {
         guard let step = steps.first else { return }
         let isEnd = steps.count == 1
         let inner = try visible(try values(in: value, at: step, isEnd: isEnd))
@@ -85,7 +85,7 @@ extension Evaluation {
 
     private func values(
         in value: StateValue, at step: BoundPath.Index, isEnd: Bool
-    ) throws(ApplyError) -> [StateValue] {
+    ) throws(QueryError) -> [StateValue] {
         switch (value, step) {
         case (.dictionary(let entries), .every): return entries.values
         case (.dictionary(let entries), .key(let key)):
@@ -94,7 +94,7 @@ extension Evaluation {
         case (.list(let list), .every): return list.values
         case (.list(let list), .element(let position)): return list.values.element(position).map { [$0] } ?? []
         case (.link(let reference), .key(let name)) where options.links == .followed:
-            guard let target = try source.object(reference), let schema = source.schema(of: target.classID),
+            guard let target = try object(reference), let schema = classes.schema(of: target.classID),
                 let property = schema.property(named: name)
             else { return [] }
             return [target.value(of: property)]
@@ -105,7 +105,7 @@ extension Evaluation {
     // MARK: Sizes
 
     /// How many values, or how long they are; of the ends of links one number together.
-    func sizes(at path: BoundPath, from object: StateObject) throws(ApplyError) -> [Values] {
+    func sizes(at path: BoundPath, from object: StateObject) throws(QueryError) -> [Values] {
         guard !path.endsAtObjects else {
             return [Values(values: [.int(Int64(try objects(at: path, from: object).count))], isList: false)]
         }

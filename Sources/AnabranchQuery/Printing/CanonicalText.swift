@@ -2,7 +2,7 @@ import AnabranchCore
 
 /// Writes a checked predicate as clients send it (`Spec/Query.md`, section 8).
 struct CanonicalText {
-    let source: any ObjectSource
+    let classes: KnownClasses
 
     func text(of condition: Condition) -> String {
         switch condition {
@@ -18,9 +18,9 @@ struct CanonicalText {
         case .isOneOf(let property, let values, _): return text(of: property, isOneOf: values)
         case .between(let property, let low, let high):
             return "\(name(property.name)) between {\(text(of: low)), \(text(of: high))}"
-        case .general(let left, let relation, let ignoresCase, let right):
-            return "\(prefix(of: left, relation, right))\(text(of: left)) \(sign(relation, ignoresCase)) "
-                + prefix(of: right) + text(of: right)
+        case .general(let sides):
+            return "\(prefix(of: sides))\(text(of: sides.left)) \(sign(sides.relation, sides.ignoresCase)) "
+                + prefix(of: sides.right) + text(of: sides.right)
         case .geoWithin(let path, let shape, _, let quantifier):
             return prefix(quantifier) + "\(text(of: path)) GEOWITHIN \(text(of: shape))"
         }
@@ -79,9 +79,11 @@ struct CanonicalText {
     }
 
     /// That ANY of some links is an object is the meaning without a word, too, and is printed so.
-    private func prefix(of left: BoundOperand, _ relation: Relation, _ right: BoundOperand) -> String {
-        let isLinkTest = left.path?.endsAtObjects == true && left.path?.steps.count == 1 && right.constant != nil
-        return isLinkTest && relation == .equal && left.quantifier == .any ? "" : prefix(of: left)
+    private func prefix(of sides: Sides) -> String {
+        let left = sides.left
+        let isLinkTest =
+            left.path?.endsAtObjects == true && left.path?.steps.count == 1 && sides.right.constant != nil
+        return isLinkTest && sides.relation == .equal && left.quantifier == .any ? "" : prefix(of: left)
     }
 
     private func text(of operand: BoundOperand) -> String {
@@ -102,7 +104,7 @@ struct CanonicalText {
             return "(\(prefix(of: left))\(text(of: left)) \(operation.rawValue) \(prefix(of: right))\(text(of: right)))"
         case .subquery(let path, let variable, let condition):
             let name = String(decoding: variable, as: UTF8.self)
-            let inner = CanonicalText(source: source, variable: name).text(of: condition)
+            let inner = CanonicalText(classes: classes, variable: name).text(of: condition)
             return "SUBQUERY(\(text(of: path)), \(name), \(inner)).@count"
         }
     }
@@ -116,8 +118,8 @@ struct CanonicalText {
     /// What paths begin with in a subquery.
     private var variable: String?
 
-    init(source: any ObjectSource, variable: String? = nil) {
-        self.source = source
+    init(classes: KnownClasses, variable: String? = nil) {
+        self.classes = classes
         self.variable = variable
     }
 
@@ -189,7 +191,7 @@ struct CanonicalText {
     }
 
     private func text(of object: ObjectReference) -> String {
-        let className = source.schema(of: object.classID)?.name ?? []
+        let className = classes.schema(of: object.classID)?.name ?? []
         return "obj(\"class_\(String(decoding: className, as: UTF8.self))\",\(text(of: StateValue(object.key))))"
     }
 

@@ -41,12 +41,15 @@ public struct Query: Sendable {
         _ parsed: ParsedQuery, on schema: ClassSchema, of source: some ObjectSource, _ arguments: [QueryArgument] = [],
         options: QueryOptions = QueryOptions()
     ) throws(QueryError) {
-        self.schema = schema
-        self.options = options
-        let binder = Binder(source: source, options: options, arguments: arguments, schema: schema)
+        try self.init(parsed, Binder(source: source, options: options, arguments: arguments, schema: schema))
+    }
+
+    init(_ parsed: ParsedQuery, _ binder: Binder) throws(QueryError) {
+        schema = binder.schema
+        options = binder.options
         condition = try binder.condition(parsed.predicate)
         suffixes = try binder.suffixes(parsed.suffixes)
-        let writer = CanonicalText(source: source)
+        let writer = CanonicalText(classes: binder.classes)
         canonicalText = writer.text(of: condition) + suffixes.map(writer.text).joined()
     }
 
@@ -54,20 +57,37 @@ public struct Query: Sendable {
 
     /// Whether an object of the class fulfils the predicate; what follows it does not count.
     ///
-    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
-    public func matches(_ object: StateObject, in source: some ObjectSource) throws(ApplyError) -> Bool {
-        try Evaluation(source: source, options: options).isFulfilled(condition, by: object)
+    /// - Throws: `QueryError` of the kind `unavailable` when objects cannot be read, and `limit` when this takes longer
+    ///   than `QueryLimits.looksMax` allows.
+    public func matches(_ object: StateObject, in source: some ObjectSource) throws(QueryError) -> Bool {
+        try Evaluation(source: source, options: options).matches(object, condition)
     }
 
     /// The objects that fulfil the query: in the order of their keys, unless it says another one.
     ///
-    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
-    public func objects(in source: some ObjectSource) throws(ApplyError) -> [StateObject] {
-        let evaluation = Evaluation(source: source, options: options)
+    /// - Throws: `QueryError` of the kind `unavailable` when objects cannot be read, and `limit` when this takes longer
+    ///   for one of them than `QueryLimits.looksMax` allows.
+    public func objects(in source: some ObjectSource) throws(QueryError) -> [StateObject] {
+        try objects(in: source, looksMax: QueryLimits.looksMax)
+    }
+
+    func objects(in source: some ObjectSource, looksMax: Int) throws(QueryError) -> [StateObject] {
+        let evaluation = Evaluation(source: source, options: options, looksMax: looksMax)
         var found: [StateObject] = []
-        try source.forEachObject(of: schema.number) { object throws(ApplyError) in
-            if try evaluation.isFulfilled(condition, by: object) { found.append(object) }
+        var failure: QueryError?
+        do throws(ApplyError) {
+            try source.forEachObject(of: schema.number) { object throws(ApplyError) in
+                guard failure == nil else { return }
+                do throws(QueryError) {
+                    if try evaluation.matches(object, condition) { found.append(object) }
+                } catch {
+                    failure = error
+                }
+            }
+        } catch {
+            throw QueryError(error)
         }
+        if let failure { throw failure }
         for suffix in suffixes { found = try suffix.applied(to: found, in: evaluation) }
         return found
     }

@@ -102,7 +102,7 @@ struct Lexer {
 
     private func offerNumber(at start: Int, _ offer: (Token.Kind, Int?) -> Void) {
         for word in ["infinity", "inf", "nan"] {
-            offer(word == "nan" ? .nan : .infinity, self.word(word, at: sign(at: start)))
+            if let kind = Token.Kind.words[word] { offer(kind, self.word(word, at: sign(at: start))) }
         }
         offer(.date, date(at: start))
         offer(.natural, digits(at: start))

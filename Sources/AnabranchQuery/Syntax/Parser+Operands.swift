@@ -37,7 +37,7 @@ extension Parser {
             let place = place
             _ = take()
             guard next == .argument else { return try property(quantifier) }
-            let number = argumentNumber(take())
+            let number = bytes(take()).argumentNumber
             return .list(ConstantList(constants: [], quantifier: quantifier, argument: number, place: place))
         }
         if next == .subquery { return .subquery(try subquery()) }
@@ -101,7 +101,7 @@ extension Parser {
     mutating func path() throws(QueryError) -> PropertyPath {
         let place = place
         if next == .pathArgument {
-            let number = argumentNumber(take())
+            let number = bytes(take()).argumentNumber
             return PropertyPath(steps: [.argument(number)], place: place)
         }
         var steps: [PropertyPath.Step] = [.name(try name())]
@@ -184,15 +184,11 @@ extension Parser {
         let variable = bytes(try expect(.identifier, as: "a variable"))
         try expect(.comma, as: "\",\"")
         let condition = try nested { parser throws(QueryError) in try parser.disjunction() }
+        noteSubquery(depth: condition.depth + 1)
         try expect(.rightParenthesis, as: "\"and\", \"or\" or \")\"")
         try expect(.dot, as: "\".\"")
         try expect(.size, as: "@size or @count")
-        return Subquery(path: path, variable: variable, condition: condition)
-    }
-
-    /// The number of `$0` or `$K0`.
-    private func argumentNumber(_ token: Token) -> Int {
-        Int(String(decoding: text[token.range].filter(\.isDigit), as: UTF8.self)) ?? .max
+        return Subquery(path: path, variable: variable, condition: condition.predicate)
     }
 
     // MARK: Regions
@@ -222,7 +218,12 @@ extension Parser {
     private mutating func ring() throws(QueryError) -> [Shape.Point] {
         try expect(.leftBrace, as: "\"{\"")
         var points = [try point()]
-        while accept(.comma) { points.append(try point()) }
+        while accept(.comma) {
+            guard points.count < QueryLimits.cornerCountMax else {
+                throw QueryError(.limit, at: place.offset, "more than \(QueryLimits.cornerCountMax) corners in a ring")
+            }
+            points.append(try point())
+        }
         try expect(.rightBrace, as: "\",\" or \"}\"")
         return points
     }

@@ -5,13 +5,17 @@ struct Parser {
     let text: [UInt8]
     let tokens: [Token]
     var position = 0
+    /// The positions of opening parentheses that hold a predicate.
+    let predicateParentheses: Set<Int>
     private var depth = 0
-    /// Of the comparison that is being read.
+    /// Of the comparison that is being read: its calculations, and how deep the subqueries in it are.
     private var operationCount = 0
+    private var subqueryDepth = 0
 
     init(_ text: [UInt8]) throws(QueryError) {
         self.text = text
         tokens = try Lexer.tokens(of: text)
+        predicateParentheses = Self.predicateParentheses(in: tokens)
     }
 
     // MARK: Tokens
@@ -50,13 +54,18 @@ struct Parser {
     mutating func nested<Result>(
         _ body: (inout Parser) throws(QueryError) -> Result
     ) throws(QueryError) -> Result {
-        guard depth < QueryLimits.depthMax else {
-            throw QueryError(.limit, at: place.offset, "nested deeper than \(QueryLimits.depthMax)")
-        }
+        guard depth < QueryLimits.depthMax else { throw tooDeep() }
         depth += 1
         defer { depth -= 1 }
         return try body(&self)
     }
+
+    func tooDeep() -> QueryError {
+        QueryError(.limit, at: place.offset, "nested deeper than \(QueryLimits.depthMax)")
+    }
+
+    /// Notes how deep a subquery of the comparison is.
+    mutating func noteSubquery(depth: Int) { subqueryDepth = max(subqueryDepth, depth) }
 
     /// Counts an operation on numbers: each makes a tree deeper.
     mutating func countOperation() throws(QueryError) {
@@ -69,80 +78,23 @@ struct Parser {
     // MARK: Predicates
 
     mutating func query() throws(QueryError) -> ParsedQuery {
-        let predicate = try disjunction()
+        let predicate = try disjunction().predicate
         var suffixes: [ParsedQuery.Suffix] = []
         while let suffix = try suffix() { suffixes.append(suffix) }
         try expect(.end, as: "\"and\", \"or\" or the end")
         return ParsedQuery(predicate, suffixes)
     }
 
-    mutating func disjunction() throws(QueryError) -> Predicate {
-        var parts = [try conjunction()]
-        while accept(.or) { parts.append(try conjunction()) }
-        return parts.count == 1 ? parts[0] : .or(parts)
+    mutating func comparison() throws(QueryError) -> PredicatePart {
+        let outer = (operationCount, subqueryDepth)
+        (operationCount, subqueryDepth) = (0, 0)
+        defer { (operationCount, subqueryDepth) = outer }
+        let predicate = try plainComparison()
+        return PredicatePart(predicate: predicate, depth: subqueryDepth)
     }
 
-    private mutating func conjunction() throws(QueryError) -> Predicate {
-        var parts = [try negation()]
-        while accept(.and) { parts.append(try negation()) }
-        return parts.count == 1 ? parts[0] : .and(parts)
-    }
-
-    private mutating func negation() throws(QueryError) -> Predicate {
-        guard accept(.not) else { return try primary() }
-        return .not(try nested { parser throws(QueryError) in try parser.negation() })
-    }
-
-    private mutating func primary() throws(QueryError) -> Predicate {
-        if next == .truePredicate || next == .falsePredicate { return .always(take().kind == .truePredicate) }
-        return next == .leftParenthesis && opensPredicate() ? try parenthesised() : try comparison()
-    }
-
-    /// Whether the parenthesis that opens here holds a predicate, and not numbers to calculate with: something in it
-    /// compares or joins. A word that does so is one only behind an operand, elsewhere it names a property.
-    private func opensPredicate() -> Bool {
-        var (index, depth) = (position, 0)
-        var isBehindOperand = false
-        while index < tokens.count {
-            let kind = tokens[index].kind
-            switch kind {
-            case .leftParenthesis: depth += 1
-            case .rightParenthesis: depth -= 1
-            case .subquery: index = end(ofParenthesisBehind: index)
-            case .equal, .notEqual, .less, .lessOrEqual, .greater, .greaterOrEqual, .and, .or, .not, .truePredicate,
-                .falsePredicate, .geoWithin:
-                return true
-            case .isIn, .between, .beginsWith, .endsWith, .contains, .like, .text: if isBehindOperand { return true }
-            default: break
-            }
-            if depth == 0 { return false }
-            isBehindOperand = kind.endsOperand
-            index += 1
-        }
-        return false
-    }
-
-    /// Where the parenthesis closes that opens behind a token.
-    private func end(ofParenthesisBehind start: Int) -> Int {
-        var depth = 0
-        for index in tokens.indices.dropFirst(start + 1) {
-            if tokens[index].kind == .leftParenthesis { depth += 1 }
-            if tokens[index].kind == .rightParenthesis { depth -= 1 }
-            if depth == 0 { return index }
-        }
-        return tokens.count - 1
-    }
-
-    private mutating func parenthesised() throws(QueryError) -> Predicate {
-        try expect(.leftParenthesis, as: "\"(\"")
-        let predicate = try nested { parser throws(QueryError) in try parser.disjunction() }
-        try expect(.rightParenthesis, as: "\"and\", \"or\" or \")\"")
-        return predicate
-    }
-
-    private mutating func comparison() throws(QueryError) -> Predicate {
+    private mutating func plainComparison() throws(QueryError) -> Predicate {
         let opening = next
-        operationCount = 0
         let left = try expression()
         if let relation = Relation(equality: next) ?? Relation(order: next) {
             _ = take()

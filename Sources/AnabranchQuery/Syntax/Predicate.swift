@@ -34,7 +34,8 @@ public struct ParsedQuery: Hashable, Sendable {
 public indirect enum Predicate: Hashable, Sendable {
     /// `TRUEPREDICATE` or `FALSEPREDICATE`.
     case always(Bool)
-    /// Two or more conditions, joined from left to right. One of them that is joined alike stands in parentheses.
+    /// Two or more conditions, joined from left to right. One of them that is joined alike stands in parentheses; it is
+    /// not the first one, since parentheses around that change nothing.
     case and([Predicate])
     case or([Predicate])
     /// What does not fulfil a condition.
@@ -225,6 +226,11 @@ public enum Shape: Hashable, Sendable {
     case polygon([[Point]])
 }
 
+extension Sequence<UInt8> {
+    /// The number of `$0` or `$K0`.
+    var argumentNumber: Int { Int(String(decoding: filter(\.isDigit), as: UTF8.self)) ?? .max }
+}
+
 /// Where something stands in a text, in bytes. All places are equal, so that equal queries are.
 struct Place: Hashable, Sendable {
     let offset: Int
@@ -236,6 +242,15 @@ struct Place: Hashable, Sendable {
 }
 
 extension Operand {
+    /// A subquery or a calculation with one.
+    var holdsSubquery: Bool {
+        switch self {
+        case .constant, .list, .property, .aggregate: false
+        case .arithmetic(_, let left, let right): left.holdsSubquery || right.holdsSubquery
+        case .subquery: true
+        }
+    }
+
     /// Nothing but constants.
     var isConstant: Bool {
         switch self {

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// Why a query cannot be answered, and where (`Spec/Query.md`, section 10). Two errors are equal if their kinds are.
 public struct QueryError: Error, Sendable {
     /// What is wrong.
@@ -6,7 +8,7 @@ public struct QueryError: Error, Sendable {
         case syntax
         /// The text asks for what the class does not have or what makes no sense.
         case query
-        /// The text is larger or deeper than `QueryLimits` allows.
+        /// The text is larger or deeper, or answering it takes longer than `QueryLimits` allows.
         case limit
         /// Flexible sync does not allow it (`Spec/Query.md`, section 9).
         case refused
@@ -16,7 +18,7 @@ public struct QueryError: Error, Sendable {
 
     /// What is wrong.
     public let kind: Kind
-    /// Where, in bytes from the start of the text.
+    /// Where, in bytes from the start of the text; 0 for what is found only when objects are looked at.
     public let offset: Int
     /// What is wrong, in words.
     public let reason: String
@@ -27,6 +29,9 @@ public struct QueryError: Error, Sendable {
         self.offset = offset
         self.reason = reason
     }
+
+    /// Objects cannot be read.
+    init(_ error: ApplyError, at offset: Int = 0) { self.init(.unavailable, at: offset, error.reason) }
 }
 
 extension QueryError: Equatable {
@@ -44,10 +49,13 @@ public enum QueryLimits {
     public static let textBytesMax = 262_144
     /// The most tokens.
     public static let tokenCountMax = 20_000
-    /// How deep parentheses, `not` and subqueries may be nested.
+    /// How deep subqueries, `not`, and what is joined in parentheses may be nested, and the most calculations in a
+    /// comparison.
     public static let depthMax = 100
     /// The most constants in a list.
     public static let listCountMax = 10_000
-    /// The longest pattern of LIKE, in bytes.
-    public static let likeBytesMax = 1_024
+    /// The most corners in a ring of a polygon: each edge is compared with each other.
+    public static let cornerCountMax = 1_000
+    /// How often values of one object, and of those that it leads to, may be looked at to find out whether it matches.
+    public static let looksMax = 100_000_000
 }

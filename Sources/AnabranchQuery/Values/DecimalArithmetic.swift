@@ -156,7 +156,6 @@ extension Decimal128 {
     }
 
     static let notANumber = DecimalParts(.nan, isNegative: false).value
-    static let zero = DecimalParts(isNegative: false).value
 
     private static func firstNaN(_ left: DecimalParts, _ right: DecimalParts) -> Decimal128? {
         left.kind == .nan ? left.value : right.kind == .nan ? right.value : nil

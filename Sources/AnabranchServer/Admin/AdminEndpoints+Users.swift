@@ -18,6 +18,8 @@ extension AdminEndpoints {
             }
             return try accounts.users(of: app, after: query.afterWord, countMax: query.countMax)
         }
+        // There is one user with the address at most.
+        guard email == nil else { return ["users": .array(users.map { .object(Self.members(of: $0)) })] }
         return page("users", users, query) {
             .object(Self.members(of: $0))
         } next: {
@@ -48,7 +50,8 @@ extension AdminEndpoints {
 
     private static func details(of user: User) -> JSONValue {
         var members = members(of: user)
-        members["data"] = (try? JSONValue(parsing: user.customData.utf8)) ?? [:]
+        // What is stored may be damaged.
+        members["data"] = (try? JSONValue(parsing: user.customData.utf8)) ?? .null
         return .object(members)
     }
 
@@ -65,7 +68,7 @@ extension AdminEndpoints {
 
     private func hash(_ password: String?) async throws(HTTPError) -> String? {
         guard let password else { return nil }
-        return try await blocking.run { try PasswordHash().hash(password) }
+        return try await hashes.run { try PasswordHash().hash(password) }
     }
 
     // MARK: Changing

@@ -9,12 +9,15 @@ struct AdminEndpoints: HTTPEndpoints {
     let server: ServerOperations
     let logger: Logger
     let blocking: BlockingWork
+    let hashes: BlockingWork
 
     init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
         self.admin = admin
         self.server = server
         self.logger = logger
         blocking = BlockingWork(logger: logger, failureMessage: "the admin interface cannot answer")
+        hashes = BlockingWork(
+            logger: logger, failureMessage: "a password cannot be hashed", threads: PasswordHash.threads)
     }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
@@ -84,6 +87,9 @@ struct AdminEndpoints: HTTPEndpoints {
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
                     "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
+                    "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
+                    "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
+                    "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
                 ]))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer

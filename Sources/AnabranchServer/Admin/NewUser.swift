@@ -45,7 +45,9 @@ struct NewUser {
         in body: [String: JSONValue], email: String?
     ) throws(HTTPError) -> [Identity] {
         var names = email.map { [(Provider.emailPassword, $0)] } ?? []
-        for entry in body["identities"]?.array ?? [] {
+        let entries = body["identities"].map(\.array) ?? []
+        guard let entries else { throw .badRequest("identities has to be an array") }
+        for entry in entries {
             guard let members = entry.object, let provider = members["provider"]?.string.flatMap(Provider.init),
                 provider == .customToken || provider == .anonymous
             else { throw .badRequest("identities: provider has to be custom-token or anon-user") }

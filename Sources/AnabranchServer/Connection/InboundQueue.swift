@@ -8,45 +8,83 @@ import NIOCore
 /// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
+    /// An UPLOAD with so many bytes does not wait for the uploads of others, unless its connection has more that wait:
+    /// those who upload as much as they can would keep everybody else from uploading anything.
+    static let shortUploadBytesMax = 256 << 10
+
     private let waitingBytesMax: Int
-    private let budget: UploadMemoryBudget
-    private var events = CircularBuffer<MessageAssembler.Event>()
+    private let budget: MemoryBudget
+    /// The permit of a long message goes with it.
+    private var events = CircularBuffer<(event: MessageAssembler.Event, permit: MemoryPermit?)>()
+    /// What the event needs that is being handled.
+    private var permits: [MemoryPermit] = []
     /// The cost of the connection's requests to synced files that are not done yet.
     private(set) var waitingBytes = 0
     /// Whether a reading of the socket is held back: the server does not read what the client may be sending.
     private(set) var isReadHeld = false
     /// Whether the first event waits for `budget`, which calls back.
     private var isAwaitingBudget = false
+    /// What the budget has given for it.
+    private var uploadPermit: MemoryPermit?
 
     /// - Parameters:
     ///   - waitingBytesMax: how much the connection's own requests may occupy, in bytes.
     ///   - budget: what the requests of all connections may occupy.
-    init(waitingBytesMax: Int, budget: UploadMemoryBudget) {
+    init(waitingBytesMax: Int, budget: MemoryBudget) {
         self.waitingBytesMax = waitingBytesMax
         self.budget = budget
     }
 
     // MARK: Events
 
-    mutating func append(_ event: MessageAssembler.Event) { events.append(event) }
+    /// - Parameter permit: kept until the event has been handled.
+    mutating func append(_ event: MessageAssembler.Event, _ permit: MemoryPermit? = nil) {
+        events.append((event, permit))
+    }
 
-    /// Removes the first event, if there is room for it.
-    /// - Parameter retry: called once, on any thread, when an UPLOAD that waits for the budget may have room. The
-    ///   caller then calls `budgetHasRoom` and `next`.
-    mutating func next(orElse retry: @escaping @Sendable () -> Void) -> MessageAssembler.Event? {
-        guard let event = events.first, waitingBytes <= waitingBytesMax else { return nil }
+    /// Removes the first event, if there is room for it. The one before has been handled, and its requests are with
+    /// their files.
+    /// - Parameter grant: called once, on any thread, when there is room for an UPLOAD that waits for the budget. The
+    ///   caller then calls `take` and `next`.
+    mutating func next(orElse grant: @escaping MemoryBudget.Grant) -> MessageAssembler.Event? {
+        permits = []
+        guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
         // PINGs are answered however much others upload.
         if case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload {
             guard !isAwaitingBudget else { return nil }
-            isAwaitingBudget = !budget.hasRoom(orElse: retry)
-            guard !isAwaitingBudget else { return nil }
+            let room =
+                uploadPermit ?? permitForShort(message) ?? budget.permit(for: message.readableBytes, orElse: grant)
+            guard let room else {
+                isAwaitingBudget = true
+                return nil
+            }
+            uploadPermit = nil
+            permits = [room]
         }
-        return events.removeFirst()
+        if let permit { permits.append(permit) }
+        return events.removeFirst().event
     }
 
-    mutating func budgetHasRoom() { isAwaitingBudget = false }
+    private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
+        guard waitingBytes == 0, let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else {
+            return nil
+        }
+        let bytes = max(message.readableBytes, inflated)
+        return bytes <= Self.shortUploadBytesMax ? budget.permitBeyondLimit(for: bytes) : nil
+    }
 
-    mutating func removeAll() { events.removeAll() }
+    /// The budget has room for the first event.
+    mutating func take(_ permit: MemoryPermit) {
+        isAwaitingBudget = false
+        if !events.isEmpty { uploadPermit = permit }
+    }
+
+    /// Nothing more is handled.
+    mutating func removeAll() {
+        events.removeAll()
+        permits = []
+        uploadPermit = nil
+    }
 
     // MARK: Requests to synced files
 

@@ -47,6 +47,9 @@ struct MessageAssembler {
         self.messageBytesMax = messageBytesMax
     }
 
+    /// Whether further fragments of a message are to come.
+    var isMessageUnderWay: Bool { unfinished != nil }
+
     /// Takes one frame. Text messages and pongs are checked and ignored.
     mutating func take(_ frame: WebSocketFrame) throws(FramingError) -> Event? {
         guard frame.maskKey != nil else { throw .protocolError("unmasked frame") }

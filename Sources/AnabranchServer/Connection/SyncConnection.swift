@@ -38,6 +38,8 @@ struct SyncConnection: ~Copyable {
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
+    /// Whether the client has named a file of its own.
+    private(set) var hasIdentified = false
 
     /// - Parameters:
     ///   - principal: the client's user. Partitions of different apps are different files.
@@ -87,6 +89,7 @@ struct SyncConnection: ~Copyable {
         case .open(let bind):
             open(session, bind)
         case .identify(let claim):
+            hasIdentified = true
             sessions[session]?.clientFile = claim.file.ident
             submit(request, of: session)
         case .integrate(let upload):
@@ -219,7 +222,7 @@ struct SyncConnection: ~Copyable {
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), user: principal.user,
-                capabilities: release.capabilities, request: request))
+                capabilities: release.capabilities, request: request, mayBeLong: machine.downloadsUnderWay <= 1))
     }
 
     /// The session lets go of its file.

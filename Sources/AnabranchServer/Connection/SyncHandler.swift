@@ -29,24 +29,29 @@ final class SyncHandler: ChannelDuplexHandler {
     private(set) var context: ChannelHandlerContext?
     private var assembler: MessageAssembler
     private var inbound: InboundQueue
-    /// Called on any thread when a message that waits for memory may be handled.
-    private var resume: @Sendable () -> Void = {}
+    /// Called on any thread when there is memory for a message that waits.
+    private var resume: MemoryBudget.Grant = { _ in }
     private let replies = ReplyQueue()
     private var isSending = false
     private var pace = ReadingPace()
     /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
     private var isReading = false
     private let silence: SilenceDetector
+    private let memory: MessageMemory
     private var closeTimer: Scheduled<Void>?
 
-    /// - Parameter silence: the first handler of the pipeline.
+    /// - Parameters:
+    ///   - silence: a handler before this one.
+    ///   - memory: likewise.
     init(
         _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, silence: SilenceDetector,
-        settings: ServerSettings, connections: ConnectionRegistry, files: StoreThreads, logger: Logger
+        memory: MessageMemory, settings: ServerSettings, connections: ConnectionRegistry, files: StoreThreads,
+        logger: Logger
     ) {
         self.connection = connection
         self.handshake = handshake
         self.silence = silence
+        self.memory = memory
         self.settings = settings
         self.connections = connections
         self.files = files
@@ -58,23 +63,27 @@ final class SyncHandler: ChannelDuplexHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        resume = { handler.eventLoop.execute { handler.value.budgetHasRoom() } }
+        resume = { permit in handler.eventLoop.execute { handler.value.take(permit) } }
         connections.connect(connection.id, handler, replies)
         logger.info("connection opened", metadata: handshake.metadata(from: context.remoteAddress))
         if let closeCode = handshake.closeCode { return close(closeCode, because: "refused") }
         silence.start(on: context.eventLoop) {
-            self.inbound.isReadHeld
+            self.inbound.isReadHeld || self.memory.isReadHeld
         } onSilence: {
             self.logger.info("the client has fallen silent")
             context.close(promise: nil)
+        }
+        memory.onExcess = {
+            self.close(.protocolError, because: "a long message before the first IDENT")
         }
         send(context)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        // It keeps the handler alive.
-        resume = {}
+        // They keep the handler alive.
+        resume = { _ in }
+        memory.onExcess = {}
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -99,9 +108,12 @@ final class SyncHandler: ChannelDuplexHandler {
         drainReplies()
         guard phase == .open else { return }
         do {
-            guard let event = try assembler.take(unwrapInboundIn(data)) else { return }
+            let event = try assembler.take(unwrapInboundIn(data))
+            let permit = assembler.isMessageUnderWay ? nil : memory.endMessage()
+            defer { if memory.takePendingRead() { read(context: context) } }
+            guard let event else { return }
             if case .message = event { silence.noteMessage(at: context.eventLoop.now) }
-            inbound.append(event)
+            inbound.append(event, permit)
             handleInbound(context)
         } catch {
             close(error.code, because: error.reason)
@@ -123,6 +135,7 @@ final class SyncHandler: ChannelDuplexHandler {
             switch event {
             case .message(let message):
                 connection.receive(Array(buffer: message))
+                memory.isIdentified = connection.hasIdentified
                 submitRequests()
                 send(context)
             case .ping(let payload):
@@ -138,8 +151,8 @@ final class SyncHandler: ChannelDuplexHandler {
         }
     }
 
-    private func budgetHasRoom() {
-        inbound.budgetHasRoom()
+    private func take(_ permit: MemoryPermit) {
+        inbound.take(permit)
         drainReplies()
         if let context { resumeInbound(context) }
     }
@@ -214,7 +227,8 @@ final class SyncHandler: ChannelDuplexHandler {
             hasWritten = true
             switch outbound {
             case .message(let message):
-                context.write(wrapOutboundOut(Self.frame(message)), promise: nil)
+                context.write(
+                    wrapOutboundOut(Self.frame(message)), promise: message.attachment?.promise(on: context.eventLoop))
             case .lastMessage(let message):
                 close(
                     CloseHandshake(
@@ -273,7 +287,17 @@ final class SyncHandler: ChannelDuplexHandler {
         submitRequests()
         silence.stop()
         inbound.removeAll()
-        if inbound.isReadHeld { context.read() }
+        memory.discard()
+        if memory.takePendingRead() || inbound.isReadHeld { context.read() }
         closeTimer = closing.begin(in: context)
+    }
+}
+
+extension MessageAttachment {
+    /// Keeps it until the socket has taken the message, or will not take it any more.
+    fileprivate func promise(on eventLoop: any EventLoop) -> EventLoopPromise<Void> {
+        let sent = eventLoop.makePromise(of: Void.self)
+        sent.futureResult.whenComplete { _ in withExtendedLifetime(self) {} }
+        return sent
     }
 }

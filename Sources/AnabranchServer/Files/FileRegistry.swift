@@ -22,6 +22,8 @@ final class FileRegistry {
     private let log: FileLog
     private(set) var openFiles: [VirtualPath: FileSessions] = [:]
     private var bodies: SharedBodies
+    /// Room for the bodies until they are sent.
+    var downloadMemory = DownloadMemory(budget: MemoryBudget(bytesMax: .max)) { _ in }
     /// The files with the newest integrations, the newest at the end. They keep in memory what makes the next
     /// integration cheaper.
     private var recentFiles: [VirtualPath] = []
@@ -131,7 +133,7 @@ final class FileRegistry {
         activePaths.insert(request.path)
         let start = ContinuousClock.now
         do {
-            try sessions.handle(request, bodies: &bodies, limits: limits)
+            try sessions.handle(request, bodies: &bodies, memory: downloadMemory, limits: limits)
         } catch {
             log.note(error, path: request.path)
         }

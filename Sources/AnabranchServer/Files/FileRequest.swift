@@ -26,10 +26,16 @@ struct FileRequest: Sendable {
     /// What the client's release can do with what it downloads.
     let capabilities: ClientCapabilities
     let request: SessionRequest
+    /// Whether a DOWNLOAD may be long: the connection has no other one under way.
+    var mayBeLong = true
+    /// Room for a DOWNLOAD, if the request had to wait for it.
+    var permit: MemoryPermit?
 
     /// What the request occupies while it waits, in bytes.
     var cost: Int {
         switch request {
+        // It has been done once.
+        case _ where permit != nil: 0
         case .integrate(let upload): 256 + upload.changesetBytes + 64 * upload.changesetCount
         default: 256
         }

@@ -27,8 +27,6 @@ final class FileSessions {
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
     private var uploads: [(clientFile: ClientFileID, charge: RequestCharge)] = []
-    /// How many of them are being merged.
-    private var mergingCount = 0
     /// Whether it is in the `MergeSchedule`, which alone changes this.
     var isScheduled = false
     private var done: [RequestCharge] = []
@@ -55,7 +53,9 @@ final class FileSessions {
 
     /// Handles one request. Uploads are queued for `merge`, new idents for `allocateIdents`.
     /// - Throws: trouble of the store; the session has been told.
-    func handle(_ request: FileRequest, bodies: inout SharedBodies, limits: Limits) throws(HistoryError) {
+    func handle(
+        _ request: FileRequest, bodies: inout SharedBodies, memory: DownloadMemory, limits: Limits
+    ) throws(HistoryError) {
         let key = request.session, uploadCount = uploads.count
         defer { if uploads.count == uploadCount { done.append(request.charge) } }
         do throws(HistoryError) {
@@ -64,7 +64,7 @@ final class FileSessions {
             case .identify(let claim): try identify(key, claim, user: request.user)
             case .integrate(let upload): try queue(upload, of: key, request.charge)
             case .scan(let cursor):
-                try scan(key, from: cursor, request.capabilities, bodies: &bodies, limits: limits)
+                try scan(request, from: cursor, bodies: &bodies, memory: memory, limits: limits)
             case .close: remove(key)
             }
         } catch {
@@ -108,16 +108,21 @@ final class FileSessions {
     }
 
     private func scan(
-        _ key: SessionKey, from cursor: DownloadCursor, _ capabilities: ClientCapabilities,
-        bodies: inout SharedBodies, limits: Limits
+        _ request: FileRequest, from cursor: DownloadCursor, bodies: inout SharedBodies, memory: DownloadMemory,
+        limits: Limits
     ) throws(HistoryError) {
-        guard let clientFile = running[key]?.clientFile else { return }
-        let download = try file.downloads(for: clientFile, capabilities).download(
-            after: cursor, byteBudget: limits.downloadBytesSoftMax)
+        let key = request.session, capabilities = request.capabilities
+        guard let clientFile = running[key]?.clientFile,
+            let (download, permit) = try memory.download(
+                file.downloads(for: clientFile, capabilities), after: cursor, for: request,
+                bytesSoftMax: limits.downloadBytesSoftMax)
+        else { return }
         running[key]?.progress.download = download.progress.cursor
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
-        let body = bodies.body(
+        var body = bodies.body(
             of: download, after: cursor, path: file.path, capabilities, limits: limits)
+        permit?.resize(to: body.count)
+        body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
     }
 
@@ -149,32 +154,29 @@ final class FileSessions {
     /// - Returns: whether it is merged, and can be committed.
     /// - Throws: trouble of the store.
     func merge(at unixSeconds: UInt64, until limit: StepLimit) throws(HistoryError) -> Bool {
-        if !file.isIntegrating { mergingCount = uploads.count }
         var limit = limit
         return try file.advanceIntegration(at: unixSeconds, until: &limit)
     }
 
     /// Called when the commit of what was merged is durable.
     func didCommit(_ report: IntegrationReport) {
-        finishUploads(mergingCount, refused: report.outcomes.filter { $0.refusal != nil })
+        finishUploads(report.uploadsDone)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
-            var message = ErrorMessage(refusal)
-            // It will upload the same again, which then meets the same.
-            if refusal.isStoreTrouble { message.backOff = .untilRepaired }
-            fail(key, message)
+            fail(key, ErrorMessage(refusal))
         }
         if report.madeVersions { notifyExposed() }
     }
 
-    /// Also what a refused client has sent since goes out of the queue.
-    private func finishUploads(_ count: Int, refused: [ClientOutcome]) {
-        done += uploads[..<count].map(\.charge)
-        uploads.removeFirst(count)
-        guard !refused.isEmpty else { return }
-        let idents = Set(refused.map(\.ident))
-        done += uploads.filter { idents.contains($0.clientFile) }.map(\.charge)
-        uploads.removeAll { idents.contains($0.clientFile) }
+    /// - Parameter counts: how many of each client file, the first ones.
+    private func finishUploads(_ counts: [ClientFileID: Int]) {
+        var counts = counts
+        uploads.removeAll { upload in
+            guard let count = counts[upload.clientFile], count > 0 else { return false }
+            counts[upload.clientFile] = count - 1
+            done.append(upload.charge)
+            return true
+        }
     }
 
     /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
@@ -190,7 +192,8 @@ final class FileSessions {
         running = [:]
         sessionOfClientFile = [:]
         pendingIdents = []
-        finishUploads(uploads.count, refused: [])
+        done += uploads.map(\.charge)
+        uploads = []
     }
 
     // MARK: The end of a session

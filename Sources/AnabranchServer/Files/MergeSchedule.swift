@@ -1,26 +1,27 @@
 import AnabranchHistory
+import NIOCore
 
 /// The synced files of a store thread that have uploads to be merged, in the order of their turns.
 ///
 ///     uploads come ─▶ new ─ merged within a step ─▶ to be committed
 ///                      └─ longer ─▶ long: one step, then a step of each other file ─▶ to be committed
 ///
-/// A long merge keeps what it has found out between its steps. If all of them together keep too much, the newest one
-/// gives it up, and begins anew when the others are done.
+/// A long merge keeps what it has found out between its steps. If all of them together keep too much, the second
+/// largest gives it up, and begins anew behind the others. The largest never does: so there is always one that comes to
+/// its end, whatever others begin meanwhile.
 struct MergeSchedule {
     /// What the long merges may occupy together in bytes, beside the largest of them.
     static let longMergeBytesMax = 256 << 20
 
     private let bytesMax: Int
-    private var new: ArraySlice<FileSessions> = []
-    private var long: ArraySlice<FileSessions> = []
-    /// Those that have given up what they had.
-    private var held: ArraySlice<FileSessions> = []
+    // A slice of an array would keep what was taken out of it.
+    private var new: CircularBuffer<FileSessions> = []
+    private var long: CircularBuffer<FileSessions> = []
 
     /// - Parameter longMergeBytesMax: unless it is the usual one.
     init(longMergeBytesMax: Int = MergeSchedule.longMergeBytesMax) { bytesMax = longMergeBytesMax }
 
-    var isEmpty: Bool { new.isEmpty && long.isEmpty && held.isEmpty }
+    var isEmpty: Bool { new.isEmpty && long.isEmpty }
 
     /// Takes a file in, unless it is there already.
     mutating func append(_ file: FileSessions) {
@@ -33,31 +34,32 @@ struct MergeSchedule {
     mutating func nextNew() -> FileSessions? { new.popFirst().map(Self.unscheduled) }
 
     /// Takes the file out that is next to go on with its merge.
-    mutating func nextLong() -> FileSessions? {
-        (long.popFirst() ?? held.popFirst()).map(Self.unscheduled)
-    }
+    mutating func nextLong() -> FileSessions? { long.popFirst().map(Self.unscheduled) }
 
     /// Takes a file back in whose merge was not finished within a step.
     mutating func appendLong(_ file: FileSessions) {
         file.isScheduled = true
-        let sizes = long.map(\.file.integrationBytes) + [file.file.integrationBytes]
-        if sizes.reduce(0, +) - (sizes.max() ?? 0) > bytesMax {
+        long.append(file)
+        var bytes = long.reduce(0) { $0 + $1.file.integrationBytes }
+        let largestFirst = long.sorted { $0.file.integrationBytes > $1.file.integrationBytes }
+        bytes -= largestFirst[0].file.integrationBytes
+        for file in largestFirst.dropFirst() where bytes > bytesMax {
+            bytes -= file.file.integrationBytes
             file.file.dropIntegration()
-            held.append(file)
-        } else {
+            long.removeAll { $0 === file }
             long.append(file)
         }
     }
 
     /// Takes all long merges out.
     mutating func takeLong() -> [FileSessions] {
-        defer { (long, held) = ([], []) }
-        return (long + held).map(Self.unscheduled)
+        defer { long.removeAll() }
+        return long.map(Self.unscheduled)
     }
 
     mutating func remove(_ file: FileSessions) {
         guard file.isScheduled else { return }
-        for queue in [\Self.new, \.long, \.held] { self[keyPath: queue].removeAll { $0 === file } }
+        for queue in [\Self.new, \.long] { self[keyPath: queue].removeAll { $0 === file } }
     }
 
     private static func unscheduled(_ file: FileSessions) -> FileSessions {

@@ -15,19 +15,23 @@ struct ConnectionReplies: Sendable {
 final class StoreThreads: Sendable {
     private let threads: [StoreThread]
     /// The memory of the requests that are not done yet.
-    let budget: UploadMemoryBudget
+    let budget: MemoryBudget
+    /// The memory of long messages, from clients and to them.
+    let messageMemory: MemoryBudget
 
     /// - Parameters:
-    ///   - waitingBytesMax: the limit of `budget`.
+    ///   - budget: for requests that are not done yet.
+    ///   - messageMemory: for long messages.
     ///   - makeRegistry: makes the files of one thread.
     ///   - deliver: called on store threads when everything that the replies speak of is durable.
     init(
-        count: Int, waitingBytesMax: Int, makeRegistry: @Sendable () -> sending FileRegistry,
+        count: Int, budget: MemoryBudget = MemoryBudget(bytesMax: .max),
+        messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max), makeRegistry: @Sendable () -> sending FileRegistry,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
-        let budget = UploadMemoryBudget(bytesMax: waitingBytesMax)
         self.budget = budget
-        threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, deliver: deliver) }
+        self.messageMemory = messageMemory
+        threads = (0..<count).map { _ in StoreThread(makeRegistry(), budget, messageMemory, deliver: deliver) }
     }
 
     func submit(_ request: FileRequest) {
@@ -87,11 +91,13 @@ private final class StoreThread: Sendable {
     private let turns: Mutex<StoreTurns>
 
     init(
-        _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
+        _ registry: sending FileRegistry, _ budget: MemoryBudget, _ messageMemory: MemoryBudget,
         deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
     ) {
         turns = Mutex(StoreTurns(registry, budget, deliver: deliver))
         pool.start()
+        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submit($0) }
+        turns.withLock { $0.registry.downloadMemory = memory }
     }
 
     func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
@@ -114,6 +120,8 @@ private final class StoreThread: Sendable {
     private func failJobs() {
         while let inbox = next(hasWork: false) {
             for job in inbox.jobs { job.run(nil)() }
+            // A permit among them must not end within `next`: that of another request may come here.
+            withExtendedLifetime(inbox.requests) {}
         }
     }
 

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchProtocol
+import NIOCore
 
 /// Something to be done with the files of a store thread beside the requests of sessions.
 struct StoreJob: Sendable {
@@ -26,9 +27,9 @@ struct StoreJob: Sendable {
 /// steps, however much others ask for.
 final class StoreTurns {
     let registry: FileRegistry
-    private let budget: UploadMemoryBudget
+    private let budget: MemoryBudget
     private let deliver: ([ConnectionReplies]) -> Void
-    private var jobs: ArraySlice<StoreJob> = []
+    private var jobs = CircularBuffer<StoreJob>()
     private var requests = FairQueue()
     private var liveScans = FairQueue()
     private var catchUps = FairQueue()
@@ -37,7 +38,7 @@ final class StoreTurns {
     ///   - budget: the memory of the requests, which is released when they are done.
     ///   - deliver: called with what has become durable.
     init(
-        _ registry: sending FileRegistry, _ budget: UploadMemoryBudget,
+        _ registry: sending FileRegistry, _ budget: MemoryBudget,
         deliver: @escaping ([ConnectionReplies]) -> Void
     ) {
         self.registry = registry
@@ -50,7 +51,7 @@ final class StoreTurns {
     }
 
     func take(_ jobs: [StoreJob], _ requests: [FileRequest]) {
-        self.jobs += jobs
+        self.jobs.append(contentsOf: jobs)
         for request in requests {
             guard case .scan = request.request else {
                 self.requests.append(request)
@@ -72,7 +73,7 @@ final class StoreTurns {
 
     private func runJobs() {
         let limit = registry.beginStep()
-        var deferred: ArraySlice<StoreJob> = [], completions: [() -> Void] = []
+        var deferred: [StoreJob] = [], completions: [() -> Void] = []
         while let job = jobs.popFirst() {
             if job.comesAfterMerge, registry.isMerging(job.path) {
                 deferred.append(job)
@@ -81,7 +82,7 @@ final class StoreTurns {
             completions.append(job.run(registry))
             if limit.isOver { break }
         }
-        jobs = deferred + jobs
+        jobs = CircularBuffer(deferred + jobs)
         guard !completions.isEmpty else { return }
         tell(registry.takeReplies())
         for complete in completions { complete() }

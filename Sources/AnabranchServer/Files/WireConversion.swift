@@ -5,7 +5,7 @@ import AnabranchProtocol
 /// (`AnabranchCore`, folder `Sync`); only their errors differ.
 extension ErrorCode {
     /// The one table from errors of the history to codes of the wire (`Spec/Protocol.md`, section 7.1). Trouble of the
-    /// server's own is always 201, which is transient: a wrong code here would make clients discard their data.
+    /// server's own is always 201 and transient: a wrong code here would make clients discard their data.
     init(_ code: HistoryError.Code) {
         switch code {
         case .backlogFull: self = .connectionClosed
@@ -18,7 +18,8 @@ extension ErrorCode {
         case .destructiveSchemaChange, .clientTooOld: self = .invalidSchemaChange
         case .clientFileExpired: self = .clientFileExpired
         case .userMismatch: self = .userMismatch
-        case .storeFailed, .leaseLost, .storeDamaged, .storeUnusable: self = .otherSessionError
+        case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge:
+            self = .otherSessionError
         }
     }
 }
@@ -29,7 +30,9 @@ extension ErrorMessage {
         self.init(ErrorCode(error.code), error.isTransient ? "" : error.reason)
         // The user of the app may see it, and can do something about it.
         if error.code == .clientTooOld { message = error.reason }
-        if error.code == .storeDamaged { backOff = .untilRepaired }
+        if error.code == .storeDamaged || error.code == .uploadPutOff { backOff = .untilRepaired }
+        // The client keeps its changes: no reset, and no other attempt before the app opens the file again.
+        if error.code == .tooLarge { (action, triesAgain) = (.applicationBug, false) }
     }
 }
 

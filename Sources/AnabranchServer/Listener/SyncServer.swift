@@ -71,7 +71,8 @@ public final class SyncServer: Service {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let connections = ConnectionRegistry()
         let files = StoreThreads(
-            count: settings.storeThreads, waitingBytesMax: settings.allWaitingBytesMax, makeRegistry: makeRegistry
+            count: settings.storeThreads, budget: budget("uploads", bytesMax: settings.allWaitingBytesMax),
+            messageMemory: budget("messages", bytesMax: settings.messageMemoryBytesMax), makeRegistry: makeRegistry
         ) { connections.deliver($0) }
         self.files.withLock { $0 = files }
         let outcome: Result<Void, any Error>
@@ -162,20 +163,28 @@ public final class SyncServer: Service {
                 id, negotiation: handshake.negotiation, principal: handshake.principal, authorizer: authorizer,
                 limits: settings.limits, metrics: metrics, logger: logger)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
-            let handler = SyncHandler(
-                connection, handshake, silence: silence, settings: settings, connections: connections, files: files,
-                logger: logger)
             let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
-            let stall = StallDetector(limit: stallLimit) { [connectionMetrics] in
+            let onStall = { [connectionMetrics, logger] (what: String) in
                 connectionMetrics.connectionsStalled.increment()
-                logger.info("the client has stopped reading")
+                logger.info("the client has stopped", metadata: ["what": "\(what)"])
             }
-            try channel.pipeline.syncOperations.addHandlers([stall, silence], position: .first)
+            let stall = StallDetector(limit: stallLimit) { onStall("reading") }
+            let memory = MessageMemory(
+                messageBytesMax: settings.limits.messageBytesMax, limit: stallLimit, budget: files.messageMemory
+            ) { onStall("sending the rest of a long message") }
+            let handler = SyncHandler(
+                connection, handshake, silence: silence, memory: memory, settings: settings, connections: connections,
+                files: files, logger: logger)
+            try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
             try channel.pipeline.syncOperations.addHandler(handler)
         }
         try HTTPHandler.install(
             in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: connectionMetrics,
             upgrade: upgrade)
+    }
+
+    private func budget(_ name: String, bytesMax: Int) -> MemoryBudget {
+        MemoryBudget(bytesMax: bytesMax) { [connectionMetrics] in connectionMetrics.waitedForMemory(of: name) }
     }
 
     private func makeRegistry() -> sending FileRegistry {

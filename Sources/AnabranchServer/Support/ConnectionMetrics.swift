@@ -33,6 +33,11 @@ struct ConnectionMetrics: Sendable {
         Counter(label: "anabranch_logins_ended_connections_total", factory: factory).increment(by: connections)
     }
 
+    /// A message had to wait for memory of a budget: `messages` or `uploads`.
+    func waitedForMemory(of budget: String) {
+        count("anabranch_memory_waits_total", [("budget", budget)])
+    }
+
     private func count(_ label: String, _ dimensions: [(String, String)]) {
         Counter(label: label, dimensions: dimensions, factory: factory).increment()
     }

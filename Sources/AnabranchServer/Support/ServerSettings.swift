@@ -11,8 +11,9 @@ public struct ServerSettings: Sendable {
     /// The limits of one message, one session and one connection.
     public var limits: Limits = {
         var limits = Limits()
-        // A quarter of what clients were used to: what a slow reader has not read yet stays in memory.
-        limits.downloadBytesSoftMax = 4 << 20
+        // Much less than clients were used to: making one takes some milliseconds, during which the others of the
+        // store thread wait; and what a slow reader has not read yet stays in memory.
+        limits.downloadBytesSoftMax = 256 << 10
         return limits
     }()
 
@@ -41,6 +42,9 @@ public struct ServerSettings: Sendable {
     /// What the requests of all connections to synced files may occupy, in bytes. While they occupy more, no further
     /// UPLOAD of any connection is handled.
     public var allWaitingBytesMax = 512 << 20
+    /// What the long messages of all connections may occupy, in bytes: those that clients are sending, and DOWNLOADs
+    /// that they have not read. What does not fit waits; short messages do not.
+    public var messageMemoryBytesMax = 256 << 20
     /// New synced files of one user within a minute. Opening an unknown path makes a file, also to read it. A user
     /// beyond the limit can open only files that are in use, for the rest of the minute.
     public var newFilesPerMinuteMax = 1_000

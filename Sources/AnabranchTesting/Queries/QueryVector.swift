@@ -71,7 +71,7 @@ extension QueryVector.Case {
 extension QueryVector {
     /// What this engine answers to a text.
     package func answer(to text: String) throws -> (answer: Answer, query: Query?) {
-        do {
+        do throws(QueryError) {
             let query = try Query(text, on: className, of: state)
             let keys = try query.objects(in: state).map { object in
                 var text: [UInt8] = []
@@ -79,7 +79,7 @@ extension QueryVector {
                 return String(decoding: text, as: UTF8.self)
             }
             return (.matches(Set(keys)), query)
-        } catch let error as QueryError {
+        } catch {
             return (.error(error.kind.rawValue), nil)
         }
     }

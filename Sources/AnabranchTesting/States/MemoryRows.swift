@@ -1,4 +1,5 @@
 public import AnabranchCore
+import Synchronization
 
 /// Rows in memory, as a store would keep them.
 public struct MemoryRows: ObjectRows {
@@ -7,7 +8,19 @@ public struct MemoryRows: ObjectRows {
     /// Reading fails, as a store's can.
     public var isBroken = false
 
+    private let reads = ReadCount()
+
+    /// How often single rows were asked for.
+    public var readCount: Int {
+        get { reads.value.withLock { $0 } }
+        nonmutating set { reads.value.withLock { $0 = newValue } }
+    }
+
     private struct Broken: Error {}
+
+    private final class ReadCount: Sendable {
+        let value = Mutex(0)
+    }
 
     /// No rows.
     public init() {}
@@ -15,6 +28,7 @@ public struct MemoryRows: ObjectRows {
     /// The bytes of a row.
     public func row(at address: RowAddress) throws -> [UInt8]? {
         if isBroken { throw Broken() }
+        readCount += 1
         return rows[address]
     }
 

@@ -11,10 +11,8 @@ struct BenchEnvironment: Encodable {
 
     /// Prints it as one line of JSON on standard error: on standard output each line is a figure.
     static func note() {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let line = try? encoder.encode(["environment": BenchEnvironment()]) else { return }
-        RunProgress.note(String(decoding: line, as: UTF8.self))
+        guard let line = try? ["environment": BenchEnvironment()].jsonLine() else { return }
+        RunProgress.note(line)
     }
 
     private static var processor: String {

@@ -78,7 +78,7 @@ struct BenchRowsCommand: ParsableCommand {
     }
 }
 
-/// A state in a database that is never flushed.
+/// A state in a database that is laid out like a shard of a store, and never flushed.
 private struct StoredState {
     private let pool: DatabasePool
     private let log: String
@@ -90,8 +90,12 @@ private struct StoredState {
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0") }
         let path = folder.appendingPathComponent("state.sqlite").path
         log = path + "-wal"
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; \(StateTable.sql)")
+        }
+        try queue.close()
         pool = try DatabasePool(path: path, configuration: configuration)
-        try pool.write { try $0.execute(sql: StateTable.sql) }
         state = try table.state(in: pool)
     }
 

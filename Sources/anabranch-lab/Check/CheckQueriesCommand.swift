@@ -40,7 +40,7 @@ struct CheckQueriesCommand: ParsableCommand {
                     }
                 }
             } catch {
-                print(error)
+                RunProgress.note("\(error)")
                 unreadable += 1
             }
         }

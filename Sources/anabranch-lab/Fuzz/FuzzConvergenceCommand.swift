@@ -83,8 +83,12 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
             throw ExitCode(Interruption.status)
         }
         if json {
-            let numbers = #""states":\#(report.states),"pairs":\#(report.pairs),"failures":\#(report.failures)"#
-            print("{\(numbers),\"is_clean\":\(report.isClean)}")
+            struct Found: Encodable {
+                var states: Int, pairs: Int, failures: Int, is_clean: Bool
+            }
+            let found = Found(
+                states: report.states, pairs: report.pairs, failures: report.failures, is_clean: report.isClean)
+            print(try found.jsonLine())
         } else {
             print(report)
         }
@@ -139,9 +143,7 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
                 rounds: tally.rounds, replicas: replicas, modifications: tally.modifications,
                 changesets: tally.changesets, refused: tally.refused, failures: tally.failures.sorted(),
                 avoided: avoided, seconds: elapsed.inSeconds)
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = .sortedKeys
-            return print(String(decoding: try encoder.encode(report), as: UTF8.self))
+            return print(try report.jsonLine())
         }
         for kind in InstructionKind.allCases {
             print(String(format: "%12ld ", tally.kinds[Int(kind.rawValue)]) + "\(kind)")

@@ -83,13 +83,11 @@ struct FuzzMergeTally: RunTally {
             var differences: [UInt64], costly_seeds: [UInt64], seconds: Double
         }
         let costly = slowCases.filter { $0.ratio.total > Self.costRatioMax }.map(\.seed).sorted()
-        let report = Report(
+        return try Report(
             cases: cases, cells: cells, refused: errors, list_pairs: listPairs.all,
             list_pairs_visited: listPairs.visited, differences: differences.sorted(), costly_seeds: costly,
-            seconds: elapsed.inSeconds)
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .sortedKeys
-        return String(decoding: try encoder.encode(report), as: UTF8.self)
+            seconds: elapsed.inSeconds
+        ).jsonLine()
     }
 
     /// The table by size classes, the slow cases if they were looked for, and the totals.

@@ -15,6 +15,7 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
             EXAMPLES
               anabranch-lab fuzz queries --seed 1 --count 1000000
               anabranch-lab fuzz queries --seed 4711 --count 1
+              anabranch-lab fuzz queries --count 100000 --json | jq .failures
             """)
 
     @Option(help: "The seed of the first case.")
@@ -26,6 +27,9 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
     @Option(help: "How many cases are run at a time.")
     var jobs = ProcessInfo.processInfo.activeProcessorCount
 
+    @Flag(help: "Print what was found as one JSON object.")
+    var json = false
+
     private static let casesPerPiece = 1_000
 
     func validate() throws {
@@ -34,9 +38,13 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let fuzz = try QueryFuzz()
+        let start = ContinuousClock.now, interruption = Interruption(), fuzz = try QueryFuzz()
+        RunProgress.note("\(count) cases from seed \(seed) on, \(jobs) at a time; Ctrl-C ends with a summary")
         let pieces = (count - 1) / Self.casesPerPiece + 1
-        let tally = try await QueryTally.sum(of: pieces, jobs: jobs, onProgress: report) { [seed, count] piece in
+        let tally = try await QueryTally.sum(
+            of: pieces, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
+            onProgress: report
+        ) { [seed, count] piece in
             let first = piece * Self.casesPerPiece
             var tally = QueryTally()
             for number in first..<min(first + Self.casesPerPiece, count) {
@@ -49,7 +57,26 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
             }
             return tally
         }
-        for (seed, problem) in tally.failures.sorted(by: { $0.seed < $1.seed }).prefix(10) {
+        RunProgress.end()
+        try printReport(tally, of: fuzz, after: ContinuousClock.now - start)
+        if !tally.failures.isEmpty { throw ExitCode.failure }
+        guard tally.passed < count else { return }
+        RunProgress.note(
+            "stopped after \(tally.passed) of \(count) cases; go on with --seed \(seed &+ UInt64(tally.passed)) "
+                + "--count \(count - tally.passed)")
+        throw ExitCode(Interruption.status)
+    }
+
+    private func printReport(_ tally: QueryTally, of fuzz: QueryFuzz, after elapsed: Duration) throws {
+        let failures = tally.failures.sorted { $0.seed < $1.seed }
+        if json {
+            struct Report: Encodable {
+                var passed: Int, failures: [UInt64], seconds: Double
+            }
+            let report = Report(passed: tally.passed, failures: failures.map(\.seed), seconds: elapsed.inSeconds)
+            return print(try report.jsonLine())
+        }
+        for (seed, problem) in failures.prefix(10) {
             print(
                 """
                 FAILED: \(String(decoding: fuzz.text(seed: seed).prefix(2_000), as: UTF8.self))
@@ -58,12 +85,12 @@ struct FuzzQueriesCommand: AsyncParsableCommand {
 
                 """)
         }
-        print("\(tally.passed) passed, \(tally.failures.count) failed")
-        if !tally.failures.isEmpty { throw ExitCode.failure }
+        print("\(tally.passed) passed, \(failures.count) failed")
     }
 
     private func report(_ tally: QueryTally, after elapsed: Duration) {
-        RunProgress.report("\(tally.passed) of \(count) cases", after: elapsed)
+        let share = Double(tally.passed) / Double(count)
+        RunProgress.report("\(tally.passed) of \(count) cases", share: share, after: elapsed)
     }
 }
 

@@ -75,8 +75,13 @@ struct LoadOptions: ParsableArguments {
         let signals = server.map(EndingSignals.init)
         do {
             var report = try await measure(load, numbers, on: server, body)
-            if let server { report.counts["shutdown_seconds"] = await server.stop().rounded(places: 3) }
-            print(try report.line())
+            if let server {
+                let ending = await server.end()
+                server.kill()
+                report.counts["shutdown_seconds"] = ending.seconds
+                report.counts["exit_status"] = Double(ending.exitStatus)
+            }
+            print(try report.jsonLine(inSnakeCase: true))
         } catch {
             server?.kill()
             throw error
@@ -100,7 +105,8 @@ struct LoadOptions: ParsableArguments {
         let name = "load-\(String(UInt32.random(in: 0 ... .max), radix: 16))"
         let run = LoadRun(
             name: name, target: target, aloneSeconds: aloneSeconds, eventLoops: eventLoops,
-            bystanders: try await .begin(bystanders, name: name, target: target, on: bystanderLoops), sampler: sampler)
+            bystanders: try await .begin(bystanders, name: name, target: target, on: bystanderLoops), sampler: sampler,
+            server: server)
         let sampling = Task { await sampler?.run() }
         try await body(run)
         sampling.cancel()

@@ -26,12 +26,9 @@ struct MergeCommand: ParsableCommand {
     var pairwise = false
 
     func run() throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         var lines = Data()
         try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase, _ in
-            lines.append(try encoder.encode(result(of: mergeCase)))
-            lines.append(UInt8(ascii: "\n"))
+            lines.append(Data((try result(of: mergeCase).jsonLine() + "\n").utf8))
         }
         if output == "-" {
             FileHandle.standardOutput.write(lines)

@@ -22,14 +22,24 @@ struct AdminClient {
     let token: String
     /// What encrypts the connection; nil for none.
     let tls: NIOSSLContext?
+    /// The one that the server has to show, if that is known.
+    let certificate: NIOSSLCertificate?
 
     /// - Parameters:
-    ///   - url: scheme, host and port.
-    ///   - authority: a PEM file with the certificates that vouch for the server's; nil stands for the system's.
-    init(url text: String, token: String, authority: String?) throws {
-        let url = text.wholeMatch(of: /(https?):\/\/\[?([^\[\]\/]+)\]?:([0-9]+)\/?/)
+    ///   - address: its URL has scheme, host and port.
+    ///   - authority: a PEM file with the certificates that vouch for the server's; nil stands for the one of the
+    ///     address, or if it has none for the system's.
+    init(address: AdminAddress, token: String, authority: String?) throws {
+        let url = address.url.wholeMatch(of: /(https?):\/\/\[?([^\[\]\/]+)\]?:([0-9]+)\/?/)
         guard let url, let port = UInt16(url.output.3) else {
-            throw AdminError(description: "'\(text)' has to be like http://127.0.0.1:9091")
+            throw AdminError(description: "'\(address.url)' has to be like http://127.0.0.1:9091")
+        }
+        let known = authority == nil ? address.certificate : nil
+        certificate = try known.map { path in
+            guard let certificate = try? NIOSSLCertificate.fromPEMFile(path).first else {
+                throw AdminError(description: "\(path): holds no certificate that can be read; see --ca")
+            }
+            return certificate
         }
         host = String(url.output.2)
         self.port = Int(port)
@@ -126,13 +136,19 @@ struct AdminClient {
         _ channel: any Channel
     ) throws -> NIOAsyncChannel<NIOHTTPClientResponseFull, HTTPClientRequestPart> {
         let pipeline = channel.pipeline.syncOperations
-        if let tls {
-            // An address is no name; the certificate is then compared with the address of the socket.
-            let isName = (try? SocketAddress(ipAddress: host, port: 0)) == nil
-            try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isName ? host : nil))
-        }
+        if let tls { try pipeline.addHandler(tlsHandler(tls)) }
         try pipeline.addHTTPClientHandlers()
         try pipeline.addHandler(NIOHTTPClientResponseAggregator(maxContentLength: Self.answerBytesMax))
         return try NIOAsyncChannel(wrappingChannelSynchronously: channel)
+    }
+
+    private func tlsHandler(_ tls: NIOSSLContext) throws -> NIOSSLClientHandler {
+        // An address is no name; the certificate is then compared with the address of the socket.
+        let isName = (try? SocketAddress(ipAddress: host, port: 0)) == nil
+        let name = isName ? host : nil
+        guard let certificate else { return try NIOSSLClientHandler(context: tls, serverHostname: name) }
+        return try NIOSSLClientHandler(context: tls, serverHostname: name) { shown, verdict in
+            verdict.succeed(shown.first == certificate ? .certificateVerified : .failed)
+        }
     }
 }

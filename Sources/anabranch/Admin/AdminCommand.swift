@@ -30,7 +30,7 @@ struct AdminCommand: AsyncParsableCommand {
 
 /// How to reach the server.
 struct AdminOptions: ParsableArguments {
-    @OptionGroup var place: DataOptions
+    @OptionGroup var store: StoreOption
 
     @Option(
         help: ArgumentHelp(
@@ -54,20 +54,22 @@ struct AdminOptions: ParsableArguments {
     func run(_ body: (AdminClient) async throws -> Void) async throws { try await body(try client()) }
 
     private func client() throws -> AdminClient {
-        let configuration = try place.configuration()
+        let settings = try store.configuration(needsData: false)
         let written = ProcessInfo.processInfo.environment["ANABRANCH_ADMIN_AT"]
-        guard let url = try at ?? written ?? Self.line(of: configuration.adminAddressPath) else {
-            let folder = URL(fileURLWithPath: configuration.data, isDirectory: true).path
-            throw AdminError(description: "no server is running over \(folder), or its admin interface is off")
-        }
-        let word = tokenFile == nil ? configuration.adminToken : nil
-        let token = try word ?? AdminToken.text(path: tokenFile ?? configuration.adminTokenPath)
-        return try AdminClient(url: url, token: token, authority: ca)
+        let address = try (at ?? written).map { AdminAddress(url: $0) } ?? announcedAddress()
+        let word = tokenFile == nil ? settings.adminToken : nil
+        let token =
+            try word
+            ?? AdminToken.text(
+                path: tokenFile ?? settings.adminTokenFile ?? store.configuration().adminTokenPath)
+        return try AdminClient(address: address, token: token, authority: ca)
     }
 
-    private static func line(of path: String) throws -> String? {
-        guard FileManager.default.fileExists(atPath: path) else { return nil }
-        return try String(contentsOfFile: path, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+    private func announcedAddress() throws -> AdminAddress {
+        let configuration = try store.configuration()
+        if let address = try AdminAddress(path: configuration.adminAddressPath) { return address }
+        let folder = URL(fileURLWithPath: configuration.data, isDirectory: true).path
+        throw AdminError(description: "no server is running over \(folder), or its admin interface is off")
     }
 }
 

@@ -13,8 +13,7 @@ struct PasswordInput: ParsableArguments {
     func password() throws -> String {
         let line: String
         if let passwordFile, passwordFile != "-" {
-            let text = try TextInput.text(ofFile: passwordFile)
-            line = text.split(separator: "\n", omittingEmptySubsequences: false).first.map(String.init) ?? ""
+            line = try TextInput.lines(ofFile: passwordFile).first ?? ""
         } else if passwordFile == nil, isatty(STDIN_FILENO) == 1 {
             line = Self.asked("Password: ")
             guard Self.asked("The same again: ") == line else {

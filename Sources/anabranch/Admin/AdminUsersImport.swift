@@ -55,8 +55,7 @@ struct AdminUsersImport: AsyncParsableCommand {
 
     private func lines() throws -> AnySequence<String> {
         if file == "-" { return AnySequence { AnyIterator { readLine() } } }
-        let lines = try TextInput.text(ofFile: file).split(separator: "\n", omittingEmptySubsequences: false)
-        return AnySequence(lines.lazy.map(String.init))
+        return AnySequence(try TextInput.lines(ofFile: file))
     }
 
     private func report(_ tally: Tally) throws {

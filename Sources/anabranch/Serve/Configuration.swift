@@ -48,6 +48,7 @@ struct Configuration {
     var connectionsPerAddressMax: Int?
     var connectionsPerUserMax: Int?
     var sessionsPerConnectionMax: Int?
+    var messageMemoryBytesMax: Int?
     var loginsPerMinuteMax: Int?
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
@@ -92,6 +93,7 @@ struct Configuration {
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
         if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }
         if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
+        if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }
         return settings
     }
 

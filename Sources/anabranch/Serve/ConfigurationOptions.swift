@@ -1,28 +1,6 @@
 import ArgumentParser
 import Foundation
 
-/// Where a configuration and the data are: what every command about one server takes.
-struct DataOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
-    var config: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The data directory. (default: $ANABRANCH_DATA, or what the configuration file says, or ./data)",
-            valueName: "dir"))
-    var data: String?
-
-    /// The settings of these flags, the environment and the file. Those of a server need not agree with each other:
-    /// the command starts none.
-    func configuration(_ flags: [String: String] = [:]) throws -> Configuration {
-        let environment = ProcessInfo.processInfo.environment
-        let flags = flags.merging(["data": data].compactMapValues { $0 }) { one, _ in one }
-        let sources = ConfigurationSources(file: config, environment: environment, flags: flags)
-        guard sources.problems.isEmpty else { throw ConfigurationError(problems: sources.problems) }
-        return sources.configuration
-    }
-}
-
 /// The flags of a server.
 struct ConfigurationOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The configuration file, in YAML.", valueName: "file"))
@@ -73,7 +51,7 @@ struct ConfigurationOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Who may read and write what: a file of rules (Spec/Admin.md, section 5), or everybody if every user may \
-            do everything. Has to be given, except with --dev.
+            do everything. (default: every user may, and the server warns of it at each start, except with --dev)
             """, valueName: "file"))
     var rules: String?
 
@@ -97,9 +75,7 @@ struct ConfigurationOptions: ParsableArguments {
         return flags
     }
 
-    func configuration() throws -> Configuration {
-        try Configuration(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
-    }
+    func configuration() throws -> Configuration { try Configuration(sources()) }
 
     /// With all that is wrong.
     func sources() -> ConfigurationSources {

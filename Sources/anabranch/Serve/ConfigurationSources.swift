@@ -14,7 +14,11 @@ extension Configuration {
     ///   - flags: the flags that were given, by name.
     /// - Throws: `ConfigurationError` with every mistake.
     init(file: String?, environment: [String: String], flags: [String: String]) throws {
-        let sources = ConfigurationSources(file: file, environment: environment, flags: flags)
+        try self.init(ConfigurationSources(file: file, environment: environment, flags: flags))
+    }
+
+    /// - Throws: `ConfigurationError` with every mistake.
+    init(_ sources: ConfigurationSources) throws {
         let problems = sources.problems + sources.configuration.contradictions
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         self = sources.configuration
@@ -60,6 +64,8 @@ extension Configuration {
 /// Reads the settings from file, environment and flags, and collects all mistakes.
 struct ConfigurationSources {
     private(set) var configuration = Configuration()
+    /// The settings that some source has set.
+    private(set) var names: Set<String> = []
     private(set) var problems: [String] = []
 
     init(file: String?, environment: [String: String], flags: [String: String]) {
@@ -76,7 +82,10 @@ struct ConfigurationSources {
     }
 
     private mutating func set(_ setting: Setting, _ value: String, source: String) {
-        guard !setting.set(&configuration, value) else { return }
+        if setting.set(&configuration, value) {
+            names.insert(setting.name)
+            return
+        }
         let found = setting.name == "admin-token" ? "this" : "'\(value)'"
         problems.append("\(source): cannot be \(found); allowed: \(setting.allowed)")
     }

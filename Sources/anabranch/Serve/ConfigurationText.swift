@@ -31,6 +31,7 @@ struct ConfigurationText: CustomStringConvertible {
         all.connectionsPerAddressMax = limit(server.connectionsPerAddressMax)
         all.connectionsPerUserMax = limit(server.connectionsPerUserMax)
         all.sessionsPerConnectionMax = limit(server.limits.sessionsPerConnectionMax)
+        all.messageMemoryBytesMax = server.messageMemoryBytesMax
         all.loginsPerMinuteMax = limit(logins.loginsPerMinuteMax)
         all.accessTokenSeconds = logins.accessTokenSeconds
         all.sessionSeconds = logins.sessionSeconds

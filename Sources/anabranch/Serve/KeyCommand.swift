@@ -20,10 +20,10 @@ struct KeyCommand: ParsableCommand {
                   anabranch key rotate --config /etc/anabranch/anabranch.yaml
                 """)
 
-        @OptionGroup var options: DataOptions
+        @OptionGroup var store: StoreOption
 
         func run() throws {
-            let configuration = try options.configuration()
+            let configuration = try store.configuration()
             let ident = try KeyFile.rotate(
                 path: configuration.keyPath, now: UInt64(max(1, Date().timeIntervalSince1970)),
                 lifetimeSeconds: configuration.appServices.sessionSeconds)

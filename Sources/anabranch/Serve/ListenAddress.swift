@@ -24,6 +24,15 @@ struct ListenAddress: CustomStringConvertible, Sendable {
 
     var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
+    /// Where this machine reaches it: an address that stands for all of the machine's is none to connect to.
+    var ofThisMachine: ListenAddress {
+        switch host {
+        case "0.0.0.0": ListenAddress(host: "127.0.0.1", port: port)
+        case "::": ListenAddress(host: "::1", port: port)
+        default: self
+        }
+    }
+
     /// Whether only this machine can reach it. Names other than `localhost` may mean anything.
     var isLoopback: Bool {
         if host == "localhost" || host == "::1" { return true }

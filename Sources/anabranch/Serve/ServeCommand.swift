@@ -14,10 +14,11 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Serve Realm clients until SIGTERM or SIGINT.",
         discussion: """
             Apps log in below /api/client/v2.0 and connect by WebSocket to /api/client/v2.0/app/<id>/realm-sync. The \
-            configuration file names the apps and how their users log in; without apps nobody is let in. --rules \
-            says who may read and write what, and has to be given. With --dev, which works on loopback addresses only, \
-            every app id is accepted, users log in anonymously or with e-mail address and password, clients that send \
-            no token are one fixed user, and everybody may do everything unless there are rules.
+            configuration file names the apps and how their users log in; without apps nobody is let in, unless \
+            user-without-token names the user of those without a token. --rules says who may read and write what; \
+            without rules every user may do everything, and the server warns of it. With --dev, which works on \
+            loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
+            password, and clients that send no token are one fixed user.
 
             The first line on standard output says where the server listens; the log goes to standard error. \
             Everything acknowledged to a client is in the data directory, which one process at a time can use.
@@ -87,13 +88,14 @@ struct ServeCommand: AsyncParsableCommand {
             try configuration.adminToken.flatMap(AdminToken.init)
             ?? AdminToken(path: configuration.adminTokenPath, logger: logger)
         let scheme = settings.isSecure ? "https" : "http"
+        let certificate = settings.isSecure ? configuration.tlsCertificate : nil
         return AdminInterface(
             settings: settings, token: token, catalog: store, accounts: accounts, metrics: metrics,
             onListening: { address in
                 let bound = ListenAddress(host: address.ipAddress ?? listen.host, port: address.port ?? listen.port)
                 do {
-                    // Where `anabranch admin` looks.
-                    try PrivateFile.write("\(scheme)://\(bound)\n", to: configuration.adminAddressPath)
+                    try AdminAddress(url: "\(scheme)://\(bound.ofThisMachine)", certificate: certificate)
+                        .write(to: configuration.adminAddressPath)
                 } catch {
                     logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
                 }

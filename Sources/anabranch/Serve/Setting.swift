@@ -57,6 +57,9 @@ struct Setting {
             Setting("connections-per-address", \.connectionsPerAddressMax, .count(), "The most of one address."),
             Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most of one user."),
             Setting("sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one."),
+            Setting(
+                "message-memory-bytes", \.messageMemoryBytesMax, .count(),
+                "The memory of long messages under way, of all connections."),
             Setting("logins-per-minute", \.loginsPerMinuteMax, .count(), "The most logins of one address in a minute."),
             Setting("access-token-seconds", \.accessTokenSeconds, .count(), "How long an access token is valid."),
             Setting("session-seconds", \.sessionSeconds, .count(), "How long a login lasts."),

@@ -67,6 +67,37 @@ import Testing
         #expect(!hasMore)
     }
 
+    @Test func whereRunsEndDoesNotMatterAndNothingIsDecodedTwice() throws {
+        let entry = changeset(.update(.at("f"), .int(1)), .insert(.item(0), .int(1), size: 0))
+        let sent = (0..<12).map { number in
+            let steps: [Step] = [
+                .update(.at("f"), .int(9)), .insert(.item(UInt32(number)), .int(2), size: UInt32(number)),
+            ]
+            return LogMerge.Incoming(
+                UploadedChangeset(
+                    cursor: UploadCursor(clientVersion: ClientVersion(number + 1), serverVersion: 0), timestamp: 20,
+                    changeset: changeset(steps)), from: 3)
+        }
+        let results = try [(.max, 13), (1, 13), (30, 13), (.max, 1), (.max, 5)].map { bytesMax, last in
+            var merge = LogMerge(sent)
+            var (merged, runCount) = ([[UInt8]](), 0)
+            while try merge.beginRun(
+                bytesMax: bytesMax, endingBehind: { $0.position % last == last - 1 && $1.count > 0 })
+            {
+                runCount += 1
+                try merge.begin(meeting: [1]) { version, arena in
+                    try arena.decode(entry, version: version, tag: OriginTag(timestamp: 10, ident: 2))
+                }
+                while try !merge.advance(pairs: 1) {}
+                for index in merge.incoming { merged.append(merge.encoded(index)) }
+            }
+            #expect(merge.arena.count == sent.count + 1)
+            #expect((runCount == 1) == (bytesMax == .max && last == 13))
+            return merged + merge.changedEntries().map(\.changeset)
+        }
+        #expect(results.allSatisfy { $0 == results[0] } && results[0].count == 13)
+    }
+
     @Test func aChangesetThatCannotBeDecodedIsNamed() {
         let sent = [[], [255]].enumerated().map { number, bytes in
             LogMerge.Incoming(

@@ -119,6 +119,26 @@ import Testing
         }
     }
 
+    /// A column that is not a number and is never met: each row ends at the first column, alone or behind others.
+    @Test(arguments: [0, 1, 10])
+    func rowsThatEndAtOnceDoNotLookAtTheColumnsBehind(otherRows: Int) throws {
+        let other = ObjectName(key: .int(2))
+        var incoming = [Step.eraseObject()]
+        for number in 0..<300 { incoming.append(.addInteger(Place(object: other, field: "i"), Int64(number))) }
+        incoming.append(.update(Place(object: other, field: "l"), .link("A", 1)))
+        if otherRows == 0 { incoming.append(.update(Place(object: other, field: "d"), .double(.nan))) }
+        var sides = Sides([], incoming)
+        // Each changeset of the other side becomes dirty with its first row.
+        let others = (0..<otherRows).map { Step.update(.at("f"), .int(Int64($0))) }
+        sides.local = (0..<300).map { _ in changeset([.update(.at("g"), .double(otherRows == 0 ? 1 : .nan))] + others) }
+        let run = try Run(sides, pairs: 100)
+        let pairs = run.pairsOfSteps.reduce(0, +)
+        // Few rows between are merged one by one; many are grouped, and what that costs is counted.
+        let isGrouped = otherRows > 4
+        #expect(isGrouped ? pairs > 300 * 4 * 300 : pairs < 2_000, "\(pairs) pairs")
+        #expect(run.pairsOfSteps.count < (isGrouped ? 4 * 300 * 300 / 100 * 2 : 30), "\(run.pairsOfSteps.count) steps")
+    }
+
     @Test func aMergeThatIsDroppedLeavesNothingBehind() throws {
         for seed in Seeds.upTo(100) {
             let sides = Sides(seed: seed)

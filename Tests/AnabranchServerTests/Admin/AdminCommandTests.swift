@@ -94,9 +94,16 @@ import Testing
                     "--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0", "--tls-certificate", certificate,
                     "--tls-key", key, "--rules", "everybody",
                 ])
-            let address = String(try String(contentsOfFile: folder + "/admin-address", encoding: .utf8).dropLast())
-            #expect(address.hasPrefix("https://0.0.0.0:"))
-            let url = address.replacing("0.0.0.0", with: "127.0.0.1")
+            let file = folder + "/admin-address"
+            let announced = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+            let url = String(try #require(announced.first))
+            #expect(url.hasPrefix("https://127.0.0.1:") && announced.count == 2)
+            // As a health check does it, with whatever name the certificate has; but it has to be that one.
+            let known = try await Self.run("admin", "health", "--data", folder)
+            #expect(known.text == "ok\n", "\(known.complaint)")
+            try PrivateFile.write("\(url)\n\(folder)/other.pem\n", to: file)
+            try PrivateFile.write(TLSTests.certificateTwo, to: folder + "/other.pem")
+            #expect(try await Self.run("admin", "health", "--data", folder).status == 1)
             let trusted = try await Self.run("admin", "health", "--data", folder, "--at", url, "--ca", certificate)
             #expect(trusted.text == "ok\n", "\(trusted.complaint)")
             #expect(try await Self.run("admin", "health", "--data", folder, "--at", url).status == 1)

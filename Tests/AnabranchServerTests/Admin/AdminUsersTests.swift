@@ -76,6 +76,7 @@ import Testing
             (["app": "demo", "identities": [["provider": "magic", "name": "x"]]], "custom-token or anon-user"),
             (["app": "demo", "identities": [["provider": "api-key", "name": "x"]]], "custom-token or anon-user"),
             (["app": "demo", "identities": [["provider": "custom-token"]]], "name must be a text"),
+            (["app": "demo", "email": "a@b", "identities": "x"], "identities has to be an array"),
             (["app": "demo", "email": "a@b", "data": "x"], "data has to be a JSON object"),
             (["app": "demo", "email": "a@b", "disabled": 1], "true or false"),
             (["app": "demo", "email": "a@b", "created_at": -1], "above 0"),

@@ -10,12 +10,12 @@ import Testing
     private final class Fixture {
         var queue: InboundQueue
 
-        init(_ budget: UploadMemoryBudget = UploadMemoryBudget(bytesMax: 0)) {
+        init(_ budget: MemoryBudget = MemoryBudget(bytesMax: 0)) {
             queue = InboundQueue(waitingBytesMax: 100, budget: budget)
         }
 
-        func next(orElse retry: @escaping @Sendable () -> Void = {}) -> MessageAssembler.Event? {
-            queue.next(orElse: retry)
+        func next(orElse grant: @escaping MemoryBudget.Grant = { _ in }) -> MessageAssembler.Event? {
+            queue.next(orElse: grant)
         }
 
         func isRead(isDraining: Bool = false) -> Bool { queue.allowsReading(isDraining: isDraining) }
@@ -68,21 +68,69 @@ import Testing
 
     /// The budget calls back once, however often the queue is asked in between.
     @Test func uploadsWaitForTheBudgetAndPingsDoNot() {
-        let budget = UploadMemoryBudget(bytesMax: 10)
-        let calls = Mutex(0)
-        budget.reserve(11)
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        budget.reserve(100)
         let fixture = Fixture(budget)
         for event in [Self.ping, Self.upload, Self.ping] { fixture.queue.append(event) }
-        let retry = { @Sendable in calls.withLock { $0 += 1 } }
-        #expect(fixture.next(orElse: retry) == Self.ping)
-        for _ in 0..<3 { #expect(fixture.next(orElse: retry) == nil) }
+        let grant = { @Sendable (permit: MemoryPermit) in grants.withLock { $0.append(permit) } }
+        #expect(fixture.next(orElse: grant) == Self.ping)
+        for _ in 0..<3 { #expect(fixture.next(orElse: grant) == nil) }
         #expect(!fixture.isRead())
+        budget.release(20)
+        #expect(grants.withLock { $0.isEmpty }, "the UPLOAD has 21 bytes")
         budget.release(1)
-        #expect(calls.withLock { $0 } == 1)
-        #expect(fixture.next(orElse: retry) == nil, "nobody has told the queue yet")
-        fixture.queue.budgetHasRoom()
-        #expect(fixture.next(orElse: retry) == Self.upload)
-        #expect(fixture.next(orElse: retry) == Self.ping)
-        #expect(calls.withLock { $0 } == 1)
+        #expect(fixture.next(orElse: grant) == nil, "nobody has told the queue yet")
+        grants.withLock { $0.popLast() }.map { fixture.queue.take($0) }
+        #expect(fixture.next(orElse: grant) == Self.upload)
+        #expect(budget.bytesInUse == 100, "the UPLOAD is being handled")
+        #expect(fixture.next(orElse: grant) == Self.ping)
+        #expect(budget.bytesInUse == 79)
+        #expect(grants.withLock { $0.isEmpty })
+    }
+
+    /// Nine messages of others must not keep everybody from uploading.
+    @Test(arguments: [
+        ("upload 1 0 900 0 0 0 0\n", 0, 900, true), ("upload 1 0 900 0 0 0 0\n", 1, 900, false),
+        ("upload 1 1 900 9 0 0 0\n", 0, 9, true), ("upload 1 1 300000 9 0 0 0\n", 0, 9, false),
+        ("upload 1 1 x 9 0 0 0\n", 0, 9, false),
+    ])
+    func aShortUploadPassesUnlessItsConnectionHasOthersWaiting(
+        head: String, waitingBytes: Int, bodyBytes: Int, passes: Bool
+    ) {
+        let budget = MemoryBudget(bytesMax: 100_000), fixture = Fixture(budget)
+        budget.reserve(100_000)
+        fixture.queue.requestWaits(waitingBytes)
+        fixture.queue.append(Self.message(head + String(repeating: "x", count: bodyBytes)))
+        #expect((fixture.next() != nil) == passes)
+        #expect(budget.bytesInUse == 100_000 + (passes ? max(900, head.utf8.count + bodyBytes) : 0))
+    }
+
+    @Test func shortUploadsExceedTheLimitByAnEighth() {
+        let budget = MemoryBudget(bytesMax: 800)
+        budget.reserve(850)
+        #expect(budget.permitBeyondLimit(for: 51) == nil)
+        let permit = budget.permitBeyondLimit(for: 50)
+        #expect(permit != nil && budget.bytesInUse == 900)
+    }
+
+    @Test func whatIsNotHandledAnyMoreNeedsNoMemory() {
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        budget.reserve(100)
+        let fixture = Fixture(budget)
+        fixture.queue.append(Self.upload)
+        #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
+        fixture.queue.removeAll()
+        budget.release(100)
+        if let permit = grants.withLock({ $0.popLast() }) { fixture.queue.take(permit) }
+        #expect(budget.bytesInUse == 0)
+    }
+
+    @Test func theMemoryOfALongMessageIsKeptUntilItHasBeenHandled() {
+        let budget = MemoryBudget(bytesMax: 100), fixture = Fixture()
+        fixture.queue.append(Self.ping, budget.permitAtOnce(for: 70))
+        #expect(fixture.next() == Self.ping)
+        #expect(budget.bytesInUse == 70)
+        #expect(fixture.next() == nil)
+        #expect(budget.bytesInUse == 0)
     }
 }

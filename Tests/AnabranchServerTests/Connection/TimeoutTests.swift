@@ -23,7 +23,7 @@ import Testing
             var settings = ServerSettings.small
             change(&settings)
             files = StoreThreads(
-                count: 1, waitingBytesMax: .max,
+                count: 1,
                 makeRegistry: {
                     FileRegistry(
                         store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
@@ -44,12 +44,16 @@ import Testing
                 limits: settings.limits,
                 metrics: SyncMetrics(), logger: .quiet)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
+            let memory = MessageMemory(
+                messageBytesMax: settings.limits.messageBytesMax, limit: .seconds(60), budget: files.messageMemory
+            ) {}
+            memory.isIdentified = true
             let handler = SyncHandler(
-                connection, accepted, silence: silence, settings: settings, connections: connections,
+                connection, accepted, silence: silence, memory: memory, settings: settings, connections: connections,
                 files: files, logger: .quiet)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             let pipeline = channel.pipeline.syncOperations
-            try pipeline.addHandler(silence)
+            try pipeline.addHandlers([silence, memory])
             try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
             try pipeline.addHandler(handler)
             self.handler = handler

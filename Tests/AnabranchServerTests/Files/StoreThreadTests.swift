@@ -6,10 +6,10 @@ import Testing
 
 @testable import AnabranchServer
 
-@Suite(.timeLimit(.minutes(1))) struct StoreThreadTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreThreadTests {
     @Test func everyJobAfterTheEndFails() async throws {
         let stores = StoreThreads(
-            count: 1, waitingBytesMax: 0,
+            count: 1,
             makeRegistry: {
                 FileRegistry(
                     store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
@@ -32,7 +32,7 @@ import Testing
         let told = Mutex<Set<ServerVersion>>([])
         let (running, onRunning) = AsyncStream.makeStream(of: Void.self)
         let stores = StoreThreads(
-            count: 1, waitingBytesMax: .max,
+            count: 1,
             makeRegistry: {
                 FileRegistry(
                     store: store, limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,

@@ -9,7 +9,9 @@ import Testing
         .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories, .badChangeset,
         .badOriginFileIdent, .clientFileExpired, .userMismatch,
     ]
-    private static let troubles: [HistoryError.Code] = [.storeFailed, .leaseLost, .storeDamaged, .storeUnusable]
+    private static let troubles: [HistoryError.Code] = [
+        .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable,
+    ]
 
     /// A client that was told anything else would throw away what it has not uploaded yet.
     @Test(arguments: troubles) func troubleOfTheStoreIsTransient(code: HistoryError.Code) {
@@ -19,6 +21,19 @@ import Testing
         #expect(message.code == .otherSessionError && message.action == .transient && message.triesAgain)
         #expect(!message.message.contains("disk"), "the reason is for the server's log")
         #expect(error.withWireCode == "201 \(code): the disk is full")
+    }
+
+    /// Only what a person has to do something about keeps a client away for minutes.
+    @Test func damageAndUploadsThatArePutOffAskForALongDelay() {
+        let delayed = Self.troubles.filter { ErrorMessage(HistoryError($0, "")).backOff != nil }
+        #expect(delayed == [.uploadPutOff, .storeDamaged])
+    }
+
+    /// Neither reset, in whose course the client would upload the same again, nor repeated.
+    @Test func whatIsTooLargeStaysWithItsClient() {
+        let message = ErrorMessage(HistoryError(.tooLarge, "why"))
+        #expect(message.code == .otherSessionError && message.action == .applicationBug && !message.triesAgain)
+        #expect(message.message == "session error (why)")
     }
 
     @Test func aFullBacklogEndsTheConnectionForAWhile() {

@@ -130,7 +130,7 @@ import Testing
         -----END PRIVATE KEY-----
 
         """
-    private static let certificateTwo = """
+    static let certificateTwo = """
         -----BEGIN CERTIFICATE-----
         MIIBhTCCASqgAwIBAgIUCrjWxVH+E3qggVGqfLNDMRPJemQwCgYIKoZIzj0EAwIw
         DjEMMAoGA1UEAwwDdHdvMCAXDTI2MTEyMTAyMDIwOVoYDzIxMjYxMDI4MDIwMjA5

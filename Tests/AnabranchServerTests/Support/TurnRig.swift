@@ -61,7 +61,7 @@ final class TurnRig {
             store: store, keepsState: keepsState, limits: Limits(), backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 0, destructiveSchema: { _ in .allow }, metrics: SyncMetrics(), logger: .quiet,
             beginStep: { StepLimit(asking: { true }, piece: 1) }, unixSeconds: { 1 })
-        turns = StoreTurns(registry, UploadMemoryBudget(bytesMax: .max)) { batches in
+        turns = StoreTurns(registry, MemoryBudget(bytesMax: .max)) { batches in
             for batch in batches {
                 clients.of[batch.connection]?.events += batch.replies.map(\.event)
                 clients.of[batch.connection]?.doneBytes += batch.doneBytes

@@ -37,7 +37,7 @@ final class WireRig {
         FileRegistry(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 1 << 20, destructiveSchema: { _ in destructiveSchema },
-            metrics: metrics, logger: logger, unixSeconds: { 1 })
+            metrics: metrics, logger: logger, beginStep: { .none }, unixSeconds: { 1 })
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.

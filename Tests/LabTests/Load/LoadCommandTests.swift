@@ -5,36 +5,6 @@ import Testing
 
 /// The built command brings small loads to the built server, each in a process of its own.
 @Suite(.serialized) struct LoadCommandTests {
-    /// The directory of the built commands.
-    private static var products: URL {
-        get throws {
-            #if os(macOS)
-            let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-            #else
-            let bundle = Bundle.main.executableURL
-            #endif
-            return try #require(bundle).deletingLastPathComponent()
-        }
-    }
-
-    private static var server: String { get throws { try products.appendingPathComponent("anabranch").path } }
-
-    private struct Answer {
-        var status: Int32
-        var output: String
-        var complaint: String
-
-        /// The only line of the output.
-        var line: Line {
-            get throws {
-                #expect(output.last == "\n" && output.count { $0 == "\n" } == 1, "\(output)")
-                let decoder = JSONDecoder()
-                decoder.keyDecodingStrategy = .convertFromSnakeCase
-                return try decoder.decode(Line.self, from: Data(output.utf8))
-            }
-        }
-    }
-
     /// What every load prints.
     private struct Line: Decodable {
         typealias Numbers = [String: Double]
@@ -49,6 +19,7 @@ import Testing
             var walMib: Numbers?
             var databaseMib: Numbers?
             var logMib: Numbers?
+            var gauges: [String: Numbers]?
         }
 
         struct Phases: Decodable {
@@ -76,21 +47,15 @@ import Testing
         var bystander: Bystander?
     }
 
-    private static func run(_ arguments: [String]) throws -> Answer {
-        let process = Process(), output = Pipe()
-        let complaints = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try Data().write(to: complaints)
-        defer { try? FileManager.default.removeItem(at: complaints) }
-        process.executableURL = try products.appendingPathComponent("anabranch-lab")
-        process.arguments = ["load"] + arguments
-        process.standardOutput = output
-        process.standardError = try FileHandle(forWritingTo: complaints)
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return Answer(
-            status: process.terminationStatus, output: String(decoding: text, as: UTF8.self),
-            complaint: try String(contentsOf: complaints, encoding: .utf8))
+    private static func run(_ arguments: [String]) throws -> LabProcess.Answer {
+        try LabProcess.run(["load"] + arguments)
+    }
+
+    private func line(of answer: LabProcess.Answer) throws -> Line {
+        #expect(answer.output.last == "\n" && answer.output.count { $0 == "\n" } == 1, "\(answer.output)")
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(Line.self, from: Data(answer.output.utf8))
     }
 
     private static let short = ["--alone-seconds", "0.2", "--bystanders", "1", "--threads", "1"]
@@ -121,6 +86,7 @@ import Testing
         Expectation(
             "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
         Expectation("slow", ["--readers", "2", "--unfinished", "1", "--seconds", "0.3"], 2, []),
+        Expectation("slow", ["--readers", "2", "--unfinished", "1", "--identified", "--seconds", "0.3"], 2, []),
         Expectation("storm", ["--clients", "3", "--megabytes", "0.6"], 3, ["caught_up", "handshake"]),
         Expectation(
             "storm", ["--clients", "2", "--megabytes", "0.1", "--seconds", "0.3", "--writers", "1"], 2,
@@ -132,17 +98,20 @@ import Testing
         Expectation("flood passwords", ["--clients", "2", "--seconds", "0.2"], 2, ["answer"]),
         Expectation("attack empty", ["--count", "10"], 0, ["answered"]),
         Expectation("attack merge", ["--count", "10"], 2, ["answered", "prepared"]),
-        Expectation("attack object", ["--count", "2", "--megabytes", "0.1"], 22, ["answered", "prepared"]),
+        Expectation("attack merge nan", ["--shape", "nan", "--count", "10"], 2, ["answered", "prepared"]),
+        Expectation("attack merge lists", ["--shape", "lists", "--count", "10"], 2, ["answered", "prepared"]),
+        Expectation(
+            "attack object", ["--count", "2", "--megabytes", "0.1", "--increments", "3"], 5, ["answered", "prepared"]),
         Expectation("attack name", ["--megabytes", "0.01"], 0, ["answered"]),
     ]
 
     @Test(arguments: loads.indices) func aLoadIsBroughtAndMeasured(_ number: Int) throws {
         let expected = Self.loads[number]
         let answer = try Self.run(
-            expected.load.split(separator: " ").map(String.init) + expected.arguments + Self.short
-                + ["--serve", try Self.server])
+            expected.load.split(separator: " ").prefix(2).map(String.init) + expected.arguments + Self.short
+                + ["--serve", try LabProcess.server])
         #expect(answer.status == 0, "anabranch-lab load \(expected.load): \(answer.complaint)")
-        let line = try answer.line
+        let line = try line(of: answer)
         #expect(line.load == expected.load)
         #expect(expected.operations.contains(line.operations))
         #expect(Set(line.latencyMs.keys) == expected.latencies)
@@ -165,12 +134,27 @@ import Testing
             #expect(Set(level.keys) == ["after", "before", "peak"])
             #expect(level["peak"] ?? 0 >= level["before"] ?? 1)
         }
+        let gauges = try #require(server.gauges)
+        #expect(gauges.count == 3)
+        #expect(gauges.values.allSatisfy { $0["before"] ?? 0 >= 2 && $0["after"] ?? 0 >= 2 }, "\(gauges)")
+        #expect(line.counts["exit_status"] == 0)
+    }
+
+    @Test func aServerCanBeEndedInTheMiddleOfAMerge() throws {
+        let answer = try Self.run(
+            ["attack", "merge", "--shape", "nan", "--count", "1000", "--sigterm-after", "0"] + Self.short
+                + ["--serve", try LabProcess.server])
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let line = try line(of: answer)
+        #expect(line.counts["exit_status"] == 0)
+        #expect(line.counts["shutdown_seconds"] ?? 60 < 60)
+        #expect(line.bystander?.deliveryMs.after["count"] == 0)
     }
 
     @Test func theFloorNeedsNoServer() throws {
         let answer = try Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1"])
         #expect(answer.status == 0, "\(answer.complaint)")
-        let line = try answer.line
+        let line = try line(of: answer)
         #expect(line.operations == 12)
         #expect(line.latencyMs["last_reader"]?["count"] == 4)
         #expect(line.latencyMs["reader"]?["count"] == 12)
@@ -183,12 +167,12 @@ import Testing
     private static let fanout = ["fanout", "--readers", "2", "--rounds", "2"] + short
 
     @Test func usersOfAnAppLogIn() async throws {
-        let server = try await ServerUnderLoad.start(try Self.server)
+        let server = try await ServerUnderLoad.start(try LabProcess.server)
         defer { server.kill() }
         let answer = try Self.run(
             Self.fanout + ["--url", server.url, "--app", "notes", "--server-pid", "\(server.place.process)"])
         #expect(answer.status == 0, "\(answer.complaint)")
-        let figures = try #require(try answer.line.server)
+        let figures = try #require(try line(of: answer).server)
         #expect(try #require(figures.rssMib["peak"]) > 0)
         #expect(figures.walMib == nil, "the data directory is not known")
 
@@ -201,7 +185,7 @@ import Testing
     }
 
     @Test func aServerThatLetsNobodyInIsAnErrorThatSaysWhatHelps() async throws {
-        let server = try await ServerUnderLoad.start(try Self.server, ["--rules", "everybody"])
+        let server = try await ServerUnderLoad.start(try LabProcess.server, ["--rules", "everybody"])
         defer { server.kill() }
         for arguments in [[], ["--token", "no-token"]] {
             let answer = try Self.run(Self.fanout + ["--url", server.url] + arguments)

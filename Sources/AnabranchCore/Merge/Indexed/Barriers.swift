@@ -9,7 +9,7 @@ extension GroupLevel {
         case .everything: instruction.kind == .eraseTable || instruction.kind == .eraseColumn
         case .objects: false
         case .object: instruction.kind == .eraseObject
-        case .place(let depth): instruction.pathCount == depth && !instruction.kind.isSetChange
+        case .place(let depth): instruction.setsPlace(depth)
         }
     }
 

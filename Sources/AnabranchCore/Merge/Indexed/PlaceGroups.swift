@@ -19,9 +19,9 @@ extension Merge {
         if isSmall(rows, columns) || depth > Self.groupedDepthMax {
             return try mergePairs(rows, columns, into: &work, in: &arena)
         }
-        if arena.allSatisfy(rows, columns, { arena.setsPlace($0, depth) }) {
+        if arena.allSatisfy(rows, columns, { $0.setsPlace(depth) }) {
             work.pairs.append(PairGroup(rows, columns, depth: depth))
-        } else if !arena.contains(rows, columns, { arena.setsPlace($0, depth) }) {
+        } else if !arena.contains(rows, columns, { $0.setsPlace(depth) }) {
             try groupContents(rows, columns, depth: depth, into: &work, in: &arena)
         } else if arena.contentsStay(rows, columns, depth) {
             let (rows, columns) = (arena.parted(rows, depth), arena.parted(columns, depth))
@@ -69,8 +69,8 @@ extension ChangesetArena {
     fileprivate func parted(
         _ indices: [InstructionIndex], _ depth: UInt32
     ) -> (setting: [InstructionIndex], inside: [InstructionIndex]) {
-        let setting = indices.filter { setsPlace(self[$0], depth) }
-        return (setting, indices.filter { !setsPlace(self[$0], depth) })
+        let setting = indices.filter { self[$0].setsPlace(depth) }
+        return (setting, indices.filter { !self[$0].setsPlace(depth) })
     }
 
     fileprivate func allSatisfy(

@@ -99,7 +99,7 @@ extension ChangesetArena {
     ) -> (conflicts: PlaceRole, contents: PlaceRole) {
         var (setting, contents): (PlaceRole, PlaceRole) = ([], [])
         for index in indices {
-            if setsPlace(self[index], depth) {
+            if self[index].setsPlace(depth) {
                 setting.formUnion(role(of: self[index], depth: depth))
             } else {
                 contents.formUnion(role(of: self[index], depth: depth))
@@ -108,11 +108,12 @@ extension ChangesetArena {
         let conflicts = setting.single.reduce(into: PlaceRole()) { $0.formUnion($1.conflicts) }
         return (conflicts, contents)
     }
+}
 
-    /// Whether an instruction sets, changes or clears the place as a whole.
-    func setsPlace(_ instruction: Instruction, _ depth: UInt32) -> Bool {
-        instruction.pathCount == depth && !instruction.kind.isSetChange
-    }
+extension Instruction {
+    /// Whether it sets, changes or clears as a whole the place that the first `depth` elements of its path lead to.
+    @inline(__always)
+    func setsPlace(_ depth: UInt32) -> Bool { pathCount == depth && !kind.isSetChange }
 }
 
 extension PlaceRole {

@@ -117,50 +117,65 @@ struct NaNSchemaRows: Sendable {
 /// The rows and columns of one group in which some payload is not a number.
 ///
 /// It matters only as long as a changeset with such a payload is not dirty. A row that meets all columns makes the
-/// changesets of columns dirty, and its own. So few rows do: all others are merged as if nothing was special.
+/// changesets of columns dirty, and its own. So few rows do: all others are merged as if nothing was special,
+/// unless they are so few that meeting all columns costs less.
 struct NaNAffectedRows: Sendable {
     private let rows: [InstructionIndex]
-    private var columns: [InstructionIndex]
+    private var columns: LiveColumns
+    /// Columns with such a payload, from the first one on whose changeset may not be dirty: none ever becomes clean.
+    private var carriers: ArraySlice<InstructionIndex>
     private let nan: NaNDirtiness
     private var next = 0
     private var current: PairwiseGrid?
+    /// The columns have been grouped with rows.
+    fileprivate var isGrouped = false
 
-    init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness) {
+    init(
+        rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness, in arena: borrowing ChangesetArena
+    ) {
         self.rows = rows
-        self.columns = columns
+        self.columns = LiveColumns(columns)
+        carriers = columns.filter { arena[$0].holdsNaN }[...]
         self.nan = nan
     }
 
-    /// Goes on with the row that was begun last, until it is through, or until the step is over.
+    /// Goes on with the rows that were begun last, until they are through, or until the step is over.
     ///
-    /// - Returns: Whether it is.
-    fileprivate mutating func finishRow(
+    /// - Returns: Whether they are.
+    fileprivate mutating func finishRows(
         _ budget: inout PairBudget, in arena: inout ChangesetArena
     ) throws(TransformError) -> Bool {
         guard try current?.advance(&budget, in: &arena) ?? true else { return false }
+        let passed = current?.passedCount ?? 0
         current = nil
+        columns.note(passed: passed, discarded: 0, visited: passed)
+        columns.tidy(in: arena)
         return true
     }
 
-    /// The rows up to the next one that has to meet all columns, with the columns.
-    fileprivate mutating func takeOrdinaryRows(
-        in arena: borrowing ChangesetArena
-    ) -> (rows: [InstructionIndex], columns: [InstructionIndex]) {
-        columns.removeAll { arena[$0].isDiscarded }
+    /// The rows up to the next one that has to meet all columns.
+    fileprivate mutating func takeOrdinaryRows(in arena: borrowing ChangesetArena) -> [InstructionIndex] {
         let first = next
-        if !columns.contains(where: { arena.canBecomeDirty($0) }) {
+        while let carrier = carriers.first, !arena.canBecomeDirty(carrier) { carriers.removeFirst() }
+        if carriers.isEmpty {
             while next < rows.count, !arena.canBecomeDirty(rows[next]) { next += 1 }
         }
-        return (Array(rows[first..<next]), columns)
+        return Array(rows[first..<next])
     }
 
-    /// - Returns: Whether there is a row left.
-    fileprivate mutating func beginRow(in arena: borrowing ChangesetArena) -> Bool {
-        guard next < rows.count, !columns.isEmpty else { return false }
-        current = PairwiseGrid(rows: [rows[next]], columns: columns, nan: nan)
-        next += 1
+    /// Begins the next row, behind others that meet all columns because they are few.
+    ///
+    /// - Returns: Whether there is anything left to be merged.
+    fileprivate mutating func beginRow(behind others: [InstructionIndex] = []) -> Bool {
+        let begun = others + rows[next..<min(next + 1, rows.count)]
+        guard !begun.isEmpty, !columns.indices.isEmpty else { return false }
+        current = PairwiseGrid(rows: begun, columns: columns.indices, nan: nan)
+        next = min(next + 1, rows.count)
         return true
     }
+
+    /// Discarded ones among them.
+    fileprivate var allColumns: [InstructionIndex] { columns.indices }
 }
 
 extension ChangesetArena {
@@ -193,7 +208,7 @@ extension Merge {
         )
         for (group, rows) in affected.rows.sorted(by: { $0.key > $1.key }) {
             guard let columns = affected.columns[group] else { continue }
-            waiting.append(.affectedRows(NaNAffectedRows(rows: rows, columns: columns, nan: nan)))
+            waiting.append(.affectedRows(NaNAffectedRows(rows: rows, columns: columns, nan: nan, in: arena)))
         }
     }
 
@@ -202,11 +217,18 @@ extension Merge {
     }
 
     mutating func run(_ affected: consuming NaNAffectedRows, in arena: inout ChangesetArena) throws(TransformError) {
-        guard try affected.finishRow(&budget, in: &arena) else { return waiting.append(.affectedRows(affected)) }
-        let (rows, columns) = affected.takeOrdinaryRows(in: arena)
-        budget.countTime(columns.count)
-        if affected.beginRow(in: arena) { waiting.append(.affectedRows(affected)) }
-        if !rows.isEmpty, !columns.isEmpty { waiting.append(.objects(rows: rows, columns: columns)) }
+        guard try affected.finishRows(&budget, in: &arena) else { return waiting.append(.affectedRows(affected)) }
+        let ordinary = affected.takeOrdinaryRows(in: arena)
+        let columns = affected.allColumns
+        if isSmall(ordinary, columns) {
+            if affected.beginRow(behind: ordinary) { waiting.append(.affectedRows(affected)) }
+        } else {
+            // Between two rows that meet all columns there may be few others: the same columns are grouped every time.
+            if affected.isGrouped { budget.count(cost(ofGrouping: ordinary, columns)) }
+            affected.isGrouped = true
+            if affected.beginRow() { waiting.append(.affectedRows(affected)) }
+            waiting.append(.objects(rows: ordinary, columns: columns.filter { !arena[$0].isDiscarded }))
+        }
     }
 
     mutating func run(_ grid: consuming PairwiseGrid, in arena: inout ChangesetArena) throws(TransformError) {

@@ -19,6 +19,8 @@ struct PairwiseGrid: Sendable {
     private var nextRow = 0
     /// The current row. A row that rule R8 prepends before it comes last, and goes first.
     private var current: [Row] = []
+    /// How many discarded columns rows have passed over.
+    private(set) var passedCount = 0
 
     init(rows: [InstructionIndex], columns: [InstructionIndex], nan: NaNDirtiness? = nil) {
         self.rows = rows
@@ -60,6 +62,7 @@ struct PairwiseGrid: Sendable {
             row.position += 1
             let minor = arena[column]
             if minor.isDiscarded {
+                passedCount += 1
                 budget.count()
             } else if major.addsLink(toErased: minor) {
                 let erase = arena.prependEraseColumn(of: major, before: column)

@@ -33,14 +33,14 @@ extension ObjectGraph {
         try applyTransactions(changesets, of: &arena, refusing: [], skipping: isSkipped)
     }
 
-    /// The same, where some instructions that a state can apply fail as they do in released clients, and objects do not
-    /// grow beyond a size.
+    /// The same, where some instructions that a state can apply fail as they do in released clients.
     package mutating func applyTransactions(
         _ changesets: [ChangesetIndex], of arena: inout ChangesetArena, refusing refusals: ApplyRefusals,
-        objectBytesMax: Int = .max, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
+        within limits: ApplyLimits = ApplyLimits(), skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> StateChanges {
         var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
-        applier.editor.objectBytesMax = objectBytesMax
+        applier.editor.objectBytesMax = limits.objectBytesMax
+        applier.editor.loadedBytesMax = limits.loadedBytesMax
         for changeset in changesets {
             try applier.apply(changeset, skipping: isSkipped)
             try applier.editor.eraseNewAsymmetricObjects()

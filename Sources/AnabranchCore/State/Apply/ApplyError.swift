@@ -13,6 +13,8 @@ public struct ApplyError: Error, Equatable, Sendable {
         case nullErasure = "NULL"
         /// The object would become larger than the server allows; a limit of the receiver, not of the format.
         case objectTooLarge = "LARGE"
+        /// The changeset needs more of the state in memory than the receiver allows; no fault of the changeset.
+        case loadsTooMuch = "MEMORY"
         /// Not the changeset's fault: the source of the objects failed. Never a reason to refuse a peer.
         case unavailable = "UNAVAILABLE"
     }
@@ -58,6 +60,10 @@ public struct ApplyError: Error, Equatable, Sendable {
         ApplyError(.objectTooLarge, "the object would have \(size) bytes, more than the \(max) that it may have")
     }
 
+    static func loadsTooMuch(max: Int) -> ApplyError {
+        ApplyError(.loadsTooMuch, "the objects that it changes have more than \(max) bytes together")
+    }
+
     static func invalid(_ reason: String) -> ApplyError { ApplyError(.invalid, reason) }
     static func rejected(_ reason: String) -> ApplyError { ApplyError(.rejected, reason) }
     static func undefined(_ reason: String) -> ApplyError { ApplyError(.undefined, reason) }
@@ -74,6 +80,18 @@ package struct ApplyRefusals: OptionSet, Sendable {
     /// The erasure of a dictionary entry that is not there, which some releases do not survive
     /// (`Spec/Protocol.md`, section 6.1).
     package static let absentErasures = ApplyRefusals(rawValue: 2)
+}
+
+/// What changesets may make of a state, and need of it.
+package struct ApplyLimits: Sendable {
+    /// How large an object can grow, in bytes (`Spec/State.md`, B11).
+    package var objectBytesMax: Int
+    /// How much of the state can be read into memory, in bytes as it is stored.
+    package var loadedBytesMax: Int
+
+    package init(objectBytesMax: Int = .max, loadedBytesMax: Int = .max) {
+        (self.objectBytesMax, self.loadedBytesMax) = (objectBytesMax, loadedBytesMax)
+    }
 }
 
 /// A column, named as instructions name it.

@@ -164,7 +164,7 @@ extension GraphEditor {
     }
 
     /// For ObjectValue and AddInteger a dangling link in a link column is null, but not one in a Mixed.
-    private func readsAsNull(_ content: Content, at place: Place) throws(ApplyError) -> Bool {
+    private mutating func readsAsNull(_ content: Content, at place: Place) throws(ApplyError) -> Bool {
         switch content {
         case .null: return true
         case .link(let object): return place.isMixed ? false : try !exists(object)
@@ -182,7 +182,8 @@ extension GraphEditor {
         return .applied
     }
 
-    private func add(_ amount: Int64, to content: inout Content, at place: Place) throws(ApplyError) -> Effect {
+    private mutating func add(_ amount: Int64, to content: inout Content, at place: Place) throws(ApplyError) -> Effect
+    {
         if try readsAsNull(content, at: place) { return .ignored }
         guard case .int(let value) = content else { throw .invalid("AddInteger where there is no Int") }
         content = .int(value &+ amount)

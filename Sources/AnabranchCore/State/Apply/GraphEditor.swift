@@ -14,10 +14,15 @@ struct GraphEditor {
     var refusals: ApplyRefusals = []
     /// How large an object can grow, as `Content.size` counts. A larger one may shrink.
     var objectBytesMax = Int.max
+    /// How much can be loaded, as `loadedBytes` counts.
+    var loadedBytesMax = Int.max
+    private let loadedBytesBefore: Int
     /// The object that was addressed last, moved out of the graph: instructions on one object follow each other.
     private var current = CurrentObject.none
     /// Objects that do not exist and that a link was written to since the current object was loaded.
     private var danglingTargets: [ObjectReference] = []
+    /// Whether objects exist that are not in memory. Many links may lead to one, whose row may be large.
+    private var storedExistence: [ObjectReference: Bool] = [:]
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
 
@@ -43,7 +48,10 @@ struct GraphEditor {
             exists: false, isTombstone: false, fields: Fields())
     }
 
-    init(_ graph: ObjectGraph) { self.graph = graph }
+    init(_ graph: ObjectGraph) {
+        self.graph = graph
+        loadedBytesBefore = graph.loadedBytes
+    }
 
     var schema: Schema {
         _read { yield graph.schema }
@@ -70,13 +78,16 @@ struct GraphEditor {
     }
 
     /// Whether an object exists; asks the current object first.
-    func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
+    mutating func exists(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if current.reference == object { return current.exists }
-        return try graph.contains(object)
+        if let known = graph.containsInMemory(object) ?? storedExistence[object] { return known }
+        let exists = try graph.contains(object)
+        storedExistence[object] = exists
+        return exists
     }
 
     /// The place of a field that a path instruction names; nil for the primary key.
-    func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
+    mutating func place(of field: [UInt8], in object: ObjectReference) throws(ApplyError) -> Place? {
         guard try exists(object) else { throw .invalid("no such object") }
         if let place = schema[object.classID].place(of: field) { return place }
         guard schema[object.classID].isKey(field) else { throw .invalid("no such field") }
@@ -138,6 +149,7 @@ struct GraphEditor {
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
         try load(object)
+        if graph.rows != nil { try checkLoadedBytes() }
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
         // It may become too large: a copy costs something, but leads back.
@@ -179,6 +191,7 @@ struct GraphEditor {
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         flush()
+        defer { if current.reference == object { dropErasedValues() } }
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
         guard let entry = found.element else {
@@ -198,7 +211,9 @@ struct GraphEditor {
     /// What the rows say of the current object.
     private mutating func loadStored(_ object: ObjectReference) throws(ApplyError) {
         do throws(ApplyError) {
-            guard let entry = try graph.storedEntry(of: object) else { return }
+            let entry = try graph.storedEntry(of: object)
+            try checkLoadedBytes(with: entry?.byteCount ?? 0)
+            guard let entry else { return }
             current.rowBytes = entry.byteCount
             guard let stored = entry.object else { return current.isTombstone = true }
             (current.exists, current.fields, current.stored) = (true, stored.fields, stored)
@@ -209,11 +224,27 @@ struct GraphEditor {
         }
     }
 
+    /// Objects are read one by one, and their parts with each edit.
+    private func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
+        guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - more else {
+            throw .loadsTooMuch(max: loadedBytesMax)
+        }
+    }
+
+    /// What the object held in columns that were erased does not count for its size.
+    private mutating func dropErasedValues() {
+        guard schema[current.reference.classID].hasErasedColumns else { return }
+        for slot in current.fields.contents.indices where !schema[current.reference.classID].hasColumn(slot) {
+            grow(by: Content.null.size - current.fields.contents[slot].size)
+            current.fields.contents[slot] = .null
+        }
+    }
+
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
     mutating func flush() {
         guard current.reference.classID.rawValue > 0 else { return }
-        let object = current
-        current = .none
+        var object = CurrentObject.none
+        swap(&object, &current)
         if object.isChanged { changes.objects.append(object.reference) }
         let position = Int(object.reference.classID.rawValue) - 1
         // A tombstone stays where links may dangle, and where a stored row must be hidden.
@@ -228,11 +259,13 @@ struct GraphEditor {
             } else {
                 graph.objects[position].remove(at: object.index)
             }
-        } else if object.isChanged, isKept {
+        } else if object.isChanged ? isKept : object.rowBytes > 0 {
+            // Also what was only read: it would be read again each time that others were addressed in between.
             let entry = ObjectEntry(
-                key: object.reference.key, fields: fields, size: object.size, stored: object.stored)
+                key: object.reference.key, isStored: !object.isChanged, fields: fields, size: object.size,
+                stored: object.stored)
             graph.objects[position].insert(entry, at: object.index)
-            graph.reads.add(object.rowBytes)
+            if object.rowBytes > 0 { graph.reads.add(object.rowBytes) }
         }
         for target in danglingTargets { leaveTombstone(target) }
         danglingTargets.removeAll(keepingCapacity: true)

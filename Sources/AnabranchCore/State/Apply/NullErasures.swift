@@ -11,7 +11,7 @@ extension ObjectGraph {
     /// - Throws: also `nullErasure` if a place cannot be told any more, because the changeset goes on to move elements
     ///   of a list that the place is in.
     package mutating func applyTransactionRestoringNulls(
-        _ changeset: ChangesetIndex, of arena: inout ChangesetArena, objectBytesMax: Int,
+        _ changeset: ChangesetIndex, of arena: inout ChangesetArena, within limits: ApplyLimits,
         skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) -> (changes: StateChanges, insertions: [UInt8]?) {
         let instructions = arena.instructionIndices(of: changeset)
@@ -19,7 +19,7 @@ extension ObjectGraph {
         var erasures: [InstructionIndex] = []
         let before = self
         let changes = try applyTransactions(
-            [changeset], of: &arena, refusing: .nullErasures, objectBytesMax: objectBytesMax
+            [changeset], of: &arena, refusing: .nullErasures, within: limits
         ) { error throws(ApplyError) in
             guard error.code == .nullErasure, let number = error.instruction else { return try isSkipped(error) }
             guard places.contains(instructions[number]) else { return false }
@@ -40,10 +40,12 @@ extension ObjectGraph {
     ) throws(ApplyError) -> [UInt8]? {
         var recorder = ChangesetRecorder()
         var hasPlace = false
-        for index in erasures {
+        // What it inserts in one place changes nothing in another one.
+        var probe = ChangesetApplier(of: arena, to: self)
+        var places: Set<SetPlace> = []
+        for index in erasures where places.insert(arena.place(of: arena[index])).inserted {
             var insertion = arena[index]
             insertion.kind = .setInsert
-            var probe = ChangesetApplier(of: arena, to: self)
             do {
                 guard try probe.apply(insertion) == .ignored else { continue }
             } catch  where error.code != .unavailable {
@@ -67,14 +69,24 @@ extension ChangesetArena {
     /// elements of a list that they may go through.
     fileprivate func lastingPlaces(of instructions: [InstructionIndex]) -> Set<InstructionIndex> {
         var places: Set<InstructionIndex> = []
-        for (number, index) in instructions.enumerated() where self[index].kind == .setErase {
-            let erasure = self[index]
-            guard erasure.type == .null else { continue }
-            let goesThroughList = path(of: erasure).contains(where: \.isIndex)
-            let isMoved = instructions[(number + 1)...].contains { self[$0].movesElements(inFieldOf: erasure) }
-            if !goesThroughList || !isMoved { places.insert(index) }
+        // Those in which a later instruction moves elements.
+        var movedFields: Set<SetPlace> = []
+        for index in instructions.reversed() {
+            let instruction = self[index]
+            switch instruction.kind {
+            case .arrayInsert, .arrayMove, .arrayErase: movedFields.insert(SetPlace(instruction, path: []))
+            case .setErase where instruction.type == .null:
+                let goesThroughList = path(of: instruction).contains(where: \.isIndex)
+                let isMoved = goesThroughList && movedFields.contains(SetPlace(instruction, path: []))
+                if !isMoved { places.insert(index) }
+            default: break
+            }
         }
         return places
+    }
+
+    fileprivate func place(of instruction: Instruction) -> SetPlace {
+        SetPlace(instruction, path: path(of: instruction))
     }
 
     /// The place that a path instruction names, as it is recorded.
@@ -86,11 +98,14 @@ extension ChangesetArena {
     }
 }
 
-extension Instruction {
-    fileprivate func movesElements(inFieldOf other: Instruction) -> Bool {
-        switch kind {
-        case .arrayInsert, .arrayMove, .arrayErase: sameField(as: other)
-        default: false
-        }
+/// A field of an object, and a path below it.
+private struct SetPlace: Hashable {
+    let object: ObjectKeyID
+    let field: NameID
+    let path: [PathElement]
+
+    init(_ instruction: Instruction, path: [PathElement]) {
+        (object, field) = (instruction.object, instruction.field)
+        self.path = path
     }
 }

@@ -128,6 +128,16 @@ struct CountedTree<Element: TreeElement> {
         try walk({ node throws(Failure) in try node.loaded() }, body)
     }
 
+    /// Calls `body` with each element of the leaves that are not as they are stored, in no order.
+    func forEachUnstored(_ body: (Element) -> Void) {
+        var waiting = root.map { [$0] } ?? []
+        while let node = waiting.popLast() {
+            guard !node.isStored else { continue }
+            for element in node.elements { body(element) }
+            waiting.append(contentsOf: node.children)
+        }
+    }
+
     func map<Result>(_ body: (Element) throws(Failure) -> Result) throws(Failure) -> [Result] {
         var results: [Result] = []
         results.reserveCapacity(count)

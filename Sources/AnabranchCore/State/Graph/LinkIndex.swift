@@ -24,7 +24,7 @@ struct LinkIndex {
         guard !linkingColumns.isEmpty else { return [] }
         if found[target.classID] == nil {
             editor.flush()
-            found[target.classID] = try Self.owners(of: target.classID, linkingColumns, in: editor.graph)
+            found[target.classID] = Self.owners(of: target.classID, linkingColumns, in: editor.graph)
         }
         var owners = try editor.graph.storedOwners(of: target)
         for more in [found[target.classID]?[target], noted[target]] {
@@ -37,7 +37,7 @@ struct LinkIndex {
 
     private static func owners(
         of target: ClassID, _ linkingColumns: [Schema.LinkingColumn], in graph: ObjectGraph
-    ) throws(ApplyError) -> Targets {
+    ) -> Targets {
         var targets: Targets = [:]
         let linking = Set(linkingColumns.map(\.owner))
         for number in graph.schema.present where graph.schema[number].kind != .embedded {
@@ -45,7 +45,7 @@ struct LinkIndex {
             for entry in graph.objects[Int(number.rawValue) - 1] where !entry.isStored {
                 let owner = ObjectReference(classID: number, key: entry.key)
                 for (slot, content) in (entry.fields?.contents ?? []).enumerated() {
-                    try content.forEachLink {
+                    content.forEachUnstoredLink {
                         if $0.classID == target { targets[$0, default: [:]][owner, default: []].insert(slot) }
                     }
                 }
@@ -165,6 +165,18 @@ extension Content {
         case .dictionary(let entries): try entries.forEachLink(body)
         case .set(let elements): try elements.forEachLink(body)
         case .object(let fields): for content in fields.contents { try content.forEachLink(body) }
+        default: break
+        }
+    }
+
+    /// The same without links in leaves that are as they are stored: the rows tell of those. As deep as paths are long.
+    fileprivate func forEachUnstoredLink(_ body: (ObjectReference) -> Void) {
+        switch self {
+        case .link(let object): body(object)
+        case .list(let list): list.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .dictionary(let entries): entries.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .set(let elements): elements.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .object(let fields): for content in fields.contents { content.forEachUnstoredLink(body) }
         default: break
         }
     }

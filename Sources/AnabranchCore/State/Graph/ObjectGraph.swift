@@ -33,10 +33,16 @@ public struct ObjectGraph: Sendable {
 
     /// Whether an object exists; a key that is only linked to does not.
     public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        if let known = containsInMemory(object) { return known }
+        return try isStored(object)
+    }
+
+    /// The same; nil if only the rows can tell.
+    func containsInMemory(_ object: ObjectReference) -> Bool? {
         guard schema.contains(object.classID) else { return false }
         let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields != nil }
-        return try isStored(object)
+        return rows == nil ? false : nil
     }
 
     /// What an object's fields hold; nil if it does not exist. What is large is read when it is needed.

@@ -72,6 +72,7 @@ struct ClassState: Sendable {
     let key: KeyColumn?
     /// By slot; the slot of an erased column stays empty and is never used again.
     private(set) var columns: [Column?] = []
+    private(set) var hasErasedColumns = false
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
     /// added, a Mixed column when it first held a link. They stay when they are erased.
@@ -118,13 +119,14 @@ struct ClassState: Sendable {
 
     /// Adds a column, or nil in place of one that was erased.
     mutating func add(_ column: Column?) {
-        if let column { slots[column.name] = columns.count }
+        if let column { slots[column.name] = columns.count } else { hasErasedColumns = true }
         columns.append(column)
     }
 
     mutating func eraseColumn(at slot: Int) {
         if let column = columns[slot] { slots[column.name] = nil }
         columns[slot] = nil
+        hasErasedColumns = true
     }
 }
 
@@ -215,7 +217,7 @@ struct Place: Sendable {
 
 extension Decimal128 {
     /// 0 × 10^0.
-    static let zero = Decimal128(low: 0, high: 0x3040_0000_0000_0000)
+    package static let zero = Decimal128(low: 0, high: 0x3040_0000_0000_0000)
     /// Stands for null wherever it is read (`Spec/State.md`, A5).
     static let nullMarker = Decimal128(low: 0xAA, high: 0x7C00_0000_0000_0000)
 }

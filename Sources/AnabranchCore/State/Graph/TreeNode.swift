@@ -34,7 +34,7 @@ final class TreeNode<Element: TreeElement> {
     @exclusivity(unchecked) private(set) var counts: ContiguousArray<Int> = []
     @exclusivity(unchecked) private(set) var firsts: ContiguousArray<Element.Separator> = []
     @exclusivity(unchecked) private(set) var count = 0
-    /// Where the node was stored last; nil for one that never was.
+    /// Where the node was stored last; nil for one that never was, or has no place of its own.
     let stored: StoredNode<Element.Source>?
     /// The node is as it is stored.
     @exclusivity(unchecked) var isStored: Bool
@@ -62,6 +62,12 @@ final class TreeNode<Element: TreeElement> {
         counts = ContiguousArray(children.map(\.node.count))
         firsts = ContiguousArray(children.map(\.first))
         count = counts.reduce(0, +)
+    }
+
+    /// A root that stands with what holds the tree; its children are stored.
+    convenience init(root children: ArraySlice<Child>) {
+        self.init(inner: children)
+        isStored = true
     }
 
     /// A node that is read when it is needed.
@@ -96,6 +102,7 @@ final class TreeNode<Element: TreeElement> {
     // Of a node in memory.
     var isLeaf: Bool { children.isEmpty }
     var first: Element.Separator { isLeaf ? elements[0].separator : firsts[0] }
+    var isStoredWithOwner: Bool { isStored && stored == nil }
     var allChildren: [Child] { zip(children, firsts).map { Child(node: $0, first: $1) } }
 
     /// Of all elements together.

@@ -17,13 +17,14 @@ final class PartSource: Sendable {
     /// The content of a row that is as it was written; nil if there is no such row.
     func row(_ part: UInt64 = 0) throws(ApplyError) -> [UInt8]? {
         let address = object.part(part)
-        let row: [UInt8]?
+        let stored: [UInt8]?
         do {
-            row = try rows.row(at: address)
+            stored = try rows.row(at: address)
         } catch {
             throw located(ApplyError(.unavailable, "\(error)"))
         }
-        return try row.map { row throws(ApplyError) in try check(row, at: address) }
+        guard let row = stored else { return nil }
+        return try check(row, at: address)
     }
 
     /// The content of a row that another one names.
@@ -35,7 +36,7 @@ final class PartSource: Sendable {
     }
 
     /// A row without its checksum.
-    func check(_ row: [UInt8], at address: RowAddress) throws(ApplyError) -> [UInt8] {
+    func check(_ row: consuming [UInt8], at address: RowAddress) throws(ApplyError) -> [UInt8] {
         guard let content = RowChecksum.content(of: row, at: address) else {
             let name = address.part > 0 ? "part \(address.part) of it" : "the row"
             throw located(.damaged("\(name) is not what was written"))

@@ -4,11 +4,17 @@ struct PartLimits {
     var inlineBytesMax = 2_048
     /// A leaf with more becomes several, as far as it has several elements.
     var leafBytesMax = 8_192
+    /// Of an object that would take more, also smaller values and collections have rows of their own.
+    var objectBytesMax = 16_384
+    /// The root of a tree stands in the row of something else if so many would take no more there than a value may.
+    static let rootsInline = 4
 }
 
 /// Divides what an object holds into its own row and those of its parts: what is large, and trees of collections.
 struct PartWriter {
     private let limits: PartLimits
+    /// As in the limits, or less within an object that holds much.
+    private var inlineBytesMax: Int
     private let object: ObjectReference
     private let source: PartSource
     private(set) var lastPart: UInt64
@@ -23,6 +29,7 @@ struct PartWriter {
 
     init(of object: ObjectReference, in source: PartSource, after lastPart: UInt64, _ limits: PartLimits) {
         self.limits = limits
+        inlineBytesMax = limits.inlineBytesMax
         self.object = object
         self.source = source
         self.lastPart = lastPart
@@ -32,11 +39,8 @@ struct PartWriter {
     /// Makes parts of what is large and not stored yet.
     mutating func write(_ fields: Fields, in state: ClassState) -> Fields {
         var fields = fields
-        for slot in fields.contents.indices {
-            backlinks.slot = slot
-            var content = state.hasColumn(slot) ? fields.contents[slot] : .null
-            if write(&content) || !state.hasColumn(slot) { fields.contents[slot] = content }
-        }
+        for slot in fields.contents.indices where !state.hasColumn(slot) { fields.contents[slot] = .null }
+        _ = write(&fields, beginning: { writer, slot in writer.backlinks.slot = slot })
         return fields
     }
 
@@ -64,8 +68,8 @@ struct PartWriter {
     /// - Returns: Whether something was replaced by a part.
     private mutating func write(_ content: inout Content) -> Bool {
         switch content {
-        case .string(let bytes) where bytes.count > limits.inlineBytesMax: content = store(bytes, isText: true)
-        case .binary(let bytes) where bytes.count > limits.inlineBytesMax: content = store(bytes, isText: false)
+        case .string(let bytes) where bytes.count > inlineBytesMax: content = store(bytes, isText: true)
+        case .binary(let bytes) where bytes.count > inlineBytesMax: content = store(bytes, isText: false)
         case .stored(let value):
             untouched.insert(value.number)
             leadCount += 1
@@ -75,13 +79,8 @@ struct PartWriter {
             leadCount += 1
             return false
         case .object(var fields):
-            var isChanged = false
-            for slot in fields.contents.indices {
-                var inner = fields.contents[slot]
-                if write(&inner) { (fields.contents[slot], isChanged) = (inner, true) }
-            }
-            if isChanged { content = .object(fields) }
-            return isChanged
+            guard write(&fields, beginning: { _, _ in }) else { return false }
+            content = .object(fields)
         case .list(var list):
             guard write(&list) else { return false }
             content = .list(list)
@@ -96,6 +95,22 @@ struct PartWriter {
         return true
     }
 
+    /// The contents of an object; `begin` is called before each.
+    private mutating func write(_ fields: inout Fields, beginning begin: (inout PartWriter, Int) -> Void) -> Bool {
+        let inlineBytesMaxOutside = inlineBytesMax
+        defer { inlineBytesMax = inlineBytesMaxOutside }
+        while inlineBytesMax > Content.itemBytes, fields.inlineBytes(max: inlineBytesMax) > limits.objectBytesMax {
+            inlineBytesMax /= 2
+        }
+        var isChanged = false
+        for slot in fields.contents.indices {
+            begin(&self, slot)
+            var content = fields.contents[slot]
+            if write(&content) { (fields.contents[slot], isChanged) = (content, true) }
+        }
+        return isChanged
+    }
+
     private mutating func store(_ bytes: [UInt8], isText: Bool) -> Content {
         leadCount += 1
         return .stored(StoredValue(isText: isText, byteCount: bytes.count, number: add(bytes), source: source))
@@ -103,7 +118,13 @@ struct PartWriter {
 
     private mutating func write<Element: ContentElement>(_ tree: inout CountedTree<Element>) -> Bool {
         guard let root = tree.root else { return false }
-        if var elements = tree.inlineElements(bytesMax: limits.inlineBytesMax) {
+        if root.isStored {
+            leadCount += 1
+            keep(root)
+            return false
+        }
+        if tree.inlineBytes(max: inlineBytesMax) != nil {
+            var elements = tree.loadedElements
             var isChanged = root.stored != nil || !root.isLeaf
             for index in elements.indices {
                 var content = elements[index].content
@@ -113,26 +134,32 @@ struct PartWriter {
             return isChanged
         }
         defer { leadCount += 1 }
-        if root.isStored {
-            keep(root)
-            return false
-        }
-        var level = root.isLeaf ? write(leaf: root) : write(inner: root)
-        while level.count > 1 { level = write(level, as: nil) }
-        tree = CountedTree(root: level.first?.node)
+        var level = root.isLeaf ? write(leaf: root) : writeChildren(of: root)
+        while level.count > 1, !isRoot(level) { level = write(level, as: nil) }
+        tree = CountedTree(root: level.count > 1 ? TreeNode(root: level[...]) : level.first?.node)
         return true
     }
 
     // MARK: Nodes
 
     private mutating func keep<Element: ContentElement>(_ node: TreeNode<Element>) {
-        if let stored = node.stored { untouched.insert(stored.number) }
         backlinks.isPartial = true
+        guard let stored = node.stored else {
+            for child in node.children { keep(child) }
+            return
+        }
+        untouched.insert(stored.number)
     }
 
-    /// The nodes that stand for one that was changed: all are stored then.
-    private mutating func write<Element: ContentElement>(
-        inner node: TreeNode<Element>
+    /// Whether these can be the children of a root that stands in the row of something else.
+    private func isRoot<Element: ContentElement>(_ children: [TreeNode<Element>.Child]) -> Bool {
+        children.count <= TreeNode<Element>.childrenMax
+            && RowEncoder.byteCount(ofInner: children[...]) <= inlineBytesMax / PartLimits.rootsInline
+    }
+
+    /// The nodes that stand for the children of one that was changed: all are stored then.
+    private mutating func writeChildren<Element: ContentElement>(
+        of node: TreeNode<Element>
     ) -> [TreeNode<Element>.Child] {
         var children: [TreeNode<Element>.Child] = []
         for child in node.allChildren {
@@ -140,10 +167,11 @@ struct PartWriter {
                 keep(child.node)
                 children.append(child)
             } else {
-                children += child.node.isLeaf ? write(leaf: child.node) : write(inner: child.node)
+                let node = child.node
+                children += node.isLeaf ? write(leaf: node) : write(writeChildren(of: node), as: node.stored?.number)
             }
         }
-        return write(children, as: node.stored?.number)
+        return children
     }
 
     /// Inner nodes with these children; the first gets a number that was in use for the like.
@@ -167,32 +195,52 @@ struct PartWriter {
     private mutating func write<Element: ContentElement>(
         leaf node: TreeNode<Element>
     ) -> [TreeNode<Element>.Child] {
-        var leaves: [TreeNode<Element>.Child] = []
-        var elements: ContiguousArray<Element> = []
-        var row = RowEncoder(), number = node.stored?.number
-        var leadsBefore = leadCount
-        for var element in node.elements {
-            let leads = leadCount
-            var content = element.content
-            if write(&content) { element.content = content }
-            var next = RowEncoder()
-            next.element(element)
-            if !elements.isEmpty, row.bytes.count + next.bytes.count > limits.leafBytesMax {
-                leaves.append(leaf(elements, row, as: number, isPlain: leads == leadsBefore))
-                (elements, row, number, leadsBefore) = ([], RowEncoder(), nil, leads)
-            }
-            elements.append(element)
-            row.append(next)
+        let inlineBytesMaxOutside = inlineBytesMax
+        inlineBytesMax = limits.inlineBytesMax
+        defer { inlineBytesMax = inlineBytesMaxOutside }
+        var elements = node.elements
+        var row = RowEncoder()
+        // Where elements end in the row, and what they lead to.
+        var ends = [0], leads = [leadCount]
+        for index in elements.indices {
+            var content = elements[index].content
+            if write(&content) { elements[index].content = content }
+            row.element(elements[index])
+            ends.append(row.bytes.count)
+            leads.append(leadCount)
         }
-        leaves.append(leaf(elements, row, as: number, isPlain: leadCount == leadsBefore))
-        return leaves
+        var number = node.stored?.number
+        return leaves(endingAt: ends).map { range in
+            let bytes = Array(row.bytes[ends[range.lowerBound]..<ends[range.upperBound]])
+            let isPlain = leads[range.lowerBound] == leads[range.upperBound]
+            defer { number = nil }
+            return leaf(ContiguousArray(elements[range]), bytes, as: number, isPlain: isPlain)
+        }
+    }
+
+    /// Which elements stand in which leaf: the leaves hold about as much as each other, so that what grows in one place
+    /// leaves no small ones behind.
+    private func leaves(endingAt ends: [Int]) -> [Range<Int>] {
+        let bytes = ends[ends.count - 1]
+        let count = (bytes + limits.leafBytesMax - 1) / limits.leafBytesMax
+        let evenly = (bytes + count - 1) / count
+        var leaves: [Range<Int>] = []
+        var first = 0
+        for index in 1..<ends.count - 1 {
+            let isFull = ends[index] - ends[first] >= evenly || ends[index + 1] - ends[first] > limits.leafBytesMax
+            if isFull {
+                leaves.append(first..<index)
+                first = index
+            }
+        }
+        return leaves + [first..<ends.count - 1]
     }
 
     private mutating func leaf<Element: ContentElement>(
-        _ elements: ContiguousArray<Element>, _ row: RowEncoder, as number: UInt64?, isPlain: Bool
+        _ elements: ContiguousArray<Element>, _ row: [UInt8], as number: UInt64?, isPlain: Bool
     ) -> TreeNode<Element>.Child {
         let stored = StoredNode(
-            number: add(row.bytes, as: number), source: source, count: elements.count,
+            number: add(row, as: number), source: source, count: elements.count,
             size: elements.reduce(0) { $0 + $1.size }, isLeaf: true, isPlain: isPlain)
         return TreeNode<Element>.Child(
             node: TreeNode(leaf: elements, as: stored), first: elements[0].separator)
@@ -225,26 +273,26 @@ struct PartWriter {
 }
 
 extension CountedTree where Element: ContentElement {
-    /// The elements, if all are in memory and take little together where they are stored.
-    fileprivate func inlineElements(bytesMax: Int) -> [Element]? {
-        guard count * Content.itemBytes <= bytesMax else { return nil }
-        var elements: [Element] = []
+    /// About what the elements take in the row of something else, if all are in memory and take little together.
+    fileprivate func inlineBytes(max: Int) -> Int? {
+        guard count * Content.itemBytes <= max else { return nil }
         var bytes = 0
         var waiting = root.map { [$0] } ?? []
         while let node = waiting.popLast() {
             guard node.isLoaded else { return nil }
             for element in node.elements {
-                bytes += element.keyBytes + element.content.inlineBytes(max: bytesMax)
-                guard bytes <= bytesMax else { return nil }
-                elements.append(element)
+                bytes += element.keyBytes + element.content.inlineBytes(max: max)
+                guard bytes <= max else { return nil }
             }
-            waiting.append(contentsOf: node.children.reversed())
+            waiting.append(contentsOf: node.children)
         }
-        return elements
+        return bytes
     }
 
-    fileprivate func inlineBytes(max: Int) -> Int? {
-        inlineElements(bytesMax: max)?.reduce(0) { $0 + $1.keyBytes + $1.content.inlineBytes(max: max) }
+    /// About what the root of a tree in parts takes in the row of something else.
+    fileprivate func rootBytes(max: Int) -> Int {
+        guard let root, root.isStored else { return max / PartLimits.rootsInline }
+        return root.isStoredWithOwner ? RowEncoder.byteCount(ofInner: root.allChildren[...]) : Content.itemBytes
     }
 }
 
@@ -256,11 +304,15 @@ extension Content {
         case .string(let bytes), .binary(let bytes): Self.itemBytes + (bytes.count > max ? 0 : bytes.count)
         case .stored: Self.itemBytes
         case .link(let object): Self.itemBytes + object.key.byteCount
-        case .object(let fields): fields.contents.reduce(Self.itemBytes) { $0 + $1.inlineBytes(max: max) }
-        case .list(let list): Self.itemBytes + (list.inlineBytes(max: max) ?? Self.itemBytes)
-        case .set(let elements): Self.itemBytes + (elements.inlineBytes(max: max) ?? Self.itemBytes)
-        case .dictionary(let entries): Self.itemBytes + (entries.inlineBytes(max: max) ?? Self.itemBytes)
+        case .object(let fields): Self.itemBytes + fields.inlineBytes(max: max)
+        case .list(let list): Self.itemBytes + (list.inlineBytes(max: max) ?? list.rootBytes(max: max))
+        case .set(let elements): Self.itemBytes + (elements.inlineBytes(max: max) ?? elements.rootBytes(max: max))
+        case .dictionary(let entries): Self.itemBytes + (entries.inlineBytes(max: max) ?? entries.rootBytes(max: max))
         default: Self.itemBytes
         }
     }
+}
+
+extension Fields {
+    fileprivate func inlineBytes(max: Int) -> Int { contents.reduce(0) { $0 + $1.inlineBytes(max: max) } }
 }

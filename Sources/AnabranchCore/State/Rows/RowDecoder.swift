@@ -63,17 +63,20 @@ struct RowDecoder {
             guard !elements.isEmpty else { throw damage() }
             node = TreeNode(leaf: elements, as: stored)
         } else {
-            var children: [TreeNode<Element>.Child] = []
-            for _ in 0..<(try count()) {
-                let child = try reference()
-                children.append(
-                    TreeNode.Child(node: TreeNode(child), first: try Element.readSeparator(from: &self)))
-            }
-            guard children.count > 1 else { throw damage() }
-            node = TreeNode(inner: children[...], as: stored)
+            node = TreeNode(inner: try children()[...], as: stored)
         }
         guard node.count == stored.count else { throw damage() }
         return node
+    }
+
+    private mutating func children<Element: ContentElement>() throws(ChangesetError) -> [TreeNode<Element>.Child] {
+        var children: [TreeNode<Element>.Child] = []
+        for _ in 0..<(try count()) {
+            let node = TreeNode<Element>(try reference())
+            children.append(TreeNode.Child(node: node, first: try Element.readSeparator(from: &self)))
+        }
+        guard children.count > 1 else { throw damage() }
+        return children
     }
 
     private mutating func reference() throws(ChangesetError) -> StoredNode<PartSource> {
@@ -128,6 +131,9 @@ struct RowDecoder {
         case .storedList: return .list(CountedTree(root: TreeNode(try reference())))
         case .storedSet: return .set(CountedTree(root: TreeNode(try reference())))
         case .storedDictionary: return .dictionary(CountedTree(root: TreeNode(try reference())))
+        case .rootOfList: return .list(CountedTree(root: TreeNode(root: try children()[...])))
+        case .rootOfSet: return .set(CountedTree(root: TreeNode(root: try children()[...])))
+        case .rootOfDictionary: return .dictionary(CountedTree(root: TreeNode(root: try children()[...])))
         case .object, .tombstone, .schema: throw damage()
         }
     }

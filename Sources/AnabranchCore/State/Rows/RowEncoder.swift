@@ -18,15 +18,18 @@ struct RowEncoder {
 
     mutating func element(_ element: some ContentElement) { element.write(to: &self) }
 
-    /// What comes next.
-    mutating func append(_ next: RowEncoder) { writer.write(raw: next.bytes) }
-
     mutating func inner<Element: ContentElement>(_ children: ArraySlice<TreeNode<Element>.Child>) {
         writer.write(UInt64(children.count))
         for child in children {
             if let stored = child.node.stored { reference(to: stored) }
             Element.write(child.first, to: &self)
         }
+    }
+
+    static func byteCount<Element: ContentElement>(ofInner children: ArraySlice<TreeNode<Element>.Child>) -> Int {
+        var encoder = RowEncoder()
+        encoder.inner(children)
+        return encoder.bytes.count
     }
 
     private mutating func reference(to node: StoredNode<PartSource>) {
@@ -78,8 +81,9 @@ struct RowEncoder {
         for content in fields.contents { self.content(content) }
     }
 
-    /// The root of a tree that is stored, or all elements of one that is small.
+    /// The root of a tree in parts, or where that is; all elements of a tree that is small.
     private mutating func tree(_ tree: CountedTree<some ContentElement>) {
+        if let root = tree.root, root.isStoredWithOwner { return inner(root.allChildren[...]) }
         if let root = tree.root?.stored { return reference(to: root) }
         writer.write(UInt64(tree.count))
         for element in tree.loadedElements { element.write(to: &self) }
@@ -142,6 +146,8 @@ enum RowTag: UInt8 {
     /// A row of its own begins with one of these.
     case object, tombstone, schema
     case storedBinary, storedList, storedDictionary, storedSet
+    /// The root of the tree of a collection.
+    case rootOfList, rootOfDictionary, rootOfSet
 }
 
 extension Content {
@@ -160,11 +166,17 @@ extension Content {
         case .uuid: .uuid
         case .link: .link
         case .object: .embedded
-        case .list(let list): list.root?.stored == nil ? .list : .storedList
-        case .dictionary(let entries): entries.root?.stored == nil ? .dictionary : .storedDictionary
-        case .set(let elements): elements.root?.stored == nil ? .set : .storedSet
+        case .list(let list): list.rowTag(.list, .storedList, .rootOfList)
+        case .dictionary(let entries): entries.rowTag(.dictionary, .storedDictionary, .rootOfDictionary)
+        case .set(let elements): elements.rowTag(.set, .storedSet, .rootOfSet)
         case .stored(let value): value.isText ? .storedString : .storedBinary
         }
+    }
+}
+
+extension CountedTree where Element: ContentElement {
+    fileprivate func rowTag(_ small: RowTag, _ stored: RowTag, _ withRoot: RowTag) -> RowTag {
+        root?.isStoredWithOwner ?? false ? withRoot : root?.stored == nil ? small : stored
     }
 }
 

@@ -67,20 +67,29 @@ struct HTTPRequests: Sendable {
                 "Host": target.authority, "Content-Type": "application/json", "Content-Length": "\(json.count)",
                 "Connection": "close",
             ])
+        return try await Self.exchange(head, json, with: target.host, target.port, on: eventLoops)
+    }
+
+    /// Sends one request on a connection of its own.
+    ///
+    /// - Throws: `LoadError` if there is no answer.
+    static func exchange(
+        _ head: HTTPRequestHead, _ body: Data, with host: String, _ port: Int, on eventLoops: any EventLoopGroup
+    ) async throws -> (status: HTTPResponseStatus, body: Data) {
         do {
             let channel = try await ClientBootstrap(group: eventLoops)
-                .connect(host: target.host, port: target.port) { channel in
+                .connect(host: host, port: port) { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHTTPClientHandlers()
                         try channel.pipeline.syncOperations.addHandler(
-                            NIOHTTPClientResponseAggregator(maxContentLength: Self.answerBytesMax))
+                            NIOHTTPClientResponseAggregator(maxContentLength: answerBytesMax))
                         return try NIOAsyncChannel<NIOHTTPClientResponseFull, HTTPClientRequestPart>(
                             wrappingChannelSynchronously: channel)
                     }
                 }
             return try await channel.executeThenClose { inbound, outbound in
                 try await outbound.write(.head(head))
-                try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: json))))
+                if !body.isEmpty { try await outbound.write(.body(.byteBuffer(ByteBuffer(bytes: body)))) }
                 try await outbound.write(.end(nil))
                 for try await response in inbound {
                     return (response.head.status, response.body.map { Data($0.readableBytesView) } ?? Data())
@@ -88,7 +97,7 @@ struct HTTPRequests: Sendable {
                 throw LoadError("no answer")
             }
         } catch {
-            throw LoadError("no answer from http://\(target.authority): \(error)")
+            throw LoadError("no answer from http://\(host):\(port): \(error)")
         }
     }
 }

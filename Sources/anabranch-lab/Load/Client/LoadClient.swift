@@ -12,10 +12,10 @@ actor LoadClient {
 
     // What a client keeps on its disk.
     private(set) var file: SaltedFileID?
-    private(set) var download = DownloadCursor()
-    private var latest = SaltedVersion()
-    private var acknowledged = UploadCursor()
-    private var version: ClientVersion = 1
+    private(set) var download: DownloadCursor
+    private var latest: SaltedVersion
+    private var acknowledged: UploadCursor
+    private var version: ClientVersion
     private var lastTimestamp: ChangesetTime = 0
 
     // The session.
@@ -36,10 +36,27 @@ actor LoadClient {
         let continuation: CheckedContinuation<ContinuousClock.Instant, any Error>
     }
 
-    /// - Parameter eventLoop: that of all connections that the client will have.
-    init(of partition: String, on eventLoop: any EventLoop) {
+    /// What a client keeps when its process ends.
+    struct Memory: Sendable {
+        fileprivate var file: SaltedFileID?
+        fileprivate var download = DownloadCursor()
+        fileprivate var latest = SaltedVersion()
+        fileprivate var acknowledged = UploadCursor()
+        fileprivate var version: ClientVersion = 1
+    }
+
+    /// - Parameters:
+    ///   - eventLoop: that of all connections that the client will have.
+    ///   - memory: from an earlier life.
+    init(of partition: String, on eventLoop: any EventLoop, memory: Memory = Memory()) {
         self.partition = Array("\"\(partition)\"".utf8)
         self.eventLoop = eventLoop
+        (file, download, latest) = (memory.file, memory.download, memory.latest)
+        (acknowledged, version) = (memory.acknowledged, memory.version)
+    }
+
+    var memory: Memory {
+        Memory(file: file, download: download, latest: latest, acknowledged: acknowledged, version: version)
     }
 
     /// - Parameters:
@@ -61,6 +78,12 @@ actor LoadClient {
     @discardableResult
     func join(_ connection: LoadConnection) async throws -> ContinuousClock.Instant {
         try await identify(on: connection)
+        return try await catchUp()
+    }
+
+    /// - Returns: when the client had everything that there was.
+    @discardableResult
+    func catchUp() async throws -> ContinuousClock.Instant {
         lastRequest += 1
         let request = lastRequest
         send(.mark(session: session, request: request))

@@ -37,6 +37,13 @@ actor LoadConnection {
 
     // MARK: Opening and closing
 
+    /// A new connection whose traffic nobody counts.
+    static func opened(to target: LoadTarget, on eventLoop: any EventLoop) async throws -> LoadConnection {
+        let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
+        try await connection.open()
+        return connection
+    }
+
     /// - Throws: `LoadError` if the server is not there or does not let the client in.
     func open() async throws {
         let connection = self
@@ -84,11 +91,11 @@ actor LoadConnection {
         channel = nil
     }
 
-    fileprivate func finish(_ reason: String) {
+    fileprivate func finish(_ reason: String, told: ErrorMessage? = nil) {
         guard end == nil else { return }
         end = (.now, reason)
         pings?.cancel()
-        let error = LoadError("the connection has ended: \(reason)")
+        let error = LoadError("the connection has ended: \(reason)", told: told)
         for client in clients.values { client.assumeIsolated { $0.fail(error) } }
         for pong in pongs.values { pong.resume(throwing: error) }
         (clients, pongs) = ([:], [:])
@@ -145,8 +152,10 @@ actor LoadConnection {
         return buffer
     }
 
-    /// Sends bytes as they are, and does not wait until anybody takes them.
+    /// Sends bytes as they are, and does not wait until anybody takes them. No PING follows, which could be the end of
+    /// a message that was only begun.
     func sendRaw(_ bytes: ByteBuffer) throws {
+        pings?.cancel()
         guard let channel else { throw LoadError("the connection has ended") }
         traffic.send(bytes.readableBytes)
         let encoder = try channel.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
@@ -188,15 +197,17 @@ actor LoadConnection {
         }
     }
 
+    private static func words(of error: ErrorMessage) -> String { "error \(error.code.rawValue), \(error.message)" }
+
     private func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
         switch message {
         case .ident(let session, _), .download(let session, _), .mark(let session, _), .unbound(let session):
             clients[session]?.assumeIsolated { $0.take(message, at: time) }
         case .error(let session, let error) where session > 0:
             clients.removeValue(forKey: session)?.assumeIsolated {
-                $0.fail(LoadError("the server ended the session: error \(error.code), \(error.message)"))
+                $0.fail(LoadError("the server ended the session: \(Self.words(of: error))", told: error))
             }
-        case .error(_, let error): finish("error \(error.code), \(error.message)")
+        case .error(_, let error): finish(Self.words(of: error), told: error)
         case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
         case .log: break
         }

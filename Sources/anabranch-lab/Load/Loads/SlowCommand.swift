@@ -9,13 +9,14 @@ struct SlowCommand: AsyncParsableCommand {
             There is a history of --megabytes on the file. Each reader asks for it in each of its sessions, all of \
             which stand at other places of the log, and does not read, but sends PING every few seconds, as clients \
             do that live. With --unfinished it asks for nothing, but announces a message \
-            of so many MiB and sends all of it but the last byte. "rss_mib_per_reader" is the most of what they have \
-            cost, "closed" how many of them the server has closed, "closed_last_seconds" how long that took. An \
-            operation is a reader.
+            of so many MiB and sends all of it but the last byte, as soon as it is connected or, with --identified, in \
+            a session. "rss_mib_per_reader" is the most of what they have cost, "closed" how many of them the server \
+            has closed, "closed_first_seconds" and "closed_last_seconds" how long that took; a reader that does not \
+            read notices it with its next PING. An operation is a reader.
 
             EXAMPLES
-              anabranch-lab load slow --readers 20 --seconds 40 --serve .build/release/anabranch
-              anabranch-lab load slow --readers 20 --unfinished 31 --seconds 10 --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --seconds 90 --serve .build/release/anabranch
+              anabranch-lab load slow --readers 20 --unfinished 31 --seconds 90 --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients are slow.")
@@ -36,21 +37,28 @@ struct SlowCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Begin a message of this size in place of not reading.", valueName: "mebibytes"))
     var unfinished: Double?
 
+    @Flag(help: "With --unfinished: the clients have begun sessions before.")
+    var identified = false
+
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
         guard readers > 0, sessions > 0, megabytes > 0, seconds > 0, pingSeconds > 0, unfinished ?? 1 > 0.1 else {
             throw ValidationError("All numbers must be more than 0.")
         }
+        guard !identified || unfinished != nil else { throw ValidationError("--identified needs --unfinished.") }
     }
 
     func run() async throws {
         var numbers = ["megabytes": megabytes, "seconds": seconds, "ping_seconds": pingSeconds]
         numbers.merge(["readers": Double(readers), "sessions": Double(sessions)]) { $1 }
         numbers["unfinished"] = unfinished
+        if unfinished != nil { numbers["identified"] = identified ? 1 : 0 }
         try await options.run("slow", numbers) { run in
             var groups = [[LoadClient]](repeating: [], count: readers)
-            if unfinished == nil {
+            if identified {
+                groups = (0..<readers).map { _ in [LoadClient(of: "\(run.name)-slow", on: run.nextEventLoop)] }
+            } else if unfinished == nil {
                 let file = "\(run.name)-slow"
                 groups = try await concurrentMap(0..<readers, limit: 16) { _ in
                     let first = try await run.departedClient(of: file)
@@ -73,6 +81,7 @@ struct SlowCommand: AsyncParsableCommand {
             let connection = run.connection(on: clients.first?.eventLoop)
             try await connection.open()
             if let frame {
+                for client in clients { try await client.join(connection) }
                 try await connection.sendRaw(frame)
             } else {
                 try await connection.setReading(false)
@@ -89,7 +98,10 @@ struct SlowCommand: AsyncParsableCommand {
         }
         var outcome = LoadOutcome(operations: readers, operation: "reader")
         outcome.counts["closed"] = Double(closed.count)
-        if let last = closed.max() { outcome.counts["closed_last_seconds"] = last / .seconds(1) }
+        if let first = closed.min(), let last = closed.max() {
+            outcome.counts["closed_first_seconds"] = first / .seconds(1)
+            outcome.counts["closed_last_seconds"] = last / .seconds(1)
+        }
         if before > 0 {
             outcome.counts["rss_mib_per_reader"] = Double(peak - before) / 1_048_576 / Double(readers)
         }

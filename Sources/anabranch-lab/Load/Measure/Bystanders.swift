@@ -42,8 +42,7 @@ struct Bystanders: Sendable {
                 for file in files { group.addTask { await file.loop.run { try await file.exchange() } } }
                 group.addTask {
                     await handshakes.run {
-                        let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
-                        try await connection.open()
+                        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
                         await connection.close()
                     }
                 }
@@ -62,6 +61,11 @@ struct Bystanders: Sendable {
         await task.value
         cut.cancel()
         for file in files { await file.disconnect() }
+    }
+
+    /// Whether each has done something since then, from the beginning to the end.
+    func haveBegunAndEnded(since beginning: ContinuousClock.Instant) -> Bool {
+        (files.map(\.loop) + [handshakes]).allSatisfy { !$0.samples(in: beginning..<ContinuousClock.now).isEmpty }
     }
 
     func figures(_ phases: LoadPhases) -> BystanderFigures {
@@ -91,8 +95,7 @@ struct Bystanders: Sendable {
 
         func connect() async throws {
             for client in [writer, reader] {
-                let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
-                try await connection.open()
+                let connection = try await LoadConnection.opened(to: target, on: eventLoop)
                 connections.append(connection)
                 try await client.join(connection)
             }

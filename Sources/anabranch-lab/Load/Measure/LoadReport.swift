@@ -1,5 +1,3 @@
-import Foundation
-
 /// What a load has measured: the JSON line that it prints.
 struct LoadReport: Encodable {
     /// The name of the subcommand.
@@ -22,14 +20,6 @@ struct LoadReport: Encodable {
     var server: ServerFigures?
     /// Nil if the load stands no one in the way.
     var bystander: BystanderFigures?
-
-    /// One line, the keys in alphabetical order.
-    func line() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
-    }
 }
 
 /// What a load has to say about itself; everything else is measured around it.

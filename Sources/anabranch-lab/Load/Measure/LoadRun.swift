@@ -9,10 +9,13 @@ final class LoadRun: Sendable {
     let name: String
     let target: LoadTarget
     let traffic = Traffic()
+    /// With bystanders, who may have to wait for long.
+    private static let patience = Duration.seconds(60)
     private let aloneSeconds: Double
     private let eventLoops: any EventLoopGroup
     private let bystanders: Bystanders
     private let sampler: ServerSampler?
+    private let server: ServerUnderLoad?
     private let start = ContinuousClock.now
     private let connections = Mutex<[LoadConnection]>([])
     private let result = Mutex<Result?>(nil)
@@ -26,7 +29,7 @@ final class LoadRun: Sendable {
 
     init(
         name: String, target: LoadTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
-        bystanders: Bystanders, sampler: ServerSampler?
+        bystanders: Bystanders, sampler: ServerSampler?, server: ServerUnderLoad?
     ) {
         self.name = name
         self.target = target
@@ -34,6 +37,7 @@ final class LoadRun: Sendable {
         self.eventLoops = eventLoops
         self.bystanders = bystanders
         self.sampler = sampler
+        self.server = server
     }
 
     /// Brings the load, once in a run. What is done before is preparation and not measured.
@@ -41,23 +45,36 @@ final class LoadRun: Sendable {
         report("the bystanders are alone for \(aloneSeconds) s")
         try await Task.sleep(for: .seconds(aloneSeconds / 3))  // first uploads take longer
         let alone = ContinuousClock.now
-        try await Task.sleep(for: .seconds(aloneSeconds))
+        try await leaveBystandersAlone()
         try sampler?.sample()
+        await sampler?.readGauges()
         let before = traffic.bytes
         report("the load begins")
         let beginning = ContinuousClock.now
         let outcome = try await load()
         let end = ContinuousClock.now
-        try sampler?.sample()
         let bytes = traffic.bytes - before
-        report("the load is over, the bystanders are alone again")
         await disconnect()
-        try await Task.sleep(for: .seconds(aloneSeconds))
+        if server?.isRunning != false {
+            try sampler?.sample()
+            report("the load is over, the bystanders are alone again")
+            try await leaveBystandersAlone()
+            await sampler?.readGauges()
+            try sampler?.sample()
+        }
         let after = ContinuousClock.now
-        await bystanders.end(patience: .seconds(60))
-        try sampler?.sample()
+        await bystanders.end(patience: Self.patience)
         let phases = LoadPhases(alone: alone..<beginning, during: beginning..<end, after: end..<after)
         result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
+    }
+
+    /// Waits until each of them has done something alone, however busy the machine is.
+    private func leaveBystandersAlone() async throws {
+        let beginning = ContinuousClock.now
+        try await Task.sleep(for: .seconds(aloneSeconds))
+        while !bystanders.haveBegunAndEnded(since: beginning), .now - beginning < Self.patience {
+            try await Task.sleep(for: .milliseconds(10))
+        }
     }
 
     /// - Throws: `LoadError` if nothing was measured.
@@ -81,9 +98,12 @@ final class LoadRun: Sendable {
 
     // MARK: Connections
 
+    /// The event loop that the next client shall have, so that all have as many.
+    var nextEventLoop: any EventLoop { eventLoops.next() }
+
     /// A new connection that is not open yet; the run closes it in the end.
     func connection(on eventLoop: (any EventLoop)? = nil) -> LoadConnection {
-        let connection = LoadConnection(to: target, on: eventLoop ?? eventLoops.next(), traffic: traffic)
+        let connection = LoadConnection(to: target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }
@@ -115,6 +135,14 @@ final class LoadRun: Sendable {
             return all
         }
         for connection in all { await connection.close() }
+    }
+
+    /// Ends the server that was started for the run, and waits for that. Others stay.
+    func endServer() async {
+        guard let server else { return }
+        report("the server gets SIGTERM")
+        let ending = await server.end()
+        report("the server has ended after \(ending.seconds) s with status \(ending.exitStatus)")
     }
 
     /// What the server's process needs now; nil if it is not known.

@@ -27,6 +27,14 @@ struct ServerFigures: Encodable {
     var databaseMib: Level?
     /// The server's log, if it is known.
     var logMib: Level?
+    /// What the server itself counts before the load and after it; those of the bystanders are among them. Nil if its
+    /// data directory is not known, or it has no admin interface.
+    var gauges: [String: Change]?
+
+    struct Change: Encodable {
+        var before: Double
+        var after: Double
+    }
 }
 
 /// Samples the server's process a few times a second.
@@ -48,9 +56,11 @@ final class ServerSampler: Sendable {
 
     private static let interval = Duration.milliseconds(100)
     private static let seriesCountMax = 20
+    private static let attemptsMax = 30
 
     private let place: Place
     private let samples = Mutex<[Sample]>([])
+    private let gauges = Mutex<[[String: Double]]>([])
 
     init(_ place: Place) { self.place = place }
 
@@ -68,6 +78,25 @@ final class ServerSampler: Sendable {
             time: .now, process: try ProcessSnapshot(of: place.process), walBytes: size("anabranch.sqlite-wal"),
             databaseBytes: size("anabranch.sqlite"), logBytes: place.log.flatMap { Self.fileSize($0) })
         samples.withLock { $0.append(sample) }
+    }
+
+    /// Asks the server for its own counts. One that has just begun may not have announced its admin interface yet.
+    func readGauges() async {
+        guard let directory = place.dataDirectory else { return }
+        for _ in 0..<Self.attemptsMax {
+            if let values = await ServerGauges.read(dataDirectory: directory) {
+                return gauges.withLock { $0.append(values) }
+            }
+            try? await Task.sleep(for: Self.interval)
+        }
+    }
+
+    private var gaugeChanges: [String: ServerFigures.Change]? {
+        let gauges = gauges.withLock { $0 }
+        guard gauges.count > 1, let first = gauges.first, let last = gauges.last else { return nil }
+        return first.reduce(into: [:]) { changes, gauge in
+            changes[gauge.key] = last[gauge.key].map { ServerFigures.Change(before: gauge.value, after: $0) }
+        }
     }
 
     func snapshot() throws -> ProcessSnapshot { try ProcessSnapshot(of: place.process) }
@@ -111,6 +140,7 @@ final class ServerSampler: Sendable {
             cpuUsPerOperation: operations > 0 ? ((user + system) * 1e6 / Double(operations)).rounded(places: 1) : nil,
             writtenMib: (Double(end.process.writtenBytes - before.process.writtenBytes) / mebibyte).rounded(places: 1),
             descriptors: descriptors, walMib: level(\.walBytes, unit: mebibyte),
-            databaseMib: level(\.databaseBytes, unit: mebibyte), logMib: level(\.logBytes, unit: mebibyte))
+            databaseMib: level(\.databaseBytes, unit: mebibyte), logMib: level(\.logBytes, unit: mebibyte),
+            gauges: gaugeChanges)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// A server of our own: a process, and a temporary directory that is gone afterwards.
 final class ServerUnderLoad: Sendable {
@@ -7,12 +8,32 @@ final class ServerUnderLoad: Sendable {
     let place: ServerSampler.Place
     private let process: Process
     private let directory: URL
+    private let ending = Mutex<Ending?>(nil)
+
+    /// How a process has ended.
+    struct Ending: Sendable {
+        /// From SIGTERM on.
+        var seconds: Double
+        /// The exit status, or the number of the signal that has ended it.
+        var status: Int32
+        var hasFallenToSignal: Bool
+
+        /// What a shell would say.
+        var exitStatus: Int32 { hasFallenToSignal ? 128 + status : status }
+    }
+
+    /// How long a server may take until it listens.
+    private static let startPatience = Duration.seconds(60)
 
     /// Starts the binary and waits until it listens.
     ///
-    /// - Parameter arguments: say who is let in; everybody in development mode.
-    /// - Throws: `LoadError` with the end of the server's log, if it does not start.
-    static func start(_ binary: String, _ arguments: [String] = ["--dev"]) async throws -> ServerUnderLoad {
+    /// - Parameters:
+    ///   - arguments: say who is let in; everybody in development mode.
+    ///   - fill: puts into the data directory, which does not exist yet, what the server shall find there.
+    /// - Throws: `StartError` with the end of the server's log, if it does not start.
+    static func start(
+        _ binary: String, _ arguments: [String] = ["--dev"], fill: (URL) throws -> Void = { _ in }
+    ) async throws -> ServerUnderLoad {
         guard FileManager.default.isExecutableFile(atPath: binary) else {
             throw LoadError("--serve: there is no program \(binary)")
         }
@@ -20,6 +41,7 @@ final class ServerUnderLoad: Sendable {
             .appendingPathComponent("anabranch-load-\(UInt32.random(in: 0 ... .max))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         do {
+            try fill(directory.appendingPathComponent("data"))
             return try await start(binary, arguments, in: directory)
         } catch {
             try? FileManager.default.removeItem(at: directory)
@@ -41,11 +63,17 @@ final class ServerUnderLoad: Sendable {
         process.standardOutput = output
         process.standardError = FileHandle(forWritingAtPath: log)
         try process.run()
+        let timer = Task {
+            try await Task.sleep(for: startPatience)
+            Foundation.kill(process.processIdentifier, SIGKILL)
+        }
         let line = await firstLine(of: output.fileHandleForReading)
+        timer.cancel()
         guard let port = line.split(separator: ":").last.flatMap({ Int($0) }) else {
             process.waitUntilExit()
             let words = (try? String(contentsOfFile: log, encoding: .utf8))?.suffix(500) ?? ""
-            throw LoadError("\(binary) does not start: \(words)")
+            let signal = process.terminationReason == .uncaughtSignal ? process.terminationStatus : nil
+            throw StartError(binary: binary, words: String(words), signal: signal)
         }
         return ServerUnderLoad(
             url: "ws://127.0.0.1:\(port)", process: process, directory: directory,
@@ -69,25 +97,55 @@ final class ServerUnderLoad: Sendable {
         self.place = place
     }
 
-    /// Ends it with SIGTERM, with SIGKILL if that takes longer than `patience`, and removes its directory.
+    /// Whether the process is still there.
+    var isRunning: Bool { process.isRunning }
+
+    /// The end of what it has logged.
+    var lastWords: String {
+        place.log.flatMap { try? String(contentsOfFile: $0, encoding: .utf8) }.map { String($0.suffix(500)) } ?? ""
+    }
+
+    /// Ends it with SIGTERM, with SIGKILL if that takes longer than `patience`. Its directory stays.
     ///
-    /// - Returns: how long it took, in seconds.
-    func stop(patience: Duration = .seconds(60)) async -> Double {
+    /// - Returns: how it has ended, the first time that it was asked to.
+    @discardableResult
+    func end(patience: Duration = .seconds(60)) async -> Ending {
+        if let ending = ending.withLock({ $0 }) { return ending }
         let start = ContinuousClock.now
         process.terminate()
         while process.isRunning, ContinuousClock.now - start < patience {
             try? await Task.sleep(for: .milliseconds(10))
         }
-        kill()
-        return (ContinuousClock.now - start) / .seconds(1)
+        killProcess()
+        let ending = Ending(
+            seconds: ((ContinuousClock.now - start) / .seconds(1)).rounded(places: 3),
+            status: process.terminationStatus, hasFallenToSignal: process.terminationReason == .uncaughtSignal)
+        return self.ending.withLock { known in
+            known = known ?? ending
+            return known ?? ending
+        }
     }
 
     /// Ends it at once and removes its directory.
     func kill() {
-        if process.isRunning {
-            Foundation.kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
-        }
+        killProcess()
         try? FileManager.default.removeItem(at: directory)
+    }
+
+    private func killProcess() {
+        guard process.isRunning else { return }
+        Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// The server has ended before it listened.
+    struct StartError: Error, CustomStringConvertible {
+        var binary: String
+        /// The end of its log.
+        var words: String
+        /// What has ended it; nil if it has refused to start.
+        var signal: Int32?
+
+        var description: String { "\(binary) does not start: \(words)" }
     }
 }

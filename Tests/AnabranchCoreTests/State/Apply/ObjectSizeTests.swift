@@ -15,7 +15,8 @@ import Testing
         let index = try arena.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
         return Result { () throws(ApplyError) in
             _ = try graph.applyTransactions(
-                [index], of: &arena, refusing: [], objectBytesMax: objectBytesMax, skipping: { _ in false })
+                [index], of: &arena, refusing: [], within: ApplyLimits(objectBytesMax: objectBytesMax),
+                skipping: { _ in false })
             return graph
         }
     }
@@ -77,11 +78,22 @@ import Testing
                 let limit = Self.sizes(of: next).map(\.counted).max() ?? 0
                 #expect(try Self.apply([step], to: graph, objectBytesMax: limit).get().json == next.json)
                 graph = next
-                // The values of an erased column count until the object is read again.
                 let isExact = Self.sizes(of: graph).allSatisfy { $0.kept == $0.counted }
                 #expect(isExact, "\(Seeds.repeatCommand("theKeptSizeIsTheCountedOne", seed: seed))")
             }
         }
+    }
+
+    @Test func whatAnErasedColumnHeldDoesNotCount() throws {
+        let graph = try Self.graph()
+        let size = try #require(Self.sizes(of: graph).first).counted
+        let long = Step.update(.at("long"), .text(String(repeating: "x", count: 1_000)))
+        let grown = try Self.apply([.addColumn("A", "long", .string), long], to: graph, objectBytesMax: .max).get()
+        #expect(try #require(Self.sizes(of: grown).first).counted > size + 1_000)
+        let erased = try Self.apply([.eraseColumn("A", "long")], to: grown, objectBytesMax: .max).get()
+        let growth = Step.update(.at("ym", "new"), .text("some text"))
+        #expect(throws: Never.self) { try Self.apply([growth], to: erased, objectBytesMax: size + 100).get() }
+        #expect(throws: ApplyError.self) { try Self.apply([growth], to: grown, objectBytesMax: size + 100).get() }
     }
 
     @Test func aTransactionGoesOnBehindAnActionThatWasTooLarge() throws {

@@ -33,6 +33,24 @@ import Testing
         #expect(schema.rows.map(\.address) == [.schema])
     }
 
+    /// However often instructions go from one object to another and back, or link to one.
+    @Test func anObjectIsReadOnceForAllInstructionsOfAChangeset() throws {
+        var rows = MemoryRows()
+        let objects = [ObjectName(key: 1), ObjectName(key: 2), ObjectName(key: 3)]
+        try store(changeset(ApplyTests.schema + objects.map { .createObject($0) }), in: &rows)
+        let at = { (index: Int, field: String) in FieldPath(object: objects[index], field: field) }
+        for steps in [
+            [.createObject(objects[0]), .createObject(objects[1])],
+            [.addInteger(at(0, "i"), 0), .update(at(1, "i"), .int(1))],
+            [.update(at(0, "a"), .link("A", 2)), .update(at(0, "a"), .link("A", 3))],
+        ] as [[Step]] {
+            var graph = try ObjectGraph(rows: rows)
+            rows.readCount = 0
+            try graph.apply(changeset((0..<100).flatMap { _ in steps }))
+            #expect(rows.readCount <= 4, "\(steps)")
+        }
+    }
+
     @Test func aLongListIsWrittenInParts() throws {
         var rows = MemoryRows()
         var steps = ApplyTests.schema + [.createObject()]
@@ -80,6 +98,87 @@ import Testing
         #expect(writes.rows.count <= 4)
         try store(changeset(.update(.at("m"), .int(1))), in: &rows)
         #expect(rows.rows.keys.allSatisfy { $0.part == 0 })
+    }
+
+    /// As deep as paths may be: what storing costs grows with the depth, and no faster.
+    @Test(arguments: [0, 100, 2_048]) func nestedListsAreStoredAtAnyDepth(inlineBytesMax: Int) throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "m", .null, nullable: true), .createObject()]
+        steps.append(.update(.at("m"), .list))
+        for depth in 1...GraphEditor.pathCountMax {
+            let path = Array(repeating: FieldPath.Element.index(0), count: depth)
+            steps.append(.insert(FieldPath(field: "m", path: path), .list, size: 0))
+        }
+        var graph = try ObjectGraph(rows: rows)
+        graph.partLimits.inlineBytesMax = inlineBytesMax
+        let changes = try graph.apply(changeset(steps))
+        rows.write(try graph.rowWrites(of: changes))
+        #expect(try ObjectGraph(rows: rows).json == graph.json)
+        #expect(rows.rows.keys.contains { $0.part > 0 })
+    }
+
+    /// Also of one with the values of many columns, each of which is short enough to stand in its row, and of entries
+    /// that hold such objects.
+    @Test func aChangeOfALargeObjectWritesLittle() throws {
+        var rows = MemoryRows()
+        var steps: [Step] = [
+            .addTable("A"), .addTable("E", .embedded), .addColumn("A", "ye", .link, .dictionary, target: "E"),
+        ]
+        for className in ["A", "E"] {
+            for index in 0..<300 { steps.append(.addColumn(className, "b\(index)", .binary)) }
+            steps.append(.addColumn(className, "i"))
+        }
+        steps += [.createObject(), .update(.at("ye", "k"), .objectValue)]
+        for index in 0..<300 {
+            let value = Payload.binary(Array(repeating: 1, count: 300 + 5 * index))
+            steps += [.update(.at("b\(index)"), value), .update(.at("ye", "k", .name("b\(index)")), value)]
+        }
+        try store(changeset(steps), in: &rows)
+        for place in [.at("i"), .at("ye", "k", "i")] as [FieldPath] {
+            let writes = try store(changeset(.update(place, .int(1))), in: &rows)
+            #expect(writes.rows.reduce(0) { $0 + $1.bytes.count } < 40_000)
+        }
+        let json = try ObjectGraph(rows: rows).json
+        #expect(json.count > 2 * 300 * 1_000 && json.contains(#""i":{"int":"1"}"#))
+    }
+
+    /// What instructions need of one object is limited like what they need of many.
+    @Test func thePartsThatAChangesetNeedsAreLimited() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        let edits = stride(from: UInt32(0), to: 5_000, by: 500).map { Step.update(.item($0), .int(7)) }
+        for (count, expected) in [(1, nil), (10, .loadsTooMuch)] as [(Int, ApplyError.Code?)] {
+            var arena = ChangesetArena()
+            let edits = changeset(Array(edits.prefix(count)))
+            let index = try arena.decode(edits, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+            var graph = try ObjectGraph(rows: rows)
+            var code: ApplyError.Code?
+            do {
+                _ = try graph.applyTransactions(
+                    [index], of: &arena, refusing: [], within: ApplyLimits(loadedBytesMax: 3_000),
+                    skipping: { _ in false })
+            } catch {
+                code = error.code
+            }
+            #expect(code == expected)
+        }
+    }
+
+    /// An object that was changed is looked through for links, but not what is stored of it.
+    @Test func whatIsStoredIsNotReadToFindLinks() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject(), .createObject(ObjectName(key: 2))]
+        steps.append(.update(.at("a"), .link("A", 2)))
+        for index: UInt32 in 0..<5_000 { steps.append(.insert(.at("lm", .index(index)), .int(1), size: index)) }
+        try store(changeset(steps), in: &rows)
+        var graph = try ObjectGraph(rows: rows)
+        try graph.apply(changeset(.insert(.at("lm", 9), .int(7), size: 5_000)))
+        rows.readCount = 0
+        let written = try graph.write(as: 2) { try $0.delete(try #require(try $0.object("A", key: 2))) }
+        #expect(try Replay.decode(written.changeset).instructions(of: 0).map(\.kind) == [.update, .eraseObject])
+        #expect(rows.readCount < 20, "\(rows.readCount)")
     }
 
     /// They go with the next change of their object, whether it was in memory when the column was erased or not.

@@ -31,7 +31,8 @@ import Testing
 
         init(_ random: inout SeededRandom) throws {
             limits = PartLimits(
-                inlineBytesMax: random.pick([0, 8, 16, 64, 256]), leafBytesMax: random.pick([1, 16, 64, 256]))
+                inlineBytesMax: random.pick([0, 8, 16, 64, 256, 1_024]), leafBytesMax: random.pick([1, 16, 64, 256]),
+                objectBytesMax: random.pick([32, 256, 16_384]))
             stored = try ObjectGraph(rows: rows)
             stored.partLimits = limits
         }

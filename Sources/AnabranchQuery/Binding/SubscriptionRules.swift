@@ -1,0 +1,45 @@
+import AnabranchCore
+
+/// What flexible sync refuses in subscriptions (`Spec/Query.md`, section 9), as soon as it is found: what it leads to
+/// is not looked at.
+struct SubscriptionRules {
+    let queryableFields: Set<String>?
+
+    func refuse(_ reason: String, at offset: Int) throws(QueryError) {
+        throw QueryError(.refused, at: offset, reason)
+    }
+
+    /// A path may end at links, and lead through embedded objects.
+    func check(_ path: BoundPath, at offset: Int) throws(QueryError) {
+        for (index, step) in path.steps.enumerated() {
+            switch step {
+            case .backlinks: try refuse("@links is not allowed", at: offset)
+            case .link(let property, _):
+                let isEnd = path.endsAtObjects && index == path.steps.count - 1
+                if !property.isEmbedded, !isEnd {
+                    try refuse("paths through links to other objects are not allowed", at: offset)
+                }
+            }
+        }
+        guard let queryableFields, let first = path.firstProperty, !first.isKey,
+            !queryableFields.contains(String(decoding: first.name, as: UTF8.self))
+        else { return }
+        try refuse("key \"\(String(excerptOf: first.name))\" is not a queryable field", at: offset)
+    }
+
+    func checkAggregate(over path: BoundPath, at offset: Int) throws(QueryError) {
+        guard case .link(let property, _) = path.steps.last, !property.isEmbedded else { return }
+        try refuse("aggregates over linked objects are not allowed", at: offset)
+    }
+}
+
+extension BoundPath {
+    /// The property of the object itself that the path begins with.
+    fileprivate var firstProperty: Property? {
+        switch (steps.first, end) {
+        case (.link(let property, _), _): property
+        case (.backlinks, _), (nil, .objects): nil
+        case (nil, .property(let property, _)), (nil, .keys(let property)): property
+        }
+    }
+}

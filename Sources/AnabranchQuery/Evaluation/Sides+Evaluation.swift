@@ -1,0 +1,153 @@
+import AnabranchCore
+
+// Two operands compared by the general rule (`Spec/Query.md`, sections 6.1, 6.3 and 6.4).
+
+extension Sides {
+    /// Whether it holds for one of the collections that each side leads to.
+    func isFulfilled(by object: StateObject, in evaluation: Evaluation) throws(QueryError) -> Bool {
+        let lefts = try evaluation.values(of: left, for: object)
+        for rightValues in try evaluation.values(of: right, for: object) {
+            for leftValues in lefts where try holds(leftValues, rightValues, evaluation.budget) { return true }
+        }
+        return false
+    }
+
+    private func holds(_ lefts: Values, _ rights: Values, _ budget: LookBudget) throws(QueryError) -> Bool {
+        try budget.count(1 + lefts.values.count + rights.values.count)
+        if relation.isOnText {
+            let patterns = if let patterns { patterns } else { try prepared(rights.values, budget) }
+            return try holds(lefts, patterns, areList: rights.isList) { text, pattern throws(QueryError) in
+                try pattern.matches(text, budget)
+            }
+        }
+        if lefts.isList, rights.isList, left.quantifier != nil || right.quantifier != nil,
+            let answer = try answerOfOrder(lefts.values, rights.values, budget)
+        {
+            return answer
+        }
+        return try holds(lefts, rights.values, areList: rights.isList) { left, right throws(QueryError) in
+            try holds(left, right, budget)
+        }
+    }
+
+    private func prepared(_ values: [StateValue], _ budget: LookBudget) throws(QueryError) -> [ValuePattern] {
+        try values.map { value throws(QueryError) in
+            try budget.count(bytes: value.bytes?.count ?? 0)
+            return ValuePattern(relation, ignoresCase: ignoresCase, value)
+        }
+    }
+
+    // MARK: Quantifiers
+
+    private func holds<Right>(
+        _ leftValues: Values, _ rights: [Right], areList: Bool,
+        _ holds: (StateValue, Right) throws(QueryError) -> Bool
+    ) throws(QueryError) -> Bool {
+        let lefts = leftValues.values
+        if !leftValues.isList, !areList {
+            for (left, right) in zip(lefts, rights) where try holds(left, right) { return true }
+            return false
+        }
+        if leftValues.isList, areList, left.quantifier == nil, right.quantifier == nil {
+            guard lefts.count == rights.count else { return relation == .notEqual }
+            for (left, right) in zip(lefts, rights) where try !holds(left, right) { return false }
+            return true
+        }
+        let rights = areList ? rights : Array(rights.prefix(1))
+        return try left.quantifier.holds(leftValues.isList ? lefts : Array(lefts.prefix(1))) {
+            left throws(QueryError) in
+            try right.quantifier.holds(rights) { right throws(QueryError) in try holds(left, right) }
+        }
+    }
+
+    /// The answer for two lists that can be found in their order; nil if all pairs have to be compared.
+    private func answerOfOrder(
+        _ lefts: [StateValue], _ rights: [StateValue], _ budget: LookBudget
+    ) throws(QueryError) -> Bool? {
+        guard lefts.count > 2, rights.count > 2 else { return nil }
+        let isFound = relation == .equal && left.quantifier != Quantifier.none && (right.quantifier ?? .any) == .any
+        guard isFound || Relation.orders.contains(relation) else { return nil }
+        let (lefts, rights) = (lefts.sorted(by: Self.isBelow), rights.sorted(by: Self.isBelow))
+        if isFound { return try isFoundInParallel(lefts, rights, budget) }
+        let ends = (
+            left: [lefts[0], lefts[lefts.count - 1]], right: [rights[0], rights[rights.count - 1]]
+        )
+        return try left.quantifier.holds(ends.left) { left throws(QueryError) in
+            try right.quantifier.holds(ends.right) { right throws(QueryError) in try holds(left, right, budget) }
+        }
+    }
+
+    /// Both sides sorted, each step forward on both after a match: as the reference does it, which shows where ALL
+    /// meets repeated values.
+    private func isFoundInParallel(
+        _ lefts: [StateValue], _ rights: [StateValue], _ budget: LookBudget
+    ) throws(QueryError) -> Bool {
+        let needsAll = left.quantifier == .all
+        var (leftIndex, rightIndex) = (0, 0)
+        while rightIndex < rights.count {
+            if try holds(lefts[leftIndex], rights[rightIndex], budget) {
+                (leftIndex, rightIndex) = (leftIndex + 1, rightIndex + 1)
+                if !needsAll || leftIndex == lefts.count { return true }
+            } else if Self.isBelow(lefts[leftIndex], rights[rightIndex]) {
+                guard !needsAll, leftIndex < lefts.count - 1 else { return false }
+                leftIndex += 1
+            } else {
+                rightIndex += 1
+            }
+        }
+        return false
+    }
+
+    /// Null is below all.
+    private static func isBelow(_ left: StateValue, _ right: StateValue) -> Bool { StateValue.compare(left, right) < 0 }
+
+    // MARK: Two values
+
+    private func holds(_ left: StateValue, _ right: StateValue, _ budget: LookBudget) throws(QueryError) -> Bool {
+        try budget.count()
+        if isOnTypes {
+            guard case .int(let left) = left, case .int(let right) = right, areBothTypes else { return false }
+            return (left & right != 0) == (relation == .equal)
+        }
+        if ignoresCase { try budget.count(bytes: (left.bytes?.count ?? 0) + (right.bytes?.count ?? 0)) }
+        return relation.holds(left, right, ignoresCase: ignoresCase)
+    }
+}
+
+extension Relation {
+    /// The general rule for two values, of an operator that is not on strings.
+    func holds(_ left: StateValue, _ right: StateValue, ignoresCase: Bool) -> Bool {
+        switch self {
+        case .notEqual: !Self.areEqual(left, right, ignoresCase: ignoresCase)
+        case .less, .lessOrEqual, .greater, .greaterOrEqual:
+            if left.isNull && right.isNull {
+                self == .lessOrEqual || self == .greaterOrEqual
+            } else {
+                StateValue.areComparable(left, right) && allows(StateValue.order(left, right))
+            }
+        default: Self.areEqual(left, right, ignoresCase: ignoresCase)
+        }
+    }
+
+    /// Whether two values may have this order.
+    func allows(_ order: Int) -> Bool {
+        switch self {
+        case .less: order < 0
+        case .lessOrEqual: order <= 0
+        case .greater: order > 0
+        case .greaterOrEqual: order >= 0
+        case .notEqual: order != 0
+        default: order == 0
+        }
+    }
+
+    /// The pattern is on the left where case is ignored: malformed there, it matches zeros alone.
+    private static func areEqual(_ left: StateValue, _ right: StateValue, ignoresCase: Bool) -> Bool {
+        if left.isNull, right.isNull { return true }
+        guard StateValue.areComparable(left, right) else { return false }
+        guard ignoresCase, let pattern = left.bytes, let text = right.bytes else {
+            return StateValue.order(left, right) == 0
+        }
+        return CaseFolding.foldedPattern(pattern) == CaseFolding.folded(text)
+    }
+}

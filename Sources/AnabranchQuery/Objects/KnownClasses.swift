@@ -1,0 +1,24 @@
+import AnabranchCore
+
+/// The classes of a source that were asked for: a source makes a class and all its properties anew each time.
+final class KnownClasses {
+    private let source: any ObjectSource
+    private var byNumber: [ClassID: ClassSchema?] = [:]
+    private var byName: [[UInt8]: ClassSchema?] = [:]
+
+    init(_ source: any ObjectSource) { self.source = source }
+
+    func schema(of number: ClassID) -> ClassSchema? {
+        if let known = byNumber[number] { return known }
+        let schema = source.schema(of: number)
+        byNumber[number] = .some(schema)
+        return schema
+    }
+
+    func schema(ofClass name: [UInt8]) -> ClassSchema? {
+        if let known = byName[name] { return known }
+        let schema = source.schema(ofClass: name)
+        byName[name] = .some(schema)
+        return schema
+    }
+}

@@ -1,0 +1,25 @@
+/// How often more values may be looked at for the object that is being asked about (`QueryLimits.looksMax`).
+final class LookBudget {
+    private let looksMax: Int
+    private var left: Int
+
+    init(looksMax: Int) { (self.looksMax, left) = (looksMax, looksMax) }
+
+    func beginObject() { left = looksMax }
+
+    @inline(__always)
+    func count(_ looks: Int = 1) throws(QueryError) {
+        left -= looks
+        if left < 0 { throw exceeded }
+    }
+
+    /// Counts reading a value, which is kept beside the others until they are compared.
+    func countRead(_ values: Int) throws(QueryError) { try count(4 * values) }
+
+    /// Counts reading bytes.
+    func count(bytes: Int) throws(QueryError) { try count(1 + bytes / 16) }
+
+    private var exceeded: QueryError {
+        QueryError(.limit, at: 0, "for one object more than \(looksMax) values would be looked at")
+    }
+}

@@ -1,0 +1,51 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// Sees to it that the bodies of DOWNLOADs fit into memory until the sockets of their readers have taken them.
+///
+/// A short body needs no permit. So who follows a file, or what little there is of it, does not wait for those that
+/// take a lot and read slowly; and while there is no room, those read on in small steps, too.
+struct DownloadMemory: Sendable {
+    /// What a body may have without a permit, in bytes before it is deflated.
+    static let shortBytesMax = 64 << 10
+
+    let budget: MemoryBudget
+    /// Brings a request before its file again, with its permit.
+    let resubmit: @Sendable (FileRequest) -> Void
+
+    /// Scans as much of the log as there is room for.
+    /// - Returns: nil if there is none, not even for one changeset: the request will be submitted again.
+    func download(
+        _ source: DownloadScan, after cursor: DownloadCursor, for request: FileRequest, bytesSoftMax: Int
+    ) throws(HistoryError) -> (download: Download, permit: MemoryPermit?)? {
+        if let permit = request.permit {
+            return (try source.download(after: cursor, byteBudget: permit.bytes - 1), permit)
+        }
+        let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
+        let bytesMax = isLong ? bytesSoftMax : min(bytesSoftMax, Self.shortBytesMax)
+        let download = try source.download(after: cursor, byteBudget: bytesMax)
+        let bytes = download.bytes(upTo: .max)
+        guard bytes > Self.shortBytesMax else { return (download, nil) }
+        if let permit = budget.permitAtOnce(for: bytes) { return (download, permit) }
+        let shortBytes = download.bytes(upTo: Self.shortBytesMax)
+        if shortBytes > 0 { return (try source.download(after: cursor, byteBudget: shortBytes - 1), nil) }
+        let permit = budget.permit(for: bytes) { permit in
+            var request = request
+            request.permit = permit
+            resubmit(request)
+        }
+        return permit.map { (download, $0) }
+    }
+}
+
+extension Download {
+    /// The size of so many of the first changesets as have `bytesMax` bytes together.
+    fileprivate func bytes(upTo bytesMax: Int) -> Int {
+        var bytes = 0
+        for changeset in changesets {
+            guard changeset.changeset.count <= bytesMax - bytes else { break }
+            bytes += changeset.changeset.count
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,99 @@
+import AnabranchProtocol
+import Foundation
+import NIOCore
+import Synchronization
+
+/// What a server does with a store in which one bit is another one.
+struct DamagedPlace: Sendable {
+    var seed: UInt64
+    var flip: BitFlip
+    var outcome = Outcome.served
+    /// By error code: how many files were refused with it; 0 stands for connections that were closed without one.
+    var refusals: [Int: Int] = [:]
+
+    enum Outcome: Sendable, Equatable {
+        /// All files were served as they were written.
+        case served
+        /// One was refused, the others were served; several were refused; the server did not even start.
+        case oneFileRefused, someFilesRefused, allFilesRefused, serverRefused
+        /// Something that must not happen.
+        case failed(String)
+    }
+
+    /// How long a server may take for all clients.
+    private static let patience = Duration.seconds(60)
+
+    /// Starts a server on a copy of a store, has clients read, and compares what they are given.
+    ///
+    /// - Parameter keeps: where a copy of the damaged data directory goes if the server fails; nil for nowhere.
+    init(
+        seed: UInt64, store: IntactStore, binary: String, on eventLoop: any EventLoop, keeps: URL?
+    ) async throws {
+        self.seed = seed
+        flip = try BitFlip(seed: seed, in: store.directory)
+        let server: ServerUnderLoad
+        do {
+            server = try await ServerUnderLoad.start(binary) { [flip] directory in
+                try FileManager.default.copyItem(at: store.directory, to: directory)
+                try flip.apply(in: directory)
+            }
+        } catch let error as ServerUnderLoad.StartError {
+            outcome = error.signal.map { .failed("signal \($0) ends the server as it starts") } ?? .serverRefused
+            return
+        }
+        defer { server.kill() }
+        let (readings, problem) = try await Self.read(store.files, from: server, on: eventLoop)
+        judge(readings, expected: store.readings, problem)
+        if case .failed = outcome, let keeps {
+            try FileManager.default.createDirectory(at: keeps, withIntermediateDirectories: true)
+            let copy = keeps.appendingPathComponent("\(seed)")
+            try FileManager.default.copyItem(at: store.directory, to: copy)
+            try flip.apply(in: copy)
+        }
+    }
+
+    /// - Returns: what the clients of each file were given, and what is wrong with the server itself.
+    static func read(
+        _ files: [StoreHistory.File], from server: ServerUnderLoad, on eventLoop: any EventLoop
+    ) async throws -> (readings: [StoreReading], problem: String?) {
+        let isLate = Atomic(false)
+        let timer = Task {
+            try await Task.sleep(for: patience)
+            isLate.store(true, ordering: .relaxed)
+            await server.end(patience: .seconds(1))
+        }
+        defer { timer.cancel() }
+        let target = try LoadTarget(url: server.url)
+        var readings: [StoreReading] = []
+        for file in files { readings.append(await StoreReading.read(file, from: target, on: eventLoop)) }
+        if isLate.load(ordering: .relaxed) { return (readings, "no answer within \(patience)") }
+        if !server.isRunning { return (readings, "the server has ended: \(server.lastWords)") }
+        return (readings, nil)
+    }
+
+    private mutating func judge(_ readings: [StoreReading], expected: [StoreReading], _ problem: String?) {
+        for reading in readings {
+            if let refusal = reading.refusal { refusals[refusal.told?.code.rawValue ?? 0, default: 0] += 1 }
+        }
+        let wrong = zip(readings, expected).enumerated().compactMap { number, pair in
+            pair.0.problem(expected: pair.1).map { "file \(number): \($0)" }
+        }
+        let refused = readings.count { $0.refusal != nil }
+        if let problem = problem ?? wrong.first {
+            outcome = .failed(problem)
+        } else if refused == 0 {
+            outcome = .served
+        } else if refused == readings.count, refused > 1 {
+            outcome = .allFilesRefused
+        } else {
+            outcome = refused == 1 ? .oneFileRefused : .someFilesRefused
+        }
+    }
+}
+
+/// A store without damage, and what clients are given by a server on a copy of it.
+struct IntactStore: Sendable {
+    var directory: URL
+    var files: [StoreHistory.File]
+    var readings: [StoreReading]
+}

@@ -1,0 +1,79 @@
+import AnabranchCore
+import AnabranchTesting
+import Foundation
+import NIOCore
+
+/// Writes what is in a store before it is damaged: files with logs, client files, reciprocal changesets and states.
+struct StoreHistory: Sendable {
+    /// A file, and what its clients remember.
+    struct File: Sendable {
+        var name: String
+        /// A client that left before most of the log was written.
+        var early: LoadClient.Memory
+        /// One that left as early, whose change has been merged, and that has not heard of it: so the store holds in
+        /// which form the log is for it.
+        var merged: LoadClient.Memory
+        /// What both bring when they come back: it conflicts with what is in the log.
+        var lateChange: [UInt8]
+        /// Always the same, so that each server merges in the same way.
+        var lateTime: ChangesetTime
+    }
+
+    private static let changesetBytesMax = 3_000
+
+    let target: LoadTarget
+    let eventLoop: any EventLoop
+
+    /// Writes some files.
+    ///
+    /// - Throws: `LoadError` if the server does not take it.
+    func write(files count: Int, changesets: Int) async throws -> [File] {
+        var files: [File] = []
+        for number in 0..<count {
+            files.append(try await write("damage-\(number)", seed: UInt64(number), changesets: changesets))
+        }
+        return files
+    }
+
+    private func write(_ name: String, seed: UInt64, changesets: Int) async throws -> File {
+        var random = SeededRandom(scrambling: seed)
+        let writer = try await client(of: name)
+        let object = await writer.identNumber
+        var changes = (0...changesets + 1).map { number in
+            LoadChangesets.update(of: object, number: UInt64(number), bytes: random.below(Self.changesetBytesMax))
+        }
+        let (newest, late) = (changes.removeLast(), changes.removeLast())
+        try await upload([LoadChangesets.first(of: object)], by: writer)
+        let early = try await client(of: name), merged = try await client(of: name)
+        await early.leave()
+        await merged.leave()
+        for change in changes.prefix(changes.count / 2) { try await upload([change], by: writer) }
+        try await bring(newest, by: merged, to: writer)
+        for change in changes.dropFirst(changes.count / 2) { try await upload([change], by: writer) }
+        await writer.leave()
+        return File(
+            name: name, early: await early.memory, merged: await merged.memory, lateChange: late,
+            lateTime: ChangesetTime(secondsSince1970: Date().timeIntervalSince1970 + 86_400))
+    }
+
+    private func client(of name: String) async throws -> LoadClient {
+        let client = LoadClient(of: name, on: eventLoop)
+        try await client.join(try await .opened(to: target, on: eventLoop))
+        return client
+    }
+
+    private func upload(_ changesets: [[UInt8]], by client: LoadClient) async throws {
+        let version = await client.upload(changesets).version
+        _ = try await client.wait { $0.isAcknowledged(version) }
+    }
+
+    /// A client comes back with a change, and is gone before it reads what the server has made of it.
+    private func bring(_ change: [UInt8], by client: LoadClient, to reader: LoadClient) async throws {
+        let expected = await reader.changesetCount + 1
+        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+        try await connection.setReading(false)
+        try await client.identify(on: connection, uploading: [change])
+        _ = try await reader.wait { $0.changesetCount >= expected }
+        await client.leave()
+    }
+}

@@ -1,0 +1,54 @@
+import AnabranchCore
+import AnabranchTesting
+
+/// What attackers upload, all of it about one object.
+enum AttackChangesets {
+    private static let className = "Target"
+    private static let object = ObjectName(className: className, key: .int(1))
+    private static let field = FieldPath(object: object, field: "n")
+
+    private static func item(_ index: UInt32) -> FieldPath {
+        FieldPath(object: object, field: "l", path: [.index(index)])
+    }
+
+    /// Makes the object; its list has one element.
+    static var start: [UInt8] {
+        ChangesetWriter([
+            .addTable(className), .addColumn(className, "n"), .addColumn(className, "d", .binary, .dictionary),
+            .addColumn(className, "f", .double), .addColumn(className, "l", .null, nullable: true, .list),
+            .createObject(object), .insert(item(0), .int(0), size: 0),
+        ]).bytes
+    }
+
+    static func additions(_ count: Int) -> [UInt8] {
+        ChangesetWriter(Array(repeating: .addInteger(field, 1), count: count)).bytes
+    }
+
+    static func updates(_ count: Int) -> [UInt8] {
+        ChangesetWriter(Array(repeating: .update(field, .int(7)), count: count)).bytes
+    }
+
+    /// Sets a field to what is equal to nothing, itself included.
+    static var noNumber: [UInt8] {
+        ChangesetWriter([.update(FieldPath(object: object, field: "f"), .double(.nan))]).bytes
+    }
+
+    /// Lengthens the list of one element, and makes that a list again and again.
+    static func newLists(_ count: Int) -> [UInt8] {
+        ChangesetWriter(
+            [.insert(item(1), .int(0), size: 1)] + Array(repeating: .update(item(0), .list, size: 2), count: count)
+        ).bytes
+    }
+
+    /// An entry of the dictionary, of zeros.
+    static func value(_ number: Int, bytes: Int) -> [UInt8] {
+        let place = FieldPath(object: object, field: "d", path: [.name("k\(number)")])
+        return ChangesetWriter([.update(place, .binary([UInt8](repeating: 0, count: bytes)))]).bytes
+    }
+
+    static func longName(_ megabytes: Double) -> [UInt8] {
+        ChangesetWriter([
+            .createObject(ObjectName(className: String(repeating: "x", count: Int(megabytes * 1e6)), key: .int(1)))
+        ]).bytes
+    }
+}

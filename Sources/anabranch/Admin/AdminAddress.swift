@@ -1,0 +1,27 @@
+import AnabranchServer
+import Foundation
+
+/// Where the admin interface is. A server announces it in the data directory: the URL, and on a second line, if it
+/// speaks TLS, the path of the certificate that it shows. This needs no name then, and nobody who vouches for it.
+struct AdminAddress {
+    let url: String
+    /// A file in PEM.
+    var certificate: String?
+
+    init(url: String, certificate: String? = nil) {
+        self.url = url
+        self.certificate = certificate.map { URL(fileURLWithPath: $0).path }
+    }
+
+    /// What a server has announced; nil if none has.
+    init?(path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        let lines = try TextInput.lines(ofFile: path).filter { !$0.isEmpty }
+        guard let url = lines.first else { return nil }
+        self.init(url: url, certificate: lines.dropFirst().first)
+    }
+
+    func write(to path: String) throws {
+        try PrivateFile.write([url, certificate].compactMap { $0 }.map { $0 + "\n" }.joined(), to: path)
+    }
+}

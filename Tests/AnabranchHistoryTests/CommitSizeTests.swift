@@ -1,0 +1,129 @@
+import AnabranchCore
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchHistory
+
+/// Large uploads are integrated by several commits (`Spec/History.md`, section 6.1).
+@Suite struct CommitSizeTests {
+    /// What each commit did.
+    private static func commits(of file: SyncedFile) throws -> [IntegrationReport] {
+        var reports: [IntegrationReport] = []
+        while file.hasQueuedUploads {
+            var limit = StepLimit.none
+            #expect(try file.advanceIntegration(at: 1000, until: &limit))
+            reports.append(try SyncedFile.commitIntegrations(of: [file])[0])
+        }
+        return reports
+    }
+
+    /// Three versions by client 2, and three clients.
+    private static func file(_ kind: StoreKind, commitBytesMax: Int) throws -> (file: SyncedFile, test: TestStore) {
+        let test = try TestStore(kind)
+        let file = try SyncedFile.open(in: test.store)
+        _ = try file.allocateIdents(for: [nil, nil, nil], at: 1000)
+        try file.integrate(Upload((0..<3).map { ChangesetWriter.setting(1, to: $0) }), from: 2)
+        file.mergeOptions.commitBytesMax = commitBytesMax
+        return (file, test)
+    }
+
+    @Test(arguments: StoreKind.allCases) func aCommitTakesSoManyBytesAndTheNextGoesOn(kind: StoreKind) throws {
+        let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
+        let bytes = changesets[0].count + UploadQueue.overheadBytes
+        var stored: [[LogEntry]] = [], forms: [[ReciprocalChangeset]] = []
+        for (commitBytesMax, commits) in [(.max, 1), (10 * bytes, 1), (4 * bytes, 3), (1, 10)] {
+            let (file, test) = try Self.file(kind, commitBytesMax: commitBytesMax)
+            // The last one reports progress alone.
+            try file.enqueue(Upload(Array(changesets[..<7])), from: 3)
+            try file.enqueue(Upload(Array(changesets[7...]), from: 8), from: 3)
+            try file.enqueue(Upload(progress: UploadCursor(clientVersion: 20, serverVersion: 2)), from: 3)
+            let reports = try Self.commits(of: file)
+            #expect(abs(reports.count - commits) <= 2, "\(commitBytesMax)")
+            #expect(reports.reduce(0) { $0 + ($1.uploadsDone[3] ?? 0) } == 3)
+            #expect(reports.flatMap(\.outcomes).reduce(0) { $0 + $1.newVersions } == 10)
+            #expect(try file.clientFile(3)?.uploadCursor == UploadCursor(clientVersion: 20, serverVersion: 2))
+            #expect(file.backlogBytes == 0)
+            stored.append(try file.log())
+            forms.append(try file.reciprocals(of: 3))
+            try test.verify()
+        }
+        #expect(stored.allSatisfy { $0 == stored[0] } && stored[0].count == 13)
+        #expect(forms.allSatisfy { $0 == forms[0] })
+    }
+
+    @Test(arguments: StoreKind.allCases) func whatIsCommittedStaysWhenTheRestIsRefused(kind: StoreKind) throws {
+        let (file, test) = try Self.file(kind, commitBytesMax: 1)
+        let good = ChangesetWriter.setting(1, to: 1)
+        try file.enqueue(Upload([good, good, [255], good]), from: 3)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 4)], from: 5), from: 3)
+        try file.enqueue(Upload([ChangesetWriter.setting(1, to: 5)]), from: 4)
+        let reports = try Self.commits(of: file)
+        #expect(reports.flatMap(\.outcomes).map(\.refusal?.code) == [nil, nil, .badChangeset, nil])
+        #expect(reports.flatMap(\.outcomes).map(\.ident) == [3, 3, 3, 4])
+        #expect(reports[2].uploadsDone == [3: 2])
+        #expect(file.version == 6 && file.backlogBytes == 0)
+        #expect(try file.clientFile(3)?.uploadCursor.clientVersion == 2)
+        try test.verify()
+    }
+
+    // MARK: The state
+
+    /// A file whose objects T[1] … T[8] have 15,200 bytes each.
+    private static func largeObjects() throws -> (file: SyncedFile, test: TestStore) {
+        let test = try TestStore(.sqlite)
+        let file = try SyncedFile(path: VirtualPath("/a"), store: test.store, cachedBytesMax: 0)
+        _ = try file.allocateIdents(for: [nil, nil], at: 1000)
+        try file.write(at: 1) { tx in
+            try tx.addClass("T", key: "_id", .int)
+            try tx.addColumn("n", .int, to: "T")
+            // As much as an object holds without parts that are read when they are needed.
+            let names = (0..<8).map { "b\($0)" }
+            for name in names { try tx.addColumn(name, .binary, to: "T") }
+            let value = Payload.binary([UInt8](repeating: 1, count: 1_900))
+            for key in 1...8 as ClosedRange<Int64> {
+                try tx.create("T", key: .int(key), Dictionary(uniqueKeysWithValues: names.map { ($0, value) }))
+            }
+        }
+        return (file, test)
+    }
+
+    private static func touching(_ objects: ClosedRange<Int64>) -> [UInt8] {
+        var changeset = ChangesetWriter()
+        for object in objects { changeset.set(object, to: 1) }
+        return changeset.bytes
+    }
+
+    @Test(arguments: [(23_000, 38_000, 4), (.max, 38_000, 4), (0, .max, 8), (.max, .max, 1)])
+    func aSmallUploadThatTouchesLargeObjectsLoadsSomeAtATime(
+        loadedBytesMax: Int, appliedBytesMax: Int, commits: Int
+    ) throws {
+        let (file, test) = try Self.largeObjects()
+        file.mergeOptions.loadedBytesMax = loadedBytesMax
+        file.mergeOptions.appliedBytesMax = appliedBytesMax
+        if loadedBytesMax == 0 { file.mergeOptions.commitBytesMax = 1 }
+        try file.enqueue(Upload((1...8).map { Self.touching($0...$0) }, base: 1), from: 2)
+        var (bytesMax, count) = (0, 0)
+        while file.hasQueuedUploads {
+            var limit = StepLimit.none
+            _ = try file.advanceIntegration(at: 1, until: &limit)
+            bytesMax = max(bytesMax, file.integrationBytes)
+            #expect(try SyncedFile.commitIntegrations(of: [file])[0].outcomes.map(\.refusal) == [nil])
+            count += 1
+        }
+        #expect(count == commits)
+        #expect(bytesMax < 130_000 / commits + 50_000)
+        #expect(file.version == 9)
+        try test.verify()
+    }
+
+    @Test func aChangesetThatTouchesTooMuchIsRefusedAndTheClientKeepsIt() throws {
+        let (file, test) = try Self.largeObjects()
+        file.mergeOptions.appliedBytesMax = 38_000
+        try file.enqueue(Upload([Self.touching(1...1), Self.touching(1...4)], base: 1), from: 2)
+        try file.enqueue(Upload([Self.touching(5...6)], base: 1), from: 3)
+        let reports = try Self.commits(of: file)
+        #expect(reports.flatMap(\.outcomes).map(\.refusal?.code).filter { $0 != nil } == [.tooLarge])
+        #expect(file.version == 3)
+        try test.verify()
+    }
+}

@@ -1,0 +1,129 @@
+import AnabranchCore
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchQuery
+
+/// What queries cost: how often they look at values, and how often they ask for classes.
+@Suite struct CostTests {
+    /// Three objects that all link to each other, with lists.
+    private static func state() throws -> ObjectGraph {
+        var graph = ObjectGraph()
+        _ = try graph.write(as: 2) { tx in
+            try tx.addClass("A", key: "_id", .int)
+            try tx.addColumn("text", .string, to: "A")
+            try tx.addColumn("pattern", .string, to: "A")
+            try tx.addColumn("mix", .null, to: "A")
+            try tx.addColumn("numbers", .int, collection: .list, to: "A")
+            try tx.addColumn("texts", .string, collection: .list, to: "A")
+            try tx.addLink("others", to: "A", collection: .list, of: "A")
+            for key in 1...3 as ClosedRange<Int64> {
+                let object = try tx.create("A", key: .int(key))
+                object["text"] = .string(Array(repeating: UInt8(ascii: "a"), count: 4_000))
+                object["pattern"] = .string(Array("*\(String(repeating: "a", count: 2_000))b".utf8))
+                try object.set("mix", to: .dictionary)
+                for name in ["x", "y"] {
+                    try object.dictionary("mix").set(.list, for: name)
+                    try object.dictionary("mix").list(for: name).append(.int(1))
+                }
+                for number in 0..<200 as Range<Int64> {
+                    try object.list("numbers").append(.int(number))
+                    try object.list("texts").append(.string(Array("text \(number)".utf8)))
+                }
+            }
+        }
+        _ = try graph.write(as: 2) { tx in
+            for object in try tx.objects("A") {
+                for key in 1...3 as ClosedRange<Int64> {
+                    try object.list("others").append(.link(className: Array("A".utf8), key: .int(key)))
+                }
+            }
+        }
+        return graph
+    }
+
+    private static func numbers(_ count: Int) -> String {
+        "{" + (0..<count).map { "\(-$0 - 1)" }.joined(separator: ", ") + "}"
+    }
+
+    private static func texts(_ text: String, _ count: Int, _ separator: String) -> String {
+        Array(repeating: text, count: count).joined(separator: separator)
+    }
+
+    private static var subqueries: String {
+        var text = "$x.text == 'b'"
+        for _ in 0..<40 { text = "SUBQUERY($x.others, $x, \(text)).@count == 1" }
+        return "SUBQUERY(others, $x, \(text)).@count == 1"
+    }
+
+    /// Each would take more than ten times as many, most of them without end.
+    private static let endless: [String] = [
+        // Collections that are multiplied by each calculation, objects by each step.
+        "\(texts("mix[*][*]", 40, " + ")) == 1", "\(texts("others", 40, ".")).text == 'b'", subqueries,
+        // Pairs of values.
+        "NONE numbers == \(numbers(5_000))", "ALL numbers != ALL \(numbers(5_000))",
+        "ANY texts CONTAINS ANY {\(texts("'nothing'", 5_000, ", "))}",
+        // A pattern from data, which is tried at each place.
+        "text LIKE pattern",
+    ]
+
+    @Test(arguments: endless)
+    func anObjectIsNotLookedAtWithoutEnd(text: String) throws {
+        let state = try Self.state()
+        let query = try Query(text, on: "A", of: state)
+        let error = #expect(throws: QueryError.self) { try query.objects(in: state, looksMax: 100_000) }
+        #expect(error?.kind == .limit)
+    }
+
+    @Test(arguments: [
+        ("numbers == 199", 2_000), ("NONE numbers == \(numbers(100))", 25_000), ("others.others.text == 'b'", 2_000),
+        ("text LIKE '*a*a*b'", 20_000), ("texts CONTAINS '199'", 3_000), ("text CONTAINS pattern", 1_000),
+    ])
+    func ordinaryQueriesLookAtFewValues(text: String, looks: Int) throws {
+        let state = try Self.state()
+        let query = try Query(text, on: "A", of: state)
+        #expect(throws: Never.self) { try query.objects(in: state, looksMax: looks) }
+    }
+
+    /// Counts who asks for classes.
+    private final class CountingSource: ObjectSource {
+        private let state: ObjectGraph
+        private(set) var count = 0
+
+        init(_ state: ObjectGraph) { self.state = state }
+
+        func schema(of number: ClassID) -> ClassSchema? {
+            count += 1
+            return state.schema(of: number)
+        }
+
+        func schema(ofClass name: [UInt8]) -> ClassSchema? {
+            count += 1
+            return state.schema(ofClass: name)
+        }
+
+        var classes: [ClassSchema] { state.classes }
+
+        func contains(_ object: ObjectReference) throws(ApplyError) -> Bool { try state.contains(object) }
+
+        func object(_ reference: ObjectReference) throws(ApplyError) -> StateObject? { try state.object(reference) }
+
+        func forEachObject(
+            of classID: ClassID, _ body: (StateObject) throws(ApplyError) -> Void
+        ) throws(ApplyError) {
+            try state.forEachObject(of: classID, body)
+        }
+    }
+
+    /// Of a class with many properties each time takes long.
+    @Test(arguments: [
+        "others IN {\(texts("obj('A', 1)", 500, ", "))}", "\(texts("others", 500, ".")) == obj('A', 1)",
+        texts("others.text == 'b'", 500, " or "),
+    ])
+    func aClassIsAskedForOnce(text: String) throws {
+        let source = CountingSource(try Self.state())
+        _ = try Query(text, on: "A", of: source)
+        // By its name and by its number; and the class of the query.
+        #expect(source.count <= 3)
+    }
+}

@@ -1,0 +1,139 @@
+import NIOCore
+import NIOEmbedded
+import Synchronization
+import Testing
+
+@testable import AnabranchServer
+
+/// Long messages on their way in (`Spec/Limits.md`, section 7).
+@Suite struct MessageMemoryTests {
+    private final class Fixture {
+        /// Counts the readings that reach the socket.
+        final class Socket: ChannelOutboundHandler {
+            typealias OutboundIn = ByteBuffer
+
+            private(set) var readCount = 0
+
+            func read(context: ChannelHandlerContext) {
+                readCount += 1
+                context.read()
+            }
+        }
+
+        static let messageBytesMax = 32 << 20
+        static let permitBytes = messageBytesMax - MessageMemory.freeBytesMax
+
+        let channel = EmbeddedChannel()
+        let socket = Socket()
+        let memory: MessageMemory
+        private let counts: Counts
+
+        final class Counts {
+            var stalls = 0
+            var excesses = 0
+        }
+
+        var stalls: Int { counts.stalls }
+        var excesses: Int { counts.excesses }
+
+        init(_ budget: MemoryBudget = MemoryBudget(bytesMax: .max), isIdentified: Bool = true) throws {
+            let counts = Counts()
+            memory = MessageMemory(messageBytesMax: Self.messageBytesMax, limit: .seconds(60), budget: budget) {
+                counts.stalls += 1
+            }
+            memory.onExcess = { counts.excesses += 1 }
+            memory.isIdentified = isIdentified
+            self.counts = counts
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            try channel.pipeline.syncOperations.addHandlers([socket, memory])
+        }
+
+        func receive(bytes: Int) throws { try channel.writeInbound(ByteBuffer(repeating: 7, count: bytes)) }
+
+        func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
+    }
+
+    @Test(arguments: [(-1, 0), (0, 0), (1, 1)])
+    func beforeTheFirstIdentMessagesAreShort(more: Int, excesses: Int) throws {
+        for isIdentified in [false, true] {
+            let fixture = try Fixture(isIdentified: isIdentified)
+            try fixture.receive(bytes: MessageMemory.unidentifiedBytesMax + more)
+            #expect(fixture.excesses == (isIdentified ? 0 : excesses))
+        }
+    }
+
+    @Test(arguments: [(-1, false), (0, false), (1, true)])
+    func aLongMessageNeedsAPermitUntilItIsWhole(more: Int, needsPermit: Bool) throws {
+        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        try fixture.receive(bytes: 3 << 20)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax - 3 << 20 + more)
+        #expect(budget.bytesInUse == (needsPermit ? Fixture.permitBytes : 0))
+        #expect(!fixture.memory.isReadHeld)
+        let permit = fixture.memory.endMessage()
+        #expect((permit != nil) == needsPermit)
+        _ = consume permit
+        #expect(budget.bytesInUse == 0)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax)
+        #expect(budget.bytesInUse == 0, "it is another message")
+    }
+
+    @Test func withoutAPermitTheSocketIsNotRead() throws {
+        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        budget.reserve(budget.bytesInUse + 64 << 20)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        #expect(fixture.memory.isReadHeld)
+        let before = fixture.socket.readCount
+        fixture.channel.read()
+        #expect(fixture.socket.readCount == before)
+        fixture.wait(seconds: 1_000)
+        #expect(fixture.stalls == 0 && fixture.channel.isActive, "it is not the client that stops")
+        budget.release(64 << 20)
+        fixture.channel.embeddedEventLoop.run()
+        #expect(!fixture.memory.isReadHeld && fixture.socket.readCount == before + 1)
+        #expect(budget.bytesInUse == Fixture.permitBytes)
+    }
+
+    @Test("with a permit, 1 MiB has to come each minute", arguments: -1...1)
+    func stall(more: Int) throws {
+        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        fixture.wait(seconds: 59)
+        try fixture.receive(bytes: MessageMemory.bytesMin + more)
+        fixture.wait(seconds: 1)
+        #expect(fixture.channel.isActive == (more >= 0))
+        fixture.wait(seconds: 60)
+        #expect(!fixture.channel.isActive && fixture.stalls == 1)
+        #expect(budget.bytesInUse == 0)
+    }
+
+    @Test func whoeverLeavesTakesNoPermitAlong() throws {
+        let budget = MemoryBudget(bytesMax: 28 << 20)
+        let first = try Fixture(budget), second = try Fixture(budget), third = try Fixture(budget)
+        for fixture in [first, second, third] { try fixture.receive(bytes: MessageMemory.freeBytesMax + 1) }
+        #expect([first, second, third].map(\.memory.isReadHeld) == [false, true, true])
+        for fixture in [second, first] { fixture.channel.close(promise: nil) }
+        for fixture in [first, second, third] { fixture.channel.embeddedEventLoop.run() }
+        #expect(!third.memory.isReadHeld && budget.bytesInUse == 28 << 20)
+        third.channel.close(promise: nil)
+        #expect(budget.bytesInUse == 0 && budget.waitingCount == 0)
+    }
+
+    @Test func whenTheConnectionIsOverNothingMoreIsKept() throws {
+        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        fixture.memory.discard()
+        for _ in 0..<8 { try fixture.receive(bytes: MessageMemory.freeBytesMax) }
+        #expect(try fixture.channel.readInbound(as: ByteBuffer.self) == nil)
+        #expect(budget.bytesInUse == 0)
+    }
+
+    @Test("what has come of a long message when the connection is over stays no longer than a stall")
+    func discardedLongMessage() throws {
+        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        fixture.memory.discard()
+        try fixture.receive(bytes: MessageMemory.bytesMin)
+        #expect(budget.bytesInUse == Fixture.permitBytes)
+        fixture.wait(seconds: 60)
+        #expect(!fixture.channel.isActive && budget.bytesInUse == 0)
+    }
+}

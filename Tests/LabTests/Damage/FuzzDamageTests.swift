@@ -1,0 +1,114 @@
+import AnabranchCore
+import AnabranchProtocol
+import Foundation
+import Testing
+
+@testable import anabranch_lab
+
+@Suite struct FuzzDamageTests {
+    // MARK: What counts as a failure
+
+    private static func changeset(_ version: UInt64, _ bytes: [UInt8] = [1]) -> StoreReading.Delivery {
+        StoreReading.Delivery(
+            version: ServerVersion(rawValue: version), tag: OriginTag(timestamp: 7, ident: 3), changeset: bytes)
+    }
+
+    private static let written = StoreReading(deliveries: [[changeset(2), changeset(3)], [changeset(3)]])
+
+    private func problem(_ deliveries: [[StoreReading.Delivery]], _ refusal: LoadError? = nil) -> String? {
+        StoreReading(deliveries: deliveries, refusal: refusal).problem(expected: Self.written)
+    }
+
+    private func error(_ code: ErrorCode) -> LoadError { LoadError("error", told: ErrorMessage(code, "words")) }
+
+    @Test func whatWasWrittenIsNoProblem() { #expect(problem(Self.written.deliveries) == nil) }
+
+    @Test func aRefusalMayComeAtAnyPlace() {
+        for count in 0...2 {
+            let refusal = error(.otherSessionError)
+            #expect(problem([Array(Self.written.deliveries[0].prefix(count))], refusal) == nil, "\(count)")
+        }
+    }
+
+    @Test func otherBytesAreAProblemAlsoBeforeARefusal() throws {
+        let given = [[Self.changeset(2), Self.changeset(3, [2])]]
+        #expect(try #require(problem(given + [Self.written.deliveries[1]])).contains("another changeset 1"))
+        #expect(try #require(problem(given, error(.otherSessionError))).contains("another changeset 1"))
+        #expect(try #require(problem([[Self.changeset(4)]], error(.otherSessionError))).contains("another changeset 0"))
+    }
+
+    @Test func fewerAsIfTheyWereAllAreAProblem() throws {
+        #expect(try #require(problem([[Self.changeset(2)], [Self.changeset(3)]])).contains("1 of 2 changesets as if"))
+        // The first client was told that it has everything; it was the second one that was refused.
+        let words = try #require(problem([[Self.changeset(2)], []], error(.otherSessionError)))
+        #expect(words.contains("client 0 is given 1 of 2 changesets as if"))
+    }
+
+    @Test func moreAreAProblem() throws {
+        let given = Self.written.deliveries[0] + [Self.changeset(4)]
+        #expect(try #require(problem([given])).contains("is given 3 changesets, of 2"))
+    }
+
+    @Test func aResetIsAProblem() throws {
+        #expect(try #require(problem([[]], error(.badClientFileIdent))).contains("told to reset"))
+    }
+
+    // MARK: Bits
+
+    private func withDirectory(_ body: (URL) throws -> Void) throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(
+            at: directory.appendingPathComponent("more"), withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try body(directory)
+    }
+
+    @Test func allBitsOfAllDatabasesAreFlippedAndNothingElse() throws {
+        try withDirectory { directory in
+            let databases = ["a.sqlite", "a.sqlite-wal", "more/b.sqlite"]
+            let others = ["a.sqlite-shm", "accounts.sqlite", "keys.json", "more/c"]
+            for name in databases + others {
+                try Data([0, 0]).write(to: directory.appendingPathComponent(name))
+            }
+            var bits: Set<String> = []
+            for seed in 0..<2_000 as Range<UInt64> {
+                let flip = try BitFlip(seed: seed, in: directory)
+                #expect(try BitFlip(seed: seed, in: directory) == flip)
+                bits.insert("\(flip)")
+            }
+            #expect(bits.count == databases.count * 2 * 8)
+            #expect(bits.allSatisfy { bit in databases.contains { bit.hasSuffix(" of \($0)") } })
+        }
+    }
+
+    @Test func aBitIsFlipped() throws {
+        try withDirectory { directory in
+            let file = directory.appendingPathComponent("a.sqlite")
+            try Data([1, 2, 3]).write(to: file)
+            var flip = try BitFlip(seed: 1, in: directory)
+            (flip.offset, flip.bit) = (1, 7)
+            try flip.apply(in: directory)
+            #expect(try Data(contentsOf: file) == Data([1, 0x82, 3]))
+            try flip.apply(in: directory)
+            #expect(try Data(contentsOf: file) == Data([1, 2, 3]))
+        }
+    }
+
+    // MARK: The command
+
+    @Test func theCommandSaysWhatBecameOfEachBit() throws {
+        let answer = try LabProcess.run(
+            ["fuzz", "damage", "--serve", try LabProcess.server, "--count", "5", "--files", "2", "--changesets", "8"])
+        let last = try #require(answer.output.split(separator: "\n").last)
+        let numbers = try #require(last.wholeMatch(of: /(\d+) passed, (\d+) failed/), "\(answer.complaint)").output
+        #expect(Int(numbers.1).flatMap { passed in Int(numbers.2).map { passed + $0 } } == 5)
+        #expect(answer.status == (numbers.2 == "0" ? 0 : 1))
+        #expect(answer.complaint.contains("5 of 5 bits"))
+    }
+
+    @Test func aServerThatDoesNotStartIsAnError() throws {
+        let answer = try LabProcess.run(["fuzz", "damage", "--serve", "no/such/program"])
+        #expect(answer.status == 1)
+        #expect(answer.complaint.contains("no/such/program"))
+    }
+}
