@@ -25,6 +25,8 @@ public final class SyncedFile {
     let versionSalt: Salt
     var randomness: any RandomNumberGenerator
     var queue = UploadQueue()
+    /// When the client files that have identified themselves were seen before, in seconds since 1970.
+    var identified: [ClientFileID: UInt64] = [:]
     /// What becomes of the first of them; nil between a commit and the next step.
     var integration: Integration?
     package var mergeOptions = MergeOptions()
@@ -76,6 +78,11 @@ public final class SyncedFile {
         try replayLog()
     }
 
+    deinit { store.close(id, lease) }
+
+    /// The part of the store that the file is in.
+    package var shard: Int { id.shard }
+
     /// The exposed version E (`Spec/History.md`, section 3.3).
     public var version: ServerVersion { head.version }
 
@@ -103,26 +110,29 @@ public final class SyncedFile {
     func commit(_ clientFiles: [ClientFile], at head: FileHead) throws(HistoryError) {
         var commit = Commit(file: id, lease: lease, head: head)
         commit.clientFiles = clientFiles
-        try SyncedFile.commit([(self, commit)])
+        try self.commit(commit)
     }
 
-    /// Commits for different files of one store, in one transaction, and takes over what the commits say.
-    static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) throws(HistoryError) {
+    /// Commits and takes over what the commit says.
+    func commit(_ commit: Commit) throws(HistoryError) {
+        if let failure = SyncedFile.commit([(self, commit)])[0] { throw failure }
+    }
+
+    /// Commits for different files of one store, in one transaction for each shard, and takes over what the commits
+    /// say.
+    /// - Returns: for each commit why it failed; nil if it has succeeded.
+    static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) -> [HistoryError?] {
         let changes = commits.map(\.commit).filter { !$0.isEmpty }
-        if let store = commits.first?.file.store, !changes.isEmpty {
-            do {
-                try store.commit(changes)
-            } catch {
-                for (file, _) in commits {
-                    file.isStateUncertain = true
-                    file.dropIntegration()
-                }
-                throw error
+        let failures = changes.isEmpty ? [:] : commits.first?.file.store.commitByShard(changes) ?? [:]
+        return commits.map { file, commit in
+            if let failure = failures[file.shard] {
+                file.isStateUncertain = true
+                file.dropIntegration()
+                return failure
             }
-        }
-        for (file, commit) in commits {
             file.head = commit.newHead
             if let update = commit.state { file.retain(update.after) }
+            return nil
         }
     }
 

@@ -27,6 +27,11 @@ public struct CoreVersion: Comparable, Hashable, Sendable, CustomStringConvertib
         (left.major, left.minor, left.patch) < (right.major, right.minor, right.patch)
     }
 
+    /// As one number that grows with the versions: 14_005_002 is 14.5.2. 0 for one that has no such number.
+    public var number: UInt64 {
+        minor < 1_000 && patch < 1_000 ? UInt64(clamping: major * 1_000_000 + minor * 1_000 + patch) : 0
+    }
+
     /// Such as 14.5.2.
     public var description: String { "\(major).\(minor).\(patch)" }
 }

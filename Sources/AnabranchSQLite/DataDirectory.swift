@@ -1,15 +1,25 @@
 import AnabranchHistory
 import Foundation
+import GRDB
 
 /// A directory that holds one store. Until it is released no other process, and no other store of this one, can use
 /// it.
 final class DataDirectory: Sendable {
-    static let databaseName = "anabranch.sqlite"
+    /// Older formats were in this database alone. Now it only marks the newer format: programs that know the older ones
+    /// refuse it, where they would take the directory for empty without it.
+    static let markerName = "anabranch.sqlite"
+    /// A store of an older format that was migrated, until the new one has been verified.
+    static let migratedName = "anabranch.sqlite.migrated"
 
-    let databasePath: String
-    /// Of the uploads that are being integrated.
-    let suspectsPath: String
-    private let url: URL
+    /// What there is in the directory.
+    enum Contents {
+        case nothing
+        case store(StoreManifest)
+        /// A store of an older format.
+        case older(format: Int)
+    }
+
+    let url: URL
     private let lock: Int32
 
     init(_ path: String) throws(HistoryError) {
@@ -21,8 +31,6 @@ final class DataDirectory: Sendable {
         } catch {
             throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
         }
-        suspectsPath = url.appendingPathComponent("suspects").path
-        databasePath = url.appendingPathComponent(Self.databaseName).path
         lock = open(url.appendingPathComponent("lock").path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
@@ -43,61 +51,81 @@ final class DataDirectory: Sendable {
     /// Lets others use the directory.
     func release() { flock(lock, LOCK_UN) }
 
+    /// Opens a directory that has a store, without making anything.
+    convenience init(existing path: String) throws(HistoryError) {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw HistoryError(.storeUnusable, "\(path): no such directory")
+        }
+        let url = URL(fileURLWithPath: path, isDirectory: true)
+        let names = [StoreManifest.fileName, Self.markerName]
+        guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
+        else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }
+        try self.init(path)
+    }
+
+    // MARK: Names
+
+    static func shardName(_ number: Int) -> String { "shard-\(number < 10 ? "0" : "")\(number).sqlite" }
+
+    func path(of name: String) -> String { url.appendingPathComponent(name).path }
+
+    func path(ofShard number: Int) -> String { path(of: Self.shardName(number)) }
+
+    // MARK: Files
+
     /// Makes sure that only the owner of the process can read a database, wherever the directory is copied to.
     static func makePrivate(database path: String) throws {
+        try makePrivate(path)
+        for name in ["-wal", "-shm"].map({ path + $0 }) where FileManager.default.fileExists(atPath: name) {
+            try makePrivate(name)
+        }
+    }
+
+    /// The same for another file, which is made if it is missing. SQLite gives its other files the database's mode.
+    static func makePrivate(_ path: String) throws {
         let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
-        if !FileManager.default.fileExists(atPath: path) {
-            // SQLite gives its other files the mode of this one.
-            guard FileManager.default.createFile(atPath: path, contents: nil, attributes: mode) else {
-                throw HistoryError(.storeFailed, "\(path) cannot be made")
-            }
-        }
-        for name in ["", "-wal", "-shm"].map({ path + $0 }) where FileManager.default.fileExists(atPath: name) {
-            try FileManager.default.setAttributes(mode, ofItemAtPath: name)
+        if FileManager.default.fileExists(atPath: path) {
+            try FileManager.default.setAttributes(mode, ofItemAtPath: path)
+        } else if !FileManager.default.createFile(atPath: path, contents: nil, attributes: mode) {
+            throw HistoryError(.storeFailed, "\(path) cannot be made")
         }
     }
 
-    // MARK: A database that has lost its contents
-
-    /// Refuses an empty database beside files of an earlier life, before SQLite makes a new store of it: every client
-    /// would have to reset. Without the file itself a new store is what the operator wants, unless a write-ahead log is
-    /// left, which SQLite would delete.
-    /// - Returns: whether there is the file.
-    func checkDatabaseIsWhole() throws(HistoryError) -> Bool {
-        let log = Self.databaseName + "-wal"
-        switch size(of: Self.databaseName) {
-        case nil:
-            try refuse("is missing", beside: [log])
-            return false
-        case 0: try refuse("is empty (0 bytes)", beside: [log] + Self.otherFiles)
-        default: break
+    /// Gives a file another name, durably; it takes the place of a file that had the name.
+    static func rename(_ path: String, to newPath: String) throws(HistoryError) {
+        guard Foundation.rename(path, newPath) == 0 else {
+            throw HistoryError(.storeFailed, "\(newPath): \(lastError)")
         }
-        return true
+        let folder = open((newPath as NSString).deletingLastPathComponent, O_RDONLY | O_CLOEXEC)
+        guard folder >= 0 else { return }
+        fsync(folder)
+        close(folder)
     }
 
-    /// The same for a file without tables.
-    func checkIsNew() throws(HistoryError) { try refuse("has no tables", beside: Self.otherFiles) }
-
-    /// What a server makes after the database.
-    private static let otherFiles = ["accounts.sqlite", "keys.json", "admin-token"]
-
-    private func refuse(_ finding: String, beside names: [String]) throws(HistoryError) {
-        let left = names.filter { size(of: $0) ?? 0 > 0 }
-        guard !left.isEmpty else { return }
-        let name = Self.databaseName
-        throw HistoryError(
-            .storeUnusable,
-            """
-            \(url.path): \(name) \(finding), but \(left.joined(separator: ", ")) beside it tell of an \
-            earlier life: restore a backup; or, to begin with an empty store, delete \(name) and \(name)-wal
-            """)
+    func remove(_ name: String) {
+        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path(of: name + suffix)) }
     }
 
     /// In bytes; nil if there is no such file.
-    private func size(of name: String) -> Int? {
-        let path = url.appendingPathComponent(name).path
-        return (try? FileManager.default.attributesOfItem(atPath: path))?[.size].flatMap { ($0 as? NSNumber)?.intValue }
+    func size(of name: String) -> Int? {
+        var status = stat()
+        return stat(path(of: name), &status) == 0 ? Int(status.st_size) : nil
     }
 
-    private static var lastError: String { String(cString: strerror(errno)) }
+    static var lastError: String { String(cString: strerror(errno)) }
+
+    /// A database with marks and nothing else in the place of what older programs look for.
+    func putMarker() throws(HistoryError) {
+        let name = Self.markerName + ".new"
+        remove(name)
+        try translatingErrors(in: name) {
+            try DataDirectory.makePrivate(path(of: name))
+            let queue = try DatabaseQueue(path: path(of: name))
+            try queue.writeWithoutTransaction { db in
+                try StoreSchema.format.mark(db, version: StoreSchema.format.version)
+            }
+            try queue.close()
+        }
+        try Self.rename(path(of: name), to: path(of: Self.markerName))
+    }
 }

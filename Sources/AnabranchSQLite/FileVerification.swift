@@ -7,35 +7,31 @@ import GRDB
 final class FileVerification {
     private let file: SQLiteFile
     private let rows: SQLiteRows
-    private let head: FileHead
-    private let start: Checksum
-    private let chain: Checksum?
+    private let record: FileRecord
+    private var head: FileHead { record.head }
+    private var start: Checksum { record.start }
     private var result: VerifiedFile
     private var clientFiles: [ClientFileID: ClientFile] = [:]
     /// Whether `clientFiles` has all that there are: otherwise nothing can be said against what refers to others.
     private var hasClientFiles = false
-    /// The newest client version in the log so far, by origin.
-    private var received: [ClientFileID: ClientVersion] = [:]
+    /// The newest entry in the log so far, by origin.
+    private var received: [ClientFileID: Receipt] = [:]
     private var conflictKeyCount = 0
 
     /// - Parameter rows: of the file's state.
     init(_ file: SQLiteFile, _ rows: SQLiteRows) throws {
         self.file = file
         self.rows = rows
-        head = try file.head()
-        let identity = try file.rows("SELECT path, chain FROM synced_file WHERE id = ?", [file.id.number]) { row in
-            (path: VirtualPath(try row.bytes(0)), chain: Checksum(bytes: try row.bytes(1)))
-        }
-        let path = identity.first?.path ?? VirtualPath("")
-        start = Checksum(startOf: path)
-        chain = identity.first?.chain
-        result = VerifiedFile(path: path)
+        record = try file.record()
+        result = VerifiedFile(path: record.path)
     }
 
     func run() throws -> VerifiedFile {
+        try goOn(behind: "record of the file", checkRecord)
         try goOn(behind: "client files", checkClientFiles)
         try goOn(behind: "log", checkLog)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
+        try goOn(behind: "changesets as received", checkReceived)
         try goOn(behind: "state", checkState)
         return result
     }
@@ -70,6 +66,20 @@ final class FileVerification {
                 expect(false, .value, "\(place) number \(count)", error.reason)
             }
         }
+    }
+
+    // MARK: The record
+
+    private func checkRecord() throws {
+        let sql = "SELECT checksum FROM synced_file WHERE id = ?"
+        let stored = try file.rows(sql, [file.id.number]) { Checksum(bytes: try $0.bytes(0)) }
+        expect(
+            record.checksum != nil && stored.first == record.checksum, .checksum, "record of the file",
+            "it is not what was written")
+        let isAtBeginning = head.baseVersion == 0
+        expect(
+            !isAtBeginning || head.baseCumulativeSize == 0 && record.baseChain == start, .value, "log",
+            "it begins with \(head.baseCumulativeSize) bytes or another checksum")
     }
 
     // MARK: Client files
@@ -117,8 +127,8 @@ final class FileVerification {
         let sql = "SELECT \(SQLiteFile.entryColumns) FROM log_entry WHERE file = ? ORDER BY version"
         var previous = LogEntry(
             version: head.baseVersion, salt: head.baseSalt, origin: 0, clientVersion: 0, timestamp: 0,
-            cumulativeSize: 0, changeset: [])
-        var link: Checksum? = start
+            cumulativeSize: head.baseCumulativeSize, changeset: [])
+        var link = record.baseChain
         var isGood = true
         result.goodVersion = head.baseVersion
         try goOn(behind: "log behind version \(previous.version)") {
@@ -148,9 +158,10 @@ final class FileVerification {
             head.version == previous.version, .continuity, "log", "it ends at \(previous.version), not \(head.version)")
         expect(head.versionSalt == previous.salt, .value, "log", "the salt of the newest version is another one")
         expect(head.cumulativeSize == previous.cumulativeSize, .size, "log", "it has \(head.cumulativeSize) bytes")
-        expect(link == chain, .checksum, "log", "the last checksum is another one")
+        expect(link == record.chain, .checksum, "log", "the last checksum is another one")
+        checkReceipts()
         let stored = try Int.fetchOne(
-            file.db, sql: "SELECT COUNT(*) FROM touch WHERE file = ?", arguments: [file.id.number])
+            file.db, sql: "SELECT COUNT(*) FROM conflict_key WHERE file = ?", arguments: [file.id.number])
         expect(
             stored == conflictKeyCount, .conflictKeys, "conflict keys",
             "there are \(stored ?? 0), not \(conflictKeyCount)")
@@ -167,10 +178,10 @@ final class FileVerification {
                 entry.origin > 1 && (clientFile != nil || !hasClientFiles), .cursor, place,
                 "there is no client file \(entry.origin)")
             expect(
-                entry.clientVersion > received[entry.origin] ?? 0
+                entry.clientVersion > received[entry.origin]?.clientVersion ?? 0
                     && clientFile.map { entry.clientVersion <= $0.uploadCursor.clientVersion } ?? true, .cursor, place,
                 "client version \(entry.clientVersion) is out of order")
-            received[entry.origin] = entry.clientVersion
+            received[entry.origin] = Receipt(version: entry.version, clientVersion: entry.clientVersion)
         }
         var arena = ChangesetArena()
         do {
@@ -187,10 +198,34 @@ final class FileVerification {
         conflictKeyCount += keys.count
         for key in keys {
             let origins = try file.rows(
-                "SELECT origin FROM touch WHERE file = ? AND hash = ? AND version = ?",
+                "SELECT origin FROM conflict_key WHERE file = ? AND key = ? AND version = ?",
                 [file.id.number, Int64(bitPattern: key), Int64(clamping: entry.version.rawValue)]
             ) { ClientFileID(rawValue: try $0.number(0)) }
             expect(origins == [entry.origin], .conflictKeys, place, "it is not found under conflict key \(key)")
+        }
+    }
+
+    /// What the rows of client files say of the log.
+    private func checkReceipts() {
+        for (ident, clientFile) in clientFiles where head.baseVersion == 0 || received[ident] != nil {
+            expect(
+                clientFile.newestReceipt == received[ident], .cursor, "client file \(ident)",
+                "its newest log entry is another one")
+        }
+    }
+
+    private func checkReceived() throws {
+        let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? ORDER BY version"
+        try forEach(sql, named: "changeset as received") { row in
+            let changeset = ReceivedChangeset(
+                version: try row.number(0), time: try row.number(1), changeset: try row.bytes(2))
+            let place = "log entry \(changeset.version) as received"
+            expect(
+                Checksum(bytes: try row.bytes(3)) == start.covering(changeset), .checksum, place,
+                "it is not what was written")
+            expect(
+                changeset.version > head.baseVersion && changeset.version <= head.version, .continuity, place,
+                "the log has no such entry")
         }
     }
 
@@ -228,7 +263,7 @@ final class FileVerification {
     // MARK: State
 
     private func checkState() throws {
-        let writes = try file.rows("SELECT version FROM write_key WHERE file = ?", [file.id.number]) {
+        let writes = try file.rows("SELECT version FROM idempotency_key WHERE file = ?", [file.id.number]) {
             ServerVersion(rawValue: try $0.number(0))
         }
         expect(

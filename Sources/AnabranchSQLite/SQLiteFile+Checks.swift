@@ -35,14 +35,7 @@ extension SQLiteFile {
     func checksum(before version: ServerVersion) throws -> Checksum? {
         let sql = "SELECT checksum FROM log_entry WHERE file = ? AND version = ? - 1"
         let found = try rows(sql, [id.number, sought(version)]) { Checksum(bytes: try $0.bytes(0)) }
-        return try found.first ?? chainStart()
-    }
-
-    /// Where the checksums of the file begin.
-    func chainStart() throws -> Checksum {
-        let paths = try rows("SELECT path FROM synced_file WHERE id = ?", [id.number]) { try $0.bytes(0) }
-        guard let path = paths.first else { throw HistoryError(.storeDamaged, "there is no file \(id.number)") }
-        return Checksum(startOf: VirtualPath(path))
+        return try found.first ?? record().baseChain
     }
 
     /// Checks what a scan has passed over. Its changesets need not be read for that: their sizes are what is missing
@@ -68,7 +61,8 @@ extension SQLiteFile {
         let sql = """
             SELECT cumulative_size FROM log_entry WHERE file = ? AND version <= ? ORDER BY version DESC LIMIT 1
             """
-        return try rows(sql, [id.number, sought(version)]) { try $0.number(0) }.first ?? 0
+        return try rows(sql, [id.number, sought(version)]) { try $0.number(0) }.first
+            ?? record().head.baseCumulativeSize
     }
 
     /// A receipt from the index, which has to say the same as the entry.
@@ -81,25 +75,28 @@ extension SQLiteFile {
     }
 
     static let receiptColumns = "r.version, r.client_version, e.version, e.client_version, r.origin, e.origin"
-    static let receiptTables = "log_entry r INDEXED BY receipt CROSS JOIN log_entry e ON e.rowid = r.rowid"
+    static let receiptTables = """
+        log_entry r INDEXED BY receipt CROSS JOIN log_entry e NOT INDEXED ON e.file = r.file AND e.version = r.version
+        """
 
     // MARK: Head
 
-    /// The head has no checksum of its own: it has to agree with the newest entry and the newest client file.
-    func check(_ head: FileHead) throws {
+    /// The record has a checksum; beside it, it has to agree with the newest entry and the newest client file, which
+    /// may be missing.
+    func check(_ record: FileRecord) throws {
+        guard newPath == nil else { return }
+        let head = record.head
         let sql = """
             SELECT version, salt, cumulative_size, checksum FROM log_entry
             WHERE file = ? ORDER BY version DESC LIMIT 1
             """
         let newest = try rows(sql, [id.number]) { row in
             let version: ServerVersion = try row.number(0), salt: Salt = try row.number(1)
-            let holds =
-                try head.version == version && head.versionSalt == salt && head.cumulativeSize == row.number(2)
-            return (holds: holds, chain: try row.bytes(3))
+            let chain = Checksum(bytes: try row.bytes(3))
+            return try head.version == version && head.versionSalt == salt && head.cumulativeSize == row.number(2)
+                && record.chain == chain
         }.first
-        let chains = try rows("SELECT chain FROM synced_file WHERE id = ?", [id.number]) { try $0.bytes(0) }
-        let chain = try newest?.chain ?? (head.baseVersion == 0 ? chainStart().bytes : chains.first)
-        guard newest?.holds ?? (head.version == head.baseVersion), chains.first == chain else {
+        guard newest ?? (head.version == head.baseVersion && record.chain == record.baseChain) else {
             throw HistoryError(.storeDamaged, "the log does not end at version \(head.version) as it was written")
         }
         let idents = try rows("SELECT MAX(ident) FROM client_file WHERE file = ?", [id.number]) { row in

@@ -7,17 +7,18 @@ import GRDB
 struct SQLiteFile: FileView {
     let id: SyncedFileID
     let db: Database
+    /// Of a file that has no commit yet; nil for others.
+    var newPath: VirtualPath?
     /// Whether reading fails on what is not what was written. The verification looks at what there is.
     var isChecked = true
 
-    static let headColumns = """
-        id, version, version_salt, cumulative_size, base_version, base_salt, next_ident, state_version, path
-        """
     static let entryColumns = """
-        version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum
+        version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum, base, release, protocol,
+        section
         """
     static let clientColumns = """
-        ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum
+        ident, salt, client_version, reciprocal_base, locked_version, last_seen, user, checksum, is_expired, lineage,
+        base_client_version, receipt_version, receipt_client_version
         """
 
     /// Runs a query and turns each row into a value.
@@ -34,19 +35,9 @@ struct SQLiteFile: FileView {
 
     func head() throws(HistoryError) -> FileHead {
         try translatingErrors {
-            let head = try storedHead()
-            if isChecked { try check(head) }
-            return head
-        }
-    }
-
-    private func storedHead() throws(HistoryError) -> FileHead {
-        try translatingErrors {
-            let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file WHERE id = ?"
-            guard let head = try rows(sql, [id.number], SQLiteFile.head).first else {
-                throw HistoryError(.storeDamaged, "there is no file \(id.number)")
-            }
-            return head
+            let record = try record()
+            if isChecked { try check(record) }
+            return record.head
         }
     }
 
@@ -57,10 +48,13 @@ struct SQLiteFile: FileView {
                 (try SQLiteFile.clientFile(row), checksum: Checksum(bytes: try row.bytes(7)))
             }
             guard let (file, checksum) = found.first else {
-                guard try !isChecked || ident >= storedHead().nextIdent else { throw damaged("client file \(ident)") }
+                if newPath != nil { return ClientFile.reserved.first { $0.ident == ident } }
+                guard try !isChecked || ident >= record().head.nextIdent else {
+                    throw damaged("client file \(ident)")
+                }
                 return nil
             }
-            guard try !isChecked || checksum == chainStart().covering(file) else {
+            guard try !isChecked || checksum == record().start.covering(file) else {
                 throw damaged("client file \(ident)")
             }
             return file
@@ -73,11 +67,35 @@ struct SQLiteFile: FileView {
             var checked = CheckedEntries(of: self)
             let found = try rows(sql, [id.number, sought(version)]) { try checked.entry($0) }
             if let entry = found.first { return entry }
-            let head = try storedHead()
+            let head = try record().head
             guard !isChecked || version <= head.baseVersion || version > head.version else {
                 throw damaged("log entry \(version)")
             }
             return nil
+        }
+    }
+
+    func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
+        try translatingErrors {
+            let sql = "SELECT salt FROM log_entry WHERE file = ? AND version = ?"
+            return try rows(sql, [id.number, sought(version)]) { Salt(rawValue: try $0.number(0)) }.first
+        }
+    }
+
+    func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? {
+        try translatingErrors {
+            let sql = "SELECT version, time, changeset, checksum FROM received WHERE file = ? AND version = ?"
+            let found = try rows(sql, [id.number, sought(version)]) { row in
+                (
+                    ReceivedChangeset(version: try row.number(0), time: try row.number(1), changeset: try row.bytes(2)),
+                    checksum: Checksum(bytes: try row.bytes(3))
+                )
+            }
+            guard let (received, checksum) = found.first else { return nil }
+            guard try !isChecked || checksum == record().start.covering(received) else {
+                throw damaged("what was received as log entry \(version)")
+            }
+            return received
         }
     }
 
@@ -151,7 +169,8 @@ struct SQLiteFile: FileView {
     ) throws(HistoryError) -> [ServerVersion] {
         try translatingErrors {
             let sql = """
-                SELECT version FROM touch WHERE file = ? AND version > ? AND version <= ? AND hash = ? AND origin <> ?
+                SELECT version FROM conflict_key
+                WHERE file = ? AND version > ? AND version <= ? AND key = ? AND origin <> ?
                 """
             var versions: Set<ServerVersion> = []
             for key in keys {
@@ -168,7 +187,7 @@ struct SQLiteFile: FileView {
                 SELECT version, changeset, checksum FROM reciprocal
                 WHERE file = ? AND version > ? AND version <= ? AND ident = ? ORDER BY version
                 """
-            let start = try chainStart()
+            let start = try record().start
             return try rows(sql, arguments(range) + [sought(ident)]) { row in
                 let found = ReciprocalChangeset(version: try row.number(0), changeset: try row.bytes(1))
                 let change = ReciprocalChange(ident: ident, reciprocal: found)
@@ -182,7 +201,7 @@ struct SQLiteFile: FileView {
 
     func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? {
         try translatingErrors {
-            let sql = "SELECT version FROM write_key WHERE file = ? AND key = ?"
+            let sql = "SELECT version FROM idempotency_key WHERE file = ? AND key = ?"
             return try rows(sql, [id.number, Data(key)]) { ServerVersion(rawValue: try $0.number(0)) }.first
         }
     }
@@ -200,55 +219,23 @@ struct SQLiteFile: FileView {
 
     // MARK: Rows
 
-    static func head(_ row: Row) throws -> FileHead {
-        FileHead(
-            version: try row.number(1), versionSalt: try row.number(2), cumulativeSize: try row.number(3),
-            baseVersion: try row.number(4), baseSalt: try row.number(5), nextIdent: try row.number(6),
-            stateVersion: try row.number(7))
-    }
-
     static func entry(_ row: Row) throws -> LogEntry {
         LogEntry(
             version: try row.number(0), salt: try row.number(1), origin: try row.number(2),
             clientVersion: try row.number(3), timestamp: try row.number(4), cumulativeSize: try row.number(5),
-            changeset: try row.bytes(6))
+            changeset: try row.bytes(6), base: try row.optionalNumber(8).map(ServerVersion.init),
+            uploader: Uploader(
+                release: try row.optionalNumber(9) ?? 0, protocolVersion: try row.optionalNumber(10) ?? 0),
+            section: row.hasNull(atIndex: 11) ? [] : try row.bytes(11))
     }
 
     static func clientFile(_ row: Row) throws -> ClientFile {
-        ClientFile(
+        let receipt = Receipt(version: try row.number(11), clientVersion: try row.number(12))
+        return ClientFile(
             ident: try row.number(0), salt: try row.number(1),
             uploadCursor: UploadCursor(clientVersion: try row.number(2), serverVersion: try row.number(3)),
-            lockedVersion: try row.number(4), lastSeen: try row.number(5), user: try row.text(6))
-    }
-}
-
-/// Columns as values; a column of another type is damage.
-extension Row {
-    func number<Number: TypedNumber>(_ index: Int) throws -> Number { Number(rawValue: try number(index)) }
-
-    func number(_ index: Int) throws -> UInt64 {
-        let value: DatabaseValue = self[index]
-        guard case .int64(let number) = value.storage else { throw damaged(index) }
-        return UInt64(bitPattern: number)
-    }
-
-    func bytes(_ index: Int) throws -> [UInt8] {
-        try withUnsafeData(atIndex: index) { data in
-            guard let data else { throw damaged(index) }
-            return Array(data)
-        }
-    }
-
-    func text(_ index: Int) throws -> String? {
-        let value: DatabaseValue = self[index]
-        switch value.storage {
-        case .null: return nil
-        case .string(let text): return text
-        default: throw damaged(index)
-        }
-    }
-
-    private func damaged(_ index: Int) -> HistoryError {
-        HistoryError(.storeDamaged, "column \(Array(columnNames)[index]) has another type")
+            lockedVersion: try row.number(4), lastSeen: try row.number(5), isExpired: try row.number(8) != 0,
+            user: try row.text(6), lineage: Lineage(rawValue: try row.number(9)),
+            baseClientVersion: try row.number(10), newestReceipt: receipt.version == 0 ? nil : receipt)
     }
 }

@@ -6,18 +6,24 @@ import GRDB
 extension SQLiteStore: HistoryCatalog {
     public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
         let sql = """
-            SELECT \(SQLiteFile.headColumns) FROM synced_file
+            SELECT \(FileRecord.columns) FROM synced_file
             WHERE path \(path == nil ? ">=" : ">") ? ORDER BY path LIMIT ?
             """
-        return try catalog(sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
-            CatalogFile(path: VirtualPath(try row.bytes(8)), head: try SQLiteFile.head(row))
+        var files: [CatalogFile] = []
+        for shard in shards {
+            files += try catalog(shard, sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
+                let record = try FileRecord(row)
+                return CatalogFile(path: record.path, head: record.head)
+            }
         }
+        files.sort { $0.path.bytes.lexicographicallyPrecedes($1.path.bytes) }
+        return Array(files.prefix(max(0, countMax)))
     }
 
     public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
         try translatingErrors {
-            try pool.read { db in
-                try SQLiteFile.find(path, in: db).map { CatalogFile(path: path, head: $0.1) }
+            try shard(of: path).pool.read { db in
+                try SQLiteFile.find(path, in: db).map { CatalogFile(path: path, head: $0.head) }
             }
         }
     }
@@ -33,7 +39,7 @@ extension SQLiteStore: HistoryCatalog {
         let arguments: StatementArguments = [
             Data(path.bytes), Int64(clamping: ident.rawValue), ClientFile.reserved.count, max(0, countMax),
         ]
-        return try catalog(sql, arguments, SQLiteFile.clientFile)
+        return try catalog(shard(of: path), sql, arguments, SQLiteFile.clientFile)
     }
 
     public func entries(
@@ -43,7 +49,10 @@ extension SQLiteStore: HistoryCatalog {
             SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
             WHERE file = (SELECT id FROM synced_file WHERE path = ?) AND version > ? ORDER BY version LIMIT ?
             """
-        return try catalog(sql, [Data(path.bytes), Int64(clamping: version.rawValue), max(0, countMax)]) { row in
+        let arguments: StatementArguments = [
+            Data(path.bytes), Int64(clamping: version.rawValue), max(0, countMax),
+        ]
+        return try catalog(shard(of: path), sql, arguments) { row in
             CatalogEntry(
                 version: try row.number(0), origin: try row.number(1), clientVersion: try row.number(2),
                 timestamp: try row.number(3), changesetBytes: Int(clamping: try row.number(4)))
@@ -51,10 +60,10 @@ extension SQLiteStore: HistoryCatalog {
     }
 
     private func catalog<Value>(
-        _ sql: String, _ arguments: StatementArguments, _ value: (Row) throws -> Value
+        _ shard: StoreShard, _ sql: String, _ arguments: StatementArguments, _ value: (Row) throws -> Value
     ) throws(HistoryError) -> [Value] {
         try translatingErrors {
-            try pool.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments).map(value) }
+            try shard.pool.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments).map(value) }
         }
     }
 }

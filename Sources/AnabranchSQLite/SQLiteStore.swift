@@ -4,182 +4,212 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// The durable store of one machine: a SQLite database in a directory of its own, in write-ahead mode, flushed to the
+/// The durable store of one machine: SQLite databases in a directory of their own, in write-ahead mode, flushed to the
 /// disk with each commit (`Spec/Durability.md`). Readers do not wait for writers.
 public final class SQLiteStore: Sendable {
-    /// Of the database's pages for the connection that writes, in bytes: the pages of an object that is written again
-    /// and again stay there.
-    static let writerCacheBytesMax = 16 << 20
+    /// What is chosen by who opens a store.
+    public struct Options: Sendable {
+        /// How many databases a new store has, 1 to 64. Files of different ones are written at the same time. A store
+        /// that is there keeps what it has.
+        public var shards: Int
+        /// For how many days changesets are kept as they were received, where merging has changed them.
+        public var explainDays: Int
+
+        /// The defaults, unless something else is said.
+        public init(shards: Int = 8, explainDays: Int = 30) {
+            self.shards = shards
+            self.explainDays = explainDays
+        }
+    }
 
     private let directory: DataDirectory
-    let pool: DatabasePool
-    private let writeAheadLog: WriteAheadLog
+    let manifest: StoreManifest
+    let shards: [StoreShard]
+    private let explainDays: Int
     /// The uploads that are being integrated.
     public let suspects: (any UploadSuspects)?
-    private let leases = Mutex<[SyncedFileID: Lease]>([:])
-    /// What waits for the one connection that writes.
-    private let waiting = Mutex<[CommitRequest]>([])
 
     /// Opens the store in a directory, which is made if it is missing, and brings it to the current format.
-    /// - Throws: `storeUnusable` if another process uses the directory, a newer program has written it, or its database
-    ///   has lost its contents.
-    public init(directory path: String) throws(HistoryError) {
-        let directory = try DataDirectory(path)
-        self.directory = directory
-        let isThere = try directory.checkDatabaseIsWhole()
-        let databasePath = directory.databasePath
-        writeAheadLog = WriteAheadLog(ofDatabaseAt: databasePath)
-        suspects = SuspectFile(path: directory.suspectsPath)
-        pool = try translatingErrors {
-            try DataDirectory.makePrivate(database: databasePath)
-            var configuration = Configuration()
-            configuration.label = "anabranch"
-            configuration.maximumReaderCount = 16
-            let pool = try DatabasePool(path: databasePath, configuration: configuration)
-            try pool.writeWithoutTransaction { db in
-                if try StoreSchema.check(db), isThere { try directory.checkIsNew() }
-                try db.execute(
-                    sql: """
-                        PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
-                        PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
-                        PRAGMA cache_size = -\(Self.writerCacheBytesMax >> 10)
-                        """)
-            }
-            try StoreSchema.migrator.migrate(pool)
-            return pool
-        }
+    /// - Parameter report: is told how far a migration from an older format is. If it throws, the migration ends there,
+    ///   and the next opening goes on with it.
+    /// - Throws: `storeUnusable` if another process uses the directory, a newer program has written it, it has lost
+    ///   files, or there can be no store with these options; what `report` throws is a `storeFailed`.
+    public convenience init(
+        directory path: String, options: Options = Options(),
+        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
+    ) throws(HistoryError) {
+        try self.init(try DataDirectory(path), options, isRestoring: false, report)
     }
 
     /// Opens the store in a directory that has one.
-    convenience init(existingIn path: String) throws(HistoryError) {
-        let database = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
-        guard FileManager.default.fileExists(atPath: database) else {
-            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
-        }
-        try self.init(directory: path)
+    /// - Parameter isRestoring: whether it may have been restored in part.
+    convenience init(existingIn path: String, isRestoring: Bool = false) throws(HistoryError) {
+        try self.init(try DataDirectory(existing: path), Options(), isRestoring: isRestoring) { _ in }
     }
 
-    /// Ends all access and lets others use the directory; files opened before cannot be used any more. The write-ahead
-    /// log is moved into the database: damage to a log that is left is taken for its end, and what follows is lost.
+    private init(
+        _ directory: DataDirectory, _ options: Options, isRestoring: Bool,
+        _ report: (StoreMigrationProgress) throws -> Void
+    ) throws(HistoryError) {
+        self.directory = directory
+        explainDays = max(0, options.explainDays)
+        manifest = try Self.manifest(in: directory, options)
+        guard manifest.stage != .restoring || isRestoring else { throw HistoryError.partlyRestored }
+        if manifest.stage == .making || manifest.stage == .migrating {
+            for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
+        }
+        shards = try (0..<manifest.shards).map { [manifest] number throws(HistoryError) in
+            try StoreShard(number, of: manifest, in: directory)
+        }
+        suspects = SuspectFile(path: directory.path(of: "suspects"))
+        switch manifest.stage {
+        case .making:
+            try directory.putMarker()
+            try setStage(.ready)
+        case .migrating:
+            try StoreMigration(to: self, in: directory).run(report)
+            try setStage(.ready)
+        case .ready, .restoring:
+            if directory.size(of: DataDirectory.markerName) == nil { try directory.putMarker() }
+        }
+    }
+
+    /// The manifest of the store in a directory; if there is none, that of a new one.
+    private static func manifest(
+        in directory: DataDirectory, _ options: Options
+    ) throws(HistoryError) -> StoreManifest {
+        let stage: StoreManifest.Stage
+        switch try directory.contents() {
+        case .store(let manifest): return manifest
+        case .nothing: stage = .making
+        case .older: stage = .migrating
+        }
+        guard (1...StoreManifest.shardsMax).contains(options.shards) else {
+            throw HistoryError(
+                .storeUnusable, "a store has 1 to \(StoreManifest.shardsMax) shards, not \(options.shards)")
+        }
+        let manifest = StoreManifest(shards: options.shards, stage: stage)
+        try manifest.write(in: directory.url)
+        return manifest
+    }
+
+    func setStage(_ stage: StoreManifest.Stage) throws(HistoryError) {
+        var manifest = manifest
+        manifest.stage = stage
+        try manifest.write(in: directory.url)
+    }
+
+    /// How many databases the store has.
+    public var shardCount: Int { shards.count }
+
+    /// Ends all access and lets others use the directory; files opened before cannot be used any more.
     /// - Throws: `storeFailed`.
     public func close() throws(HistoryError) {
-        // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
-        // harmless, since everything in the log is committed.
-        if writeAheadLog.byteCount > 0 { try? writeAheadLog.empty(in: pool) }
-        try translatingErrors { try pool.close() }
+        var failure: HistoryError?
+        for shard in shards {
+            do throws(HistoryError) { try shard.close() } catch { failure = error }
+        }
+        if let failure { throw failure }
         directory.release()
     }
 
-    /// What is committed and not moved into the database yet, in bytes.
-    public var writeAheadLogBytes: Int { writeAheadLog.byteCount }
+    /// What is committed and not moved into the databases yet, in bytes.
+    public var writeAheadLogBytes: Int { shards.reduce(0) { $0 + $1.writeAheadLogBytes } }
+
+    func shard(of path: VirtualPath) -> StoreShard { shards[manifest.shard(of: path)] }
 }
 
 extension SQLiteStore: HistoryStore {
-    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
-        let (id, head) = try translatingErrors {
-            let found = try pool.read { db in
-                let found = try SQLiteFile.find(path, in: db)
-                if let (id, head) = found { try SQLiteFile(id: id, db: db).check(head) }
-                return found
-            }
-            if let found { return found }
-            return try pool.write { db in try SQLiteFile.find(path, in: db) ?? SQLiteFile.create(path, in: db) }
-        }
-        let lease = leases.withLock { leases in
-            let lease = Lease((leases[id]?.number ?? 0) + 1)
-            leases[id] = lease
-            return lease
-        }
-        return OpenedFile(id: id, lease: lease, head: head)
-    }
+    public func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try shard(of: path).open(path) }
+
+    public func close(_ file: SyncedFileID, _ lease: Lease) { shards[file.shard].close(file.number, lease) }
+
+    public func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try shard(of: path).contains(path) }
 
     public func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try translatingErrors { try pool.read { db in try body(SQLiteFile(id: file, db: db)) } }
+        try shards[file.shard].read(file.number, body)
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        try SQLiteRows(file: file, pool: pool).graph()
+        try SQLiteRows(file: file, pool: shards[file.shard].pool).graph()
     }
 
-    /// The caller that gets the writing connection commits for all that wait: one flush to the disk serves them
-    /// together. If their common transaction fails, each has one of its own, so that only those fail that have to.
     public func commit(_ commits: [Commit]) throws(HistoryError) {
-        let request = CommitRequest(try prepare(commits))
-        waiting.withLock { $0.append(request) }
-        pool.writeWithoutTransaction { db in
-            let requests = waiting.withLock { waiting in
-                defer { waiting.removeAll() }
-                return waiting
-            }
-            guard !requests.isEmpty else { return }
-            if requests.count == 1 || !apply(requests, in: db) {
-                for request in requests { _ = apply([request], in: db) }
-            }
+        guard let shard = commits.first?.file.shard else { return }
+        guard commits.allSatisfy({ $0.file.shard == shard }) else {
+            throw HistoryError(.storeFailed, "the files are in different shards")
         }
-        writeAheadLog.limit(in: pool)
-        try request.outcome.withLock { $0 }.get()
+        try shards[shard].commit(commits)
     }
 
-    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read,
-    /// because it may look at many of them.
-    private func prepare(_ commits: [Commit]) throws(HistoryError) -> [CommitRequest.Prepared] {
+    /// The shards flush at the same time.
+    public func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
+        let groups = Dictionary(grouping: commits, by: \.file.shard)
+        var failures: [Int: HistoryError] = [:], requests: [Int: CommitRequest] = [:]
+        let underWay = DispatchGroup()
+        for (number, commits) in groups {
+            do throws(HistoryError) {
+                if groups.count == 1 {
+                    try shards[number].commit(commits)
+                } else {
+                    requests[number] = try shards[number].beginCommit(commits, in: underWay)
+                }
+            } catch {
+                failures[number] = error
+            }
+        }
+        underWay.wait()
+        for (number, request) in requests {
+            shards[number].limitWriteAheadLog()
+            if case .failure(let error) = request.outcome.withLock({ $0 }) { failures[number] = error }
+        }
+        return failures
+    }
+
+    /// Goes in pieces, so that no commit waits for long.
+    public func maintain(at time: UInt64) throws(HistoryError) {
+        let oldest = time - min(time, UInt64(explainDays) * 86_400)
         try translatingErrors {
-            try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
+            for shard in shards {
+                while try shard.pool.write({ db in try SQLiteFile.forgetReceived(before: oldest, in: db) }) {}
+            }
         }
-    }
-
-    /// Applies requests in one transaction; on failure nothing of it stays.
-    private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
-        let outcome = Result { () throws(HistoryError) in
-            try translatingErrors { try applyTogether(requests, in: db) }
-        }
-        for request in requests { request.outcome.withLock { $0 = outcome } }
-        return (try? outcome.get()) != nil
-    }
-
-    private func applyTogether(_ requests: [CommitRequest], in db: Database) throws {
-        try db.inTransaction(.immediate) {
-            for (commit, state) in requests.flatMap(\.commits) { try apply(commit, state, in: db) }
-            return .commit
-        }
-    }
-
-    private func apply(_ commit: Commit, _ state: RowWrites?, in db: Database) throws {
-        let file = SQLiteFile(id: commit.file, db: db), head = try file.head()
-        guard leases.withLock({ $0[commit.file] }) == commit.lease, head.version == commit.head.version,
-            head.stateVersion == commit.head.stateVersion
-        else {
-            throw HistoryError(.leaseLost, "the file has another writer")
-        }
-        try file.apply(commit, state)
     }
 }
 
-/// The commits of one caller, and what became of them.
-private final class CommitRequest: Sendable {
-    typealias Prepared = (commit: Commit, state: RowWrites?)
+extension SQLiteFile {
+    /// - Returns: whether there may be more.
+    fileprivate static func forgetReceived(before time: UInt64, in db: Database) throws -> Bool {
+        try db.execute(
+            sql: """
+                DELETE FROM received WHERE (file, version) IN
+                (SELECT file, version FROM received WHERE time < ? LIMIT 1000)
+                """, arguments: [Int64(clamping: time)])
+        return db.changesCount == 1000
+    }
+}
 
-    let commits: [Prepared]
-    let outcome = Mutex<Result<Void, HistoryError>>(.failure(HistoryError(.storeFailed, "the store is closed")))
-
-    init(_ commits: [Prepared]) { self.commits = commits }
+extension HistoryError {
+    static let partlyRestored = HistoryError(
+        .storeUnusable, "`anabranch restore` was interrupted here: run it again before a server is started")
 }
 
 /// Runs `body` and gives its errors the form that the contract asks for.
-func translatingErrors<Result>(_ body: () throws -> Result) throws(HistoryError) -> Result {
+/// - Parameter name: of the database.
+func translatingErrors<Result>(
+    in name: String = "a database", _ body: () throws -> Result
+) throws(HistoryError) -> Result {
     do {
         return try body()
     } catch let error as HistoryError {
         throw error
     } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-        let name = DataDirectory.databaseName
         throw HistoryError(
             .storeDamaged, "\(name) is damaged or no database: restore a backup, or use another directory (\(error))")
     } catch let error as DatabaseError where error.isDamage {
-        throw HistoryError(.storeDamaged, error.description)
+        throw HistoryError(.storeDamaged, "\(name): \(error.description)")
     } catch {
         throw HistoryError(.storeFailed, "\(error)")
     }

@@ -5,44 +5,78 @@ import GRDB
 
 /// Reads a store that no other process uses, and changes nothing in it.
 public final class StoreReader {
-    private let directory: DataDirectory
-    let pool: DatabasePool
+    let directory: DataDirectory
+    let manifest: StoreManifest
+    /// Of the shards.
+    let pools: [DatabasePool]
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
     public init(directory path: String) throws(HistoryError) {
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw HistoryError(.storeUnusable, "\(path): no such directory")
-        }
-        // First of all, so that nothing is made where there is no store.
-        let name = URL(fileURLWithPath: path).appendingPathComponent(DataDirectory.databaseName).path
-        guard FileManager.default.fileExists(atPath: name) else {
-            throw HistoryError(.storeUnusable, "\(path): there is no store in it")
-        }
-        directory = try DataDirectory(path)
-        let databasePath = directory.databasePath
-        pool = try translatingErrors {
-            var configuration = Configuration()
-            configuration.readonly = true
-            let pool = try DatabasePool(path: databasePath, configuration: configuration)
-            try pool.read(StoreSchema.checkIsCurrent)
-            return pool
+        directory = try DataDirectory(existing: path)
+        manifest = try Self.manifest(in: directory)
+        pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
+            try translatingErrors(in: DataDirectory.shardName(number)) {
+                var configuration = Configuration()
+                configuration.readonly = true
+                let pool = try DatabasePool(path: directory.path(ofShard: number), configuration: configuration)
+                try pool.read { db in try StoreSchema.check(number, of: manifest, in: db) }
+                return pool
+            }
         }
     }
 
-    /// The synced files in the order of their paths.
+    private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
+        let version = StoreSchema.format.version
+        switch try directory.contents() {
+        case .store(let manifest):
+            switch manifest.stage {
+            case .ready: return manifest
+            case .restoring: throw HistoryError.partlyRestored
+            case .making, .migrating:
+                throw HistoryError(
+                    .storeUnusable, "the store is not finished; a server that opens it goes on with that")
+            }
+        case .older(let format):
+            throw HistoryError(
+                .storeUnusable, "the store has format \(format); a server that opens it brings it to \(version)")
+        case .nothing:
+            throw HistoryError(
+                .storeUnusable,
+                "the store has no tables: no server has used it yet, or it has lost them; then restore a backup")
+        }
+    }
+
+    /// Hands over the synced files in the order of their paths.
+    /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
+    public func forEachFile(_ body: (StoredFile) throws -> Void) throws {
+        var listing = try FileListing(pools)
+        while let element = try listing.next() { try body(try file(element.id)) }
+    }
+
+    /// The synced files in the order of their paths, all in memory.
     /// - Throws: `storeFailed` or `storeDamaged`.
     public func files() throws(HistoryError) -> [StoredFile] {
         try translatingErrors {
-            try pool.read { db in
-                let sql = "SELECT \(SQLiteFile.headColumns) FROM synced_file ORDER BY path"
-                return try SQLiteFile(id: SyncedFileID(0), db: db).rows(sql, []) { row in
-                    let id = SyncedFileID(Int64(bitPattern: try row.number(0)))
-                    return StoredFile(
-                        path: VirtualPath(try row.bytes(8)), head: try SQLiteFile.head(row), id: id, reader: self)
-                }
-            }
+            var files: [StoredFile] = []
+            try forEachFile { files.append($0) }
+            return files
         }
+    }
+
+    /// The synced file at a path; nil if there is none.
+    /// - Throws: `storeFailed` or `storeDamaged`.
+    public func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {
+        let shard = manifest.shard(of: path)
+        return try translatingErrors(in: DataDirectory.shardName(shard)) {
+            let record = try pools[shard].read { db in try SQLiteFile.find(path, in: db) }
+            return try record.map { try file(SyncedFileID($0.number, shard: shard)) }
+        }
+    }
+
+    private func file(_ id: SyncedFileID) throws -> StoredFile {
+        let record = try pools[id.shard].read { db in try SQLiteFile(id: id, db: db).record() }
+        return StoredFile(path: record.path, head: record.head, id: id, reader: self)
     }
 }
 
@@ -55,6 +89,8 @@ public struct StoredFile {
     let id: SyncedFileID
     /// Holds the directory.
     let reader: StoreReader
+
+    private var pool: DatabasePool { reader.pools[id.shard] }
 
     /// The entry that produced `version`; nil outside the log.
     public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
@@ -77,7 +113,7 @@ public struct StoredFile {
     /// latter is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
     public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
-        if version == head.stateVersion { return try SQLiteRows(file: id, pool: reader.pool).graph() }
+        if version == head.stateVersion { return try SQLiteRows(file: id, pool: pool).graph() }
         guard version >= head.baseVersion, version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
         }
@@ -88,7 +124,7 @@ public struct StoredFile {
     private func read<Result>(
         _ body: (SQLiteFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try translatingErrors { try reader.pool.read { db in try body(SQLiteFile(id: id, db: db)) } }
+        try translatingErrors { try pool.read { db in try body(SQLiteFile(id: id, db: db)) } }
     }
 }
 

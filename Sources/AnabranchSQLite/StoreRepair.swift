@@ -57,24 +57,12 @@ public struct StoreRepair {
     ///   - report: gets each file in the order of their paths.
     /// - Throws: `storeUnusable` if there is no file of that name, before anything was done; `storeFailed`.
     public func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
-        var files = try self.files()
-        if let paths {
-            for path in paths where !files.contains(where: { $0.path == path }) {
-                throw HistoryError(.storeUnusable, "there is no file \(path)")
-            }
-            files.removeAll { !paths.contains($0.path) }
+        for path in paths ?? [] where try !store.contains(path) {
+            throw HistoryError(.storeUnusable, "there is no file \(path)")
         }
-        for file in files { report(try repair(file.id, file.path)) }
-    }
-
-    private func files() throws(HistoryError) -> [(id: SyncedFileID, path: VirtualPath)] {
-        try translatingErrors {
-            try store.pool.read { db in
-                try Row.fetchAll(db, sql: "SELECT id, path FROM synced_file ORDER BY path").map { row in
-                    let id = SyncedFileID(Int64(bitPattern: try row.number(0)))
-                    return (id, (try? row.bytes(1)).map { VirtualPath($0) } ?? VirtualPath("file \(id.number)"))
-                }
-            }
+        var listing = try FileListing(store.shards.map(\.pool))
+        while let file = try listing.next() {
+            if paths?.contains(file.path) ?? true { report(try repair(file.id, file.path)) }
         }
     }
 
@@ -84,7 +72,7 @@ public struct StoreRepair {
         let parts = RepairedFile.Parts.repairing(result.damages)
         guard !parts.isEmpty else { return result }
         try translatingErrors {
-            try store.pool.write { db in
+            try store.shards[id.shard].pool.write { db in
                 let file = SQLiteFile(id: id, db: db)
                 if parts.contains(.conflictKeys) { try file.renewConflictKeys() }
                 if parts.contains(.state) { try file.dropState() }
@@ -98,7 +86,7 @@ public struct StoreRepair {
     }
 
     private func verified(_ id: SyncedFileID) throws(HistoryError) -> VerifiedFile {
-        try translatingErrors { try StoreVerification.check(id, in: store.pool) }
+        try translatingErrors { try StoreVerification.check(id, in: store.shards[id.shard].pool) }
     }
 
     /// Ends all access and lets others use the directory.
@@ -125,12 +113,13 @@ extension SQLiteFile {
     /// The state is that before the log, and so to be made from all of it.
     fileprivate func dropState() throws {
         try StateTable(file: id.number).removeAll(in: db)
-        try db.execute(
-            sql: "UPDATE synced_file SET state_version = base_version WHERE id = ?", arguments: [id.number])
+        var record = try record()
+        record.head.stateVersion = record.head.baseVersion
+        try store(record)
     }
 
     fileprivate func renewConflictKeys() throws {
-        try db.execute(sql: "DELETE FROM touch WHERE file = ?", arguments: [id.number])
+        try db.execute(sql: "DELETE FROM conflict_key WHERE file = ?", arguments: [id.number])
         let head = try head()
         var replay = LogReplay(VersionRange(after: head.baseVersion, through: head.version))
         while !replay.isDone {

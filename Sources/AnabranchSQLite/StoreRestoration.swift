@@ -26,7 +26,7 @@ public struct StoreRestoration {
     /// Opens the store in a directory, and brings it to the current format.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
     public init(directory path: String) throws(HistoryError) {
-        store = try SQLiteStore(existingIn: path)
+        store = try SQLiteStore(existingIn: path, isRestoring: true)
     }
 
     /// Gives the newest version of every file a new salt; where there is no version, all client files expire. All of it
@@ -34,33 +34,39 @@ public struct StoreRestoration {
     /// - Parameters:
     ///   - randomness: source of the salts; must be hard to guess except in tests.
     ///   - report: gets each file in the order of their paths.
-    /// - Throws: `storeDamaged` with the file's name if the end of a log is not what was written; `storeFailed`. Then
-    ///   nothing was changed.
+    /// - Throws: `storeDamaged` with the file's name if the end of a log is not what was written; then nothing was
+    ///   changed. `storeFailed` when the disk fails in the middle: no server starts on the store until a later call has
+    ///   done the whole of it.
     public func run(
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator(), _ report: (RestoredFile) -> Void
     ) throws(HistoryError) {
+        try forEachFile { id, pool in try pool.read { db in try SQLiteFile(id: id, db: db).checkEnd() } }
+        try store.setStage(.restoring)
+        for shard in store.shards { try shard.setFlushing(false) }
         var randomness = randomness
-        try translatingErrors {
-            try store.pool.write { db in
-                let sql = "SELECT id, path FROM synced_file ORDER BY path"
-                let files = try Row.fetchAll(db, sql: sql).map { row in
-                    (id: SyncedFileID(Int64(bitPattern: try row.number(0))), path: VirtualPath(try row.bytes(1)))
-                }
-                for file in files {
-                    report(try restore(SQLiteFile(id: file.id, db: db), file.path, Salt.random(using: &randomness)))
+        try forEachFile { id, pool in
+            let salt = Salt.random(using: &randomness)
+            report(try pool.write { db in try SQLiteFile(id: id, db: db).restore(salt) })
+        }
+        for shard in store.shards {
+            try translatingErrors {
+                try shard.pool.write { db in
+                    try StoreSchema.setMeta("restored_at", to: Int64(Date().timeIntervalSince1970), in: db)
                 }
             }
+            try shard.setFlushing(true)
         }
+        try store.setStage(.ready)
     }
 
-    private func restore(_ file: SQLiteFile, _ path: VirtualPath, _ salt: Salt) throws -> RestoredFile {
-        do {
-            let head = try file.head()
-            var expired: [ClientFile] = []
-            if head.version == 0 { expired = try file.expireAll(head) } else { try file.renewSalt(head, salt) }
-            return RestoredFile(path: path, version: head.version, expiredCount: expired.count)
-        } catch let error as HistoryError {
-            throw HistoryError(error.code, "\(path): \(error.reason)")
+    private func forEachFile(_ body: (SyncedFileID, DatabasePool) throws -> Void) throws(HistoryError) {
+        var listing = try FileListing(store.shards.map(\.pool))
+        while let file = try listing.next() {
+            do throws(HistoryError) {
+                try translatingErrors { try body(file.id, store.shards[file.id.shard].pool) }
+            } catch {
+                throw HistoryError(error.code, "\(file.path): \(error.reason)")
+            }
         }
     }
 
@@ -70,38 +76,54 @@ public struct StoreRestoration {
 }
 
 extension SQLiteFile {
-    fileprivate func renewSalt(_ head: FileHead, _ salt: Salt) throws {
-        let stored = Int64(bitPattern: salt.rawValue)
-        guard var entry = try entry(head.version) else {
+    /// - Throws: `storeDamaged` if `restore` could not do its work.
+    fileprivate func checkEnd() throws {
+        let head = try head()
+        if head.version > head.baseVersion { _ = try entry(head.version) }
+        if head.version == 0 {
+            for number in 0..<head.nextIdent.rawValue { _ = try clientFile(ClientFileID(rawValue: number)) }
+        }
+    }
+
+    fileprivate func restore(_ salt: Salt) throws -> RestoredFile {
+        let record = try record(), version = record.head.version
+        let expired = version == 0 ? try expireAll(record) : []
+        if version > 0 { try renewSalt(of: record, salt) }
+        return RestoredFile(path: record.path, version: version, expiredCount: expired.count)
+    }
+
+    private func renewSalt(of record: FileRecord, _ salt: Salt) throws {
+        var record = record
+        record.head.versionSalt = salt
+        if var entry = try entry(record.head.version) {
+            entry.salt = salt
+            guard let chain = try checksum(before: entry.version)?.following(entry) else {
+                throw HistoryError(.storeDamaged, "log entry \(entry.version) is not what was written")
+            }
+            record.chain = chain
+            try execute(
+                "UPDATE log_entry SET salt = ?, checksum = ? WHERE file = ? AND version = ?",
+                [stored(salt), Data(chain.bytes), id.number, stored(entry.version)])
+        } else {
             // The log begins and ends here.
-            let sql = "UPDATE synced_file SET version_salt = ?1, base_salt = ?1 WHERE id = ?2"
-            return try db.execute(sql: sql, arguments: [stored, id.number])
+            record.head.baseSalt = salt
         }
-        entry.salt = salt
-        guard let chain = try checksum(before: entry.version)?.following(entry) else {
-            throw HistoryError(.storeDamaged, "log entry \(entry.version) is not what was written")
-        }
-        try db.execute(
-            sql: "UPDATE log_entry SET salt = ?, checksum = ? WHERE file = ? AND version = ?",
-            arguments: [stored, Data(chain.bytes), id.number, sought(head.version)])
-        try db.execute(
-            sql: "UPDATE synced_file SET version_salt = ?, chain = ? WHERE id = ?",
-            arguments: [stored, Data(chain.bytes), id.number])
+        try store(record)
     }
 
     /// - Returns: those that had not expired before.
-    fileprivate func expireAll(_ head: FileHead) throws -> [ClientFile] {
+    private func expireAll(_ record: FileRecord) throws -> [ClientFile] {
         var expired: [ClientFile] = []
-        for number in UInt64(ClientFile.reserved.count)..<head.nextIdent.rawValue {
+        for number in UInt64(ClientFile.reserved.count)..<record.head.nextIdent.rawValue {
             guard var clientFile = try clientFile(ClientFileID(rawValue: number)), !clientFile.isExpired else {
                 continue
             }
-            clientFile.lastSeen = 0
+            clientFile.isExpired = true
             expired.append(clientFile)
         }
-        var commit = Commit(file: id, lease: Lease(0), head: head)
+        var commit = Commit(file: id, lease: record.lease, head: record.head)
         commit.clientFiles = expired
-        try apply(commit, nil)
+        try apply(commit, to: record, nil)
         return expired
     }
 }

@@ -2,74 +2,77 @@ import AnabranchHistory
 import AnabranchRows
 import GRDB
 
-/// The tables of the store and their versions. Numbers are stored as 64 bits: those above 2^63−1, which conflict keys
-/// and the times of clients can be, as negative ones. The names of the tables are older than those in the code: `touch`
-/// has the conflict keys, `write_key` the idempotency keys.
+/// The tables of a shard, and what marks its database. Numbers are stored as 64 bits: those above 2^63−1, which
+/// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    private static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 3)
+    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 3)
+    /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
+    static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
-    /// Refuses a database that is somebody else's or made by a newer program.
-    /// - Returns: whether it is new.
-    static func check(_ db: Database) throws -> Bool { try check(db, isWriter: true) }
+    /// Makes everything in an empty database.
+    /// - Parameter number: of the shard.
+    static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
+        try db.execute(sql: tables)
+        try db.execute(sql: StateTable.sql)
+        let values = [
+            "store": manifest.store.databaseValue, "shard": number.databaseValue,
+            "shards": manifest.shards.databaseValue,
+        ]
+        for (name, value) in values {
+            try db.execute(sql: "INSERT INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
+        }
+        try format.mark(db, version: format.version)
+    }
 
-    /// Refuses also a database of an older format, for programs that only read.
-    static func checkIsCurrent(_ db: Database) throws { _ = try check(db, isWriter: false) }
-
-    private static func check(_ db: Database, isWriter: Bool) throws -> Bool {
-        let version = format.version
+    /// Refuses what is not this shard.
+    static func check(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
+        let name = DataDirectory.shardName(number)
         switch try format.examine(db) {
-        case .current: return false
-        case .older where isWriter: return false
-        case .new where isWriter: return true
+        case .current: break
         case .new:
+            throw HistoryError(.storeUnusable, "\(name) has no tables: it has lost them; restore a backup")
+        case .older(let found), .newer(let found):
             throw HistoryError(
-                .storeUnusable,
-                "the store has no tables: no server has used it yet, or it has lost them; then restore a backup")
-        case .older(let found):
-            throw HistoryError(
-                .storeUnusable, "the store has format \(found); a server that opens it brings it to \(version)")
-        case .newer(let found):
-            throw HistoryError(
-                .storeUnusable, "the store has format \(found); this program reads up to \(version)")
+                .storeUnusable, "\(name) has format \(found); this program reads format \(format.version)")
         case .foreign:
             throw HistoryError(
-                .storeUnusable,
-                "\(DataDirectory.databaseName) is not a store of Anabranch: restore a backup, or use another directory")
+                .storeUnusable, "\(name) is not a store of Anabranch: restore a backup, or use another directory")
+        }
+        let store: String? = try meta("store", in: db), shard: Int? = try meta("shard", in: db)
+        guard store == manifest.store, shard == number, try meta("shards", in: db) == manifest.shards else {
+            throw HistoryError(
+                .storeUnusable, "\(name) belongs to another store, or is another shard: restore all of a backup")
         }
     }
 
-    static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1: log, client files, reciprocal history, touch index") { db in
-            try db.execute(sql: firstFormat)
-            try format.mark(db, version: 1)
-        }
-        // The states of files that have a log are made when each is opened first.
-        migrator.registerMigration("2: states, keys of the server's own writes") { db in
-            try db.execute(sql: secondFormat)
-            try format.mark(db, version: 2)
-        }
-        // They are made anew from the log when each file is opened first.
-        migrator.registerMigration("3: states in parts") { db in
-            try db.execute(sql: "DROP TABLE state_row; \(StateTable.sql)")
-            try db.execute(sql: "UPDATE synced_file SET state_version = base_version")
-            try format.mark(db, version: 3)
-        }
-        return migrator
+    // MARK: What concerns all files
+
+    static func meta<Value: DatabaseValueConvertible>(_ name: String, in db: Database) throws -> Value? {
+        try Value.fetchOne(db, sql: "SELECT value FROM store_meta WHERE name = ?", arguments: [name])
     }
 
-    private static let firstFormat = """
+    static func setMeta(_ name: String, to value: Int64, in db: Database) throws {
+        try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
+    }
+
+    private static let tables = """
+        CREATE TABLE store_meta (name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
         CREATE TABLE synced_file (
             id INTEGER PRIMARY KEY,
             path BLOB NOT NULL UNIQUE,
+            lease INTEGER NOT NULL,
             version INTEGER NOT NULL,
             version_salt INTEGER NOT NULL,
             cumulative_size INTEGER NOT NULL,
             base_version INTEGER NOT NULL,
             base_salt INTEGER NOT NULL,
+            base_cumulative_size INTEGER NOT NULL,
+            base_chain BLOB NOT NULL,
             next_ident INTEGER NOT NULL,
-            chain BLOB NOT NULL
+            state_version INTEGER NOT NULL,
+            chain BLOB NOT NULL,
+            checksum BLOB NOT NULL
         );
         CREATE TABLE client_file (
             file INTEGER NOT NULL,
@@ -79,7 +82,12 @@ enum StoreSchema {
             reciprocal_base INTEGER NOT NULL,
             locked_version INTEGER NOT NULL,
             last_seen INTEGER NOT NULL,
+            is_expired INTEGER NOT NULL,
             user TEXT,
+            lineage INTEGER NOT NULL,
+            base_client_version INTEGER NOT NULL,
+            receipt_version INTEGER NOT NULL,
+            receipt_client_version INTEGER NOT NULL,
             checksum BLOB NOT NULL,
             PRIMARY KEY (file, ident)
         ) WITHOUT ROWID;
@@ -91,11 +99,24 @@ enum StoreSchema {
             client_version INTEGER NOT NULL,
             timestamp INTEGER NOT NULL,
             cumulative_size INTEGER NOT NULL,
+            base INTEGER,
+            release INTEGER,
+            protocol INTEGER,
+            checksum BLOB NOT NULL,
+            section BLOB,
+            changeset BLOB NOT NULL,
+            PRIMARY KEY (file, version)
+        ) WITHOUT ROWID;
+        CREATE INDEX receipt ON log_entry (file, origin, version, client_version);
+        CREATE TABLE received (
+            file INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            time INTEGER NOT NULL,
             checksum BLOB NOT NULL,
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, version)
-        );
-        CREATE INDEX receipt ON log_entry (file, origin, version, client_version);
+        ) WITHOUT ROWID;
+        CREATE INDEX received_by_age ON received (time);
         CREATE TABLE reciprocal (
             file INTEGER NOT NULL,
             ident INTEGER NOT NULL,
@@ -104,32 +125,20 @@ enum StoreSchema {
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, ident, version)
         ) WITHOUT ROWID;
-        CREATE TABLE touch (
+        CREATE TABLE conflict_key (
             file INTEGER NOT NULL,
-            hash INTEGER NOT NULL,
+            key INTEGER NOT NULL,
             version INTEGER NOT NULL,
             origin INTEGER NOT NULL,
-            PRIMARY KEY (file, hash, version)
+            PRIMARY KEY (file, key, version)
         ) WITHOUT ROWID;
-        """
-
-    private static let secondFormat = """
-        ALTER TABLE synced_file ADD COLUMN state_version INTEGER NOT NULL DEFAULT 0;
-        CREATE TABLE state_row (
-            file INTEGER NOT NULL,
-            class INTEGER NOT NULL,
-            key BLOB NOT NULL,
-            chunk INTEGER NOT NULL,
-            content BLOB NOT NULL,
-            PRIMARY KEY (file, class, key, chunk)
-        ) WITHOUT ROWID;
-        CREATE TABLE write_key (
+        CREATE TABLE idempotency_key (
             number INTEGER PRIMARY KEY,
             file INTEGER NOT NULL,
             key BLOB NOT NULL,
             version INTEGER NOT NULL,
             UNIQUE (file, key)
         );
-        CREATE INDEX write_key_by_age ON write_key (file, number);
+        CREATE INDEX idempotency_key_by_age ON idempotency_key (file, number);
         """
 }

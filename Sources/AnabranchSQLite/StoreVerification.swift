@@ -66,8 +66,6 @@ public struct VerifiedFile: Equatable, Sendable {
 /// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
 public struct StoreVerification {
     private let reader: StoreReader
-    /// Is read without transactions: nobody else uses the store, and a transaction that has met damage cannot be ended.
-    private var pool: DatabasePool { reader.pool }
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
@@ -78,39 +76,62 @@ public struct StoreVerification {
     /// What SQLite itself finds wrong with the database, and records of files that are gone.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
-        try translatingErrors {
-            try pool.unsafeRead { db in
-                let structure = try StoreVerification.orUnreadable {
+        var damages: [StoreDamage] = []
+        for shard in reader.pools.indices { damages += try checkDatabase(shard) }
+        return damages
+    }
+
+    /// Reads without transactions, as everything here: nobody else uses the store, and a transaction that has met
+    /// damage cannot be ended.
+    private func checkDatabase(_ shard: Int) throws(HistoryError) -> [StoreDamage] {
+        let name = DataDirectory.shardName(shard)
+        return try translatingErrors(in: name) {
+            try reader.pools[shard].unsafeRead { db in
+                let structure = try StoreVerification.orUnreadable(name) {
                     try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-                        .map { StoreDamage(kind: .database, place: "database", finding: $0) }
+                        .map { StoreDamage(kind: .database, place: name, finding: $0) }
                 }
                 // Each file has at least the rows of its reserved client files.
-                let orphans = try StoreVerification.orUnreadable {
+                let orphans = try StoreVerification.orUnreadable(name) {
                     try Int64.fetchAll(
                         db, sql: "SELECT DISTINCT file FROM client_file WHERE file NOT IN (SELECT id FROM synced_file)"
-                    ).map { StoreDamage(kind: .continuity, place: "file \($0)", finding: "its record is missing") }
+                    ).map { number in
+                        StoreDamage(
+                            kind: .continuity, place: "\(name), file \(number)", finding: "its record is missing")
+                    }
                 }
                 return structure + orphans
             }
         }
     }
 
-    private static func orUnreadable(_ damages: () throws -> [StoreDamage]) throws -> [StoreDamage] {
+    private static func orUnreadable(
+        _ name: String, _ damages: () throws -> [StoreDamage]
+    ) throws -> [StoreDamage] {
         do {
             return try damages()
         } catch let error as DatabaseError where error.isDamage {
-            return [StoreDamage(kind: .database, place: "database", finding: "a part cannot be read: \(error)")]
+            return [StoreDamage(kind: .database, place: name, finding: "a part cannot be read: \(error)")]
         }
     }
+
+    /// The store of an older format from which this one was made, if it is still there.
+    public var migratedStore: String? {
+        let name = DataDirectory.migratedName
+        return reader.directory.size(of: name) == nil ? nil : reader.directory.path(of: name)
+    }
+
+    /// Removes it: to be called when nothing is damaged.
+    public func removeMigratedStore() { reader.directory.remove(DataDirectory.migratedName) }
 
     /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
-            let ids = try pool.unsafeRead { db in
-                try Int64.fetchAll(db, sql: "SELECT id FROM synced_file ORDER BY path")
+            var listing = try FileListing(reader.pools)
+            while let file = try listing.next() {
+                report(try StoreVerification.check(file.id, in: reader.pools[file.id.shard]))
             }
-            for id in ids { report(try StoreVerification.check(SyncedFileID(id), in: pool)) }
         }
     }
 
@@ -130,7 +151,7 @@ public struct StoreVerification {
     }
 
     private static func unreadable(_ id: SyncedFileID, _ kind: StoreDamage.Kind, _ finding: String) -> VerifiedFile {
-        var file = VerifiedFile(path: VirtualPath("file \(id.number)"))
+        var file = VerifiedFile(path: VirtualPath("\(DataDirectory.shardName(id.shard)), file \(id.number)"))
         file.damages = [StoreDamage(kind: kind, place: "record of the file", finding: finding)]
         return file
     }

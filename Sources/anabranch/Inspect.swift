@@ -59,7 +59,7 @@ struct InspectCommand: ParsableCommand {
     /// - Parameter output: takes a line.
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
-            guard let path else { return try store.files().map(Self.line).forEach(output) }
+            guard let path else { return try store.reader().forEachFile { output(Self.line(for: $0)) } }
             let file = try store.file(path)
             let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
             for text in try texts(of: state) {
@@ -129,13 +129,13 @@ struct StoreOption: ParsableArguments {
         return sources.configuration
     }
 
-    func files() throws -> [StoredFile] { try StoreReader(directory: directory()).files() }
+    func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
 
     /// A file by its path, either in plain text or as `VirtualPath` prints it.
     func file(_ path: String) throws -> StoredFile {
-        let files = try files()
-        let found =
-            files.first { $0.path == VirtualPath(path) } ?? files.first { $0.path == VirtualPath(description: path) }
+        let reader = try reader()
+        var found = try reader.file(VirtualPath(path))
+        if found == nil, let path = VirtualPath(description: path) { found = try reader.file(path) }
         guard let found else { throw InputError(description: "\(try directory()): there is no file \(path)") }
         return found
     }

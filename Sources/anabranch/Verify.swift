@@ -2,6 +2,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import AnabranchCore
 import ArgumentParser
+import Foundation
 
 /// `anabranch verify`: reads a whole store and reports what is damaged.
 struct VerifyCommand: ParsableCommand {
@@ -12,7 +13,8 @@ struct VerifyCommand: ParsableCommand {
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
             changeset can be decoded, that the touch index is complete, and that the state is what the log makes. \
-            Nothing is changed. The server must not be running.
+            Nothing is changed, but for this: where nothing is damaged, the store of an older format from which the \
+            data was migrated is removed. The server must not be running.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.
@@ -53,6 +55,11 @@ struct VerifyCommand: ParsableCommand {
         } else {
             let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
             print("\(fileCount) files, \(entryCount) log entries: \(sum)")
+        }
+        if damageCount == 0, let old = verification.migratedStore {
+            verification.removeMigratedStore()
+            let line = "removed \(old): the store that was made from it is whole\n"
+            FileHandle.standardError.write(Data(line.utf8))
         }
         return damageCount
     }

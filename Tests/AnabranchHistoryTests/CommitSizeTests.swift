@@ -12,7 +12,7 @@ import Testing
         while file.hasQueuedUploads {
             var limit = StepLimit.none
             #expect(try file.advanceIntegration(at: 1000, until: &limit))
-            reports.append(try SyncedFile.commitIntegrations(of: [file])[0])
+            reports.append(try SyncedFile.commitIntegrations(of: [file])[0].get())
         }
         return reports
     }
@@ -107,7 +107,7 @@ import Testing
             var limit = StepLimit.none
             _ = try file.advanceIntegration(at: 1, until: &limit)
             bytesMax = max(bytesMax, file.integrationBytes)
-            #expect(try SyncedFile.commitIntegrations(of: [file])[0].outcomes.map(\.refusal) == [nil])
+            #expect(try SyncedFile.commitIntegrations(of: [file])[0].get().outcomes.map(\.refusal) == [nil])
             count += 1
         }
         #expect(count == commits)

@@ -10,7 +10,7 @@ import Testing
 @Suite struct DamagedPageTests {
     @Test func theVerificationGoesOnBehindAPageThatCannotBeRead() throws {
         let directory = try TemporaryDirectory()
-        let store = try SQLiteStore(directory: directory.path)
+        let store = try SQLiteStore(oneShardIn: directory.path)
         for path in ["/a", "/b"] {
             let file = try SyncedFile.open(path, in: store)
             _ = try file.allocateIdents(for: ["ann"], at: 1000)
@@ -21,16 +21,17 @@ import Testing
             }
         }
         try store.close()
-        let original = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/anabranch.sqlite"))
+        let original = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/shard-00.sqlite"))
         let pageBytes = 4096
         var oneIsGood = 0, logsThatEnd = 0
         // Without the page of the schema there is no store.
         for page in 1..<(original.count / pageBytes) {
             var bytes = original
             for place in page * pageBytes..<(page + 1) * pageBytes { bytes[place] = 0xff }
-            let copy = try TemporaryDirectory()
-            try bytes.write(to: URL(fileURLWithPath: copy.path + "/anabranch.sqlite"))
-            let verification = try StoreVerification(directory: copy.path)
+            let copy = try TemporaryDirectory(copyingManifestOf: directory.path)
+            try bytes.write(to: URL(fileURLWithPath: copy.path + "/shard-00.sqlite"))
+            // Nor without that of its marks.
+            guard let verification = try? StoreVerification(directory: copy.path) else { continue }
             _ = try verification.checkDatabase()
             var files: [VerifiedFile] = []
             do {

@@ -20,7 +20,7 @@ import Testing
 
         init(rounds: UInt64) throws {
             directory = try TemporaryDirectory()
-            let store = try SQLiteStore(directory: directory.path)
+            let store = try SQLiteStore(oneShardIn: directory.path)
             let file = try SyncedFile.open(in: store)
             let idents = try file.allocateIdents(for: ["ann", nil, "eve"], at: 1000)
             for number in 1...rounds {
@@ -80,7 +80,7 @@ import Testing
     func nothingThatWasChangedIsSent(_ sql: String) throws {
         let fixture = try Fixture(rounds: 6)
         try Self.change(fixture, sql)
-        let store = try SQLiteStore(directory: fixture.directory.path)
+        let store = try SQLiteStore(oneShardIn: fixture.directory.path)
         let error = #expect(throws: HistoryError.self) {
             let file = try SyncedFile.open(in: store)
             _ = try Fixture.downloads(fixture.idents[2], of: file)
@@ -96,7 +96,7 @@ import Testing
     func nothingThatWasChangedIsMerged(_ sql: String) throws {
         let fixture = try Fixture(rounds: 6)
         try Self.change(fixture, sql)
-        let store = try SQLiteStore(directory: fixture.directory.path)
+        let store = try SQLiteStore(oneShardIn: fixture.directory.path)
         let file = try SyncedFile.open(in: store)
         let upload = Upload([ChangesetWriter.setting(1, to: 9)], from: 40, timestamp: 9)
         try file.enqueue(upload, from: 3)
@@ -107,7 +107,7 @@ import Testing
     }
 
     private static func change(_ fixture: Fixture, _ sql: String) throws {
-        let queue = try DatabaseQueue(path: fixture.directory.path + "/anabranch.sqlite")
+        let queue = try DatabaseQueue(path: fixture.directory.path + "/shard-00.sqlite")
         try queue.write { db in
             try db.execute(sql: sql)
             #expect(db.changesCount > 0, "\(sql)")
@@ -119,7 +119,7 @@ import Testing
     @Test(arguments: 1...4 as ClosedRange<UInt64>)
     func aFlippedBitIsNeverSent(seed: UInt64) throws {
         let fixture = try Fixture(rounds: 40)
-        let original = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite"))
+        let original = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/shard-00.sqlite"))
         var random = SeededRandom(seed: seed)
         var refused = 0
         for _ in 0..<100 {
@@ -128,9 +128,9 @@ import Testing
             var place = 0
             repeat { place = Int.random(in: 0..<bytes.count, using: &random) } while bytes[place] == 0
             bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
-            let copy = try TemporaryDirectory()
-            try bytes.write(to: URL(fileURLWithPath: copy.path + "/anabranch.sqlite"))
-            guard let store = try? SQLiteStore(directory: copy.path) else {
+            let copy = try TemporaryDirectory(copyingManifestOf: fixture.directory.path)
+            try bytes.write(to: URL(fileURLWithPath: copy.path + "/shard-00.sqlite"))
+            guard let store = try? SQLiteStore(oneShardIn: copy.path) else {
                 refused += 1
                 continue
             }

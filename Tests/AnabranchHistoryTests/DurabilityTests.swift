@@ -18,7 +18,7 @@ import Testing
 
         init() throws {
             directory = try TemporaryDirectory()
-            store = try SQLiteStore(directory: directory.path)
+            store = try SQLiteStore(oneShardIn: directory.path)
             file = try SyncedFile.open(in: store)
             _ = try file.allocateIdents(for: ["ann", nil], at: 1000)
         }
@@ -35,8 +35,8 @@ import Testing
 
         /// What a crash at this moment would leave: the files as they are.
         func copy(truncatingLogTo size: Int? = nil) throws -> TemporaryDirectory {
-            let copy = try TemporaryDirectory()
-            for name in ["anabranch.sqlite", "anabranch.sqlite-wal"] {
+            let copy = try TemporaryDirectory(copyingManifestOf: directory.path)
+            for name in ["shard-00.sqlite", "shard-00.sqlite-wal"] {
                 var content = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + name))
                 if let size, name.hasSuffix("wal") { content = content.prefix(size) }
                 try content.write(to: URL(fileURLWithPath: copy.path + "/" + name))
@@ -70,7 +70,7 @@ import Testing
 
     @Test func everythingIsFlushedToTheDisk() throws {
         let fixture = try Fixture()
-        let (mode, level) = try fixture.store.pool.writeWithoutTransaction { db in
+        let (mode, level) = try fixture.store.shards[0].pool.writeWithoutTransaction { db in
             (try String.fetchOne(db, sql: "PRAGMA journal_mode"), try Int.fetchOne(db, sql: "PRAGMA synchronous"))
         }
         #expect(mode == "wal")
@@ -84,7 +84,7 @@ import Testing
             let expected = try Stored(fixture.file)
             let copy = try fixture.copy()
             #expect(try Self.damages(in: copy.path) == [])
-            let store = try SQLiteStore(directory: copy.path)
+            let store = try SQLiteStore(oneShardIn: copy.path)
             #expect(try Stored(SyncedFile.open(in: store)) == expected)
         }
     }
@@ -97,11 +97,11 @@ import Testing
             try fixture.integrate(number)
             states.append(try Stored(fixture.file))
         }
-        let size = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite-wal")).count
+        let size = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/shard-00.sqlite-wal")).count
         var newest = 0
         for cut in stride(from: 0, through: size, by: max(1, size / 150)) {
             let copy = try fixture.copy(truncatingLogTo: cut)
-            let store = try SQLiteStore(directory: copy.path)
+            let store = try SQLiteStore(oneShardIn: copy.path)
             let stored = try Stored(SyncedFile.open(in: store))
             try store.close()
             #expect(try Self.damages(in: copy.path) == [])
@@ -118,7 +118,7 @@ import Testing
         try fixture.integrate(1)
         let before = try Stored(fixture.file)
         let limit = { (pages: Int) in
-            try fixture.store.pool.writeWithoutTransaction { db in
+            try fixture.store.shards[0].pool.writeWithoutTransaction { db in
                 _ = try Int.fetchOne(db, sql: "PRAGMA max_page_count = \(pages)")
             }
         }
@@ -162,32 +162,32 @@ import Testing
 
     @Test func aSecondUserOfTheDirectoryIsRefusedInWords() throws {
         let fixture = try Fixture()
-        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: fixture.directory.path) }
+        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(oneShardIn: fixture.directory.path) }
         let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
         #expect(error?.reason.hasSuffix("in use by another process") == true)
         try fixture.store.close()
-        _ = try SQLiteStore(directory: fixture.directory.path)
+        _ = try SQLiteStore(oneShardIn: fixture.directory.path)
     }
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "the store has format 99; this program reads up to 3"),
+            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 3"),
             (
                 "PRAGMA application_id = 5",
-                "anabranch.sqlite is not a store of Anabranch: restore a backup, or use another directory"
+                "shard-00.sqlite is not a store of Anabranch: restore a backup, or use another directory"
             ),
         ] {
             let fixture = try Fixture()
-            try fixture.store.pool.writeWithoutTransaction { try $0.execute(sql: statement) }
+            try fixture.store.shards[0].pool.writeWithoutTransaction { try $0.execute(sql: statement) }
             try fixture.store.close()
-            #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: fixture.directory.path) }
+            #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(oneShardIn: fixture.directory.path) }
             let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
             #expect(error?.reason == words)
         }
         let empty = try TemporaryDirectory()
         #expect(throws: HistoryError(.storeUnusable, "")) { try StoreVerification(directory: empty.path) }
         #expect(throws: HistoryError(.storeUnusable, "")) { try StoreVerification(directory: empty.path + "/none") }
-        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: "/dev/null/x") }
+        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(oneShardIn: "/dev/null/x") }
     }
 
     @Test func aClosedStoreFailsWithoutHarm() throws {
@@ -218,10 +218,10 @@ import Testing
             ("UPDATE log_entry SET version = -1 WHERE version = 5", .continuity, "log entry \(UInt64.max)"),
             ("DELETE FROM log_entry WHERE version = 5", .continuity, "log entry 6"),
             ("DELETE FROM log_entry WHERE version = (SELECT MAX(version) FROM log_entry)", .continuity, "log"),
-            ("DELETE FROM touch WHERE version = 5", .conflictKeys, "log entry 5"),
-            ("UPDATE touch SET origin = 7 WHERE version = 5", .conflictKeys, "log entry 5"),
-            ("INSERT INTO touch VALUES (1, 1, 1, 1)", .conflictKeys, "conflict keys"),
-            ("DELETE FROM synced_file", .continuity, "file 1"),
+            ("DELETE FROM conflict_key WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("UPDATE conflict_key SET origin = 7 WHERE version = 5", .conflictKeys, "log entry 5"),
+            ("INSERT INTO conflict_key VALUES (1, 1, 1, 1)", .conflictKeys, "conflict keys"),
+            ("DELETE FROM synced_file", .continuity, "shard-00.sqlite, file 1"),
             ("UPDATE synced_file SET version = 'x'", .value, "record of the file"),
             ("UPDATE synced_file SET version = version - 1", .continuity, "log"),
             ("UPDATE synced_file SET chain = x'00'", .checksum, "log"),
@@ -253,14 +253,14 @@ import Testing
                 "reciprocal changeset of client file 2, version 7"
             ),
             (
-                "UPDATE client_file SET last_seen = 0 WHERE ident = 3", .reciprocal,
+                "UPDATE client_file SET is_expired = 1 WHERE ident = 3", .reciprocal,
                 "reciprocal changeset of client file 3, version 7"
             ),
         ]
         for (sql, kind, place) in damages {
             let fixture = try Fixture()
             for number in 1...4 as ClosedRange<UInt64> { try fixture.integrate(number) }
-            try fixture.store.pool.writeWithoutTransaction { db in
+            try fixture.store.shards[0].pool.writeWithoutTransaction { db in
                 try db.execute(sql: sql)
                 #expect(db.changesCount > 0, "\(sql)")
             }
@@ -276,17 +276,17 @@ import Testing
         let fixture = try Fixture()
         for number in 1...40 as ClosedRange<UInt64> { try fixture.integrate(number) }
         try fixture.store.close()
-        let original = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite"))
-        let expected = try Stored(SyncedFile.open(in: SQLiteStore(directory: fixture.directory.path)))
+        let original = try Data(contentsOf: URL(fileURLWithPath: fixture.directory.path + "/shard-00.sqlite"))
+        let expected = try Stored(SyncedFile.open(in: SQLiteStore(oneShardIn: fixture.directory.path)))
         var random = SeededRandom(seed: 1)
         for _ in 0..<300 {
             var bytes = original
             let place = Int.random(in: 0..<bytes.count, using: &random)
             bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
-            let copy = try TemporaryDirectory()
-            try bytes.write(to: URL(fileURLWithPath: copy.path + "/anabranch.sqlite"))
+            let copy = try TemporaryDirectory(copyingManifestOf: fixture.directory.path)
+            try bytes.write(to: URL(fileURLWithPath: copy.path + "/shard-00.sqlite"))
             guard let damages = try? Self.damages(in: copy.path), damages.isEmpty else { continue }
-            let stored = try Stored(SyncedFile.open(in: SQLiteStore(directory: copy.path)))
+            let stored = try Stored(SyncedFile.open(in: SQLiteStore(oneShardIn: copy.path)))
             #expect(stored == expected, "byte \(place) was changed and nothing was noticed")
         }
     }

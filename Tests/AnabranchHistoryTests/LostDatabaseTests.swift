@@ -3,29 +3,34 @@ import AnabranchSQLite
 import Foundation
 import Testing
 
-/// A database that has lost its contents is not taken for a new one (`Spec/Durability.md`, section 4).
+/// A store that has lost files is not taken for a new one (`Spec/Durability.md`, section 4).
 @Suite struct LostDatabaseTests {
     /// A directory in which a server has run.
     private struct Fixture {
         let directory: TemporaryDirectory
-        var database: String { directory.path + "/anabranch.sqlite" }
 
         init() throws {
             directory = try TemporaryDirectory()
-            let store = try SQLiteStore(directory: directory.path)
-            _ = try SyncedFile.open(in: store)
+            let store = try SQLiteStore(directory: directory.path, options: .init(shards: 3))
+            _ = try SyncedFile.open(in: store).allocateIdent()
             try store.close()
-            try remove("anabranch.sqlite-wal")
-            try remove("anabranch.sqlite-shm")
         }
 
-        func remove(_ name: String) throws {
-            let path = directory.path + "/" + name
-            if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
+        func remove(_ names: String...) throws {
+            for name in names { try FileManager.default.removeItem(atPath: directory.path + "/" + name) }
+        }
+
+        /// Leaves nothing in the directory.
+        func clear() throws {
+            for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) { try remove(name) }
         }
 
         func put(_ name: String, _ content: String = "x") throws {
             try Data(content.utf8).write(to: URL(fileURLWithPath: directory.path + "/" + name))
+        }
+
+        func content(_ name: String) throws -> Data {
+            try Data(contentsOf: URL(fileURLWithPath: directory.path + "/" + name))
         }
 
         /// Why the directory is refused; nil if it is not.
@@ -39,9 +44,62 @@ import Testing
         }
     }
 
+    @Test func aShardThatIsMissingOrEmptyIsRefused() throws {
+        let fixture = try Fixture()
+        try fixture.put("shard-01.sqlite", "")
+        #expect(fixture.refusal()?.contains("shard-01.sqlite is empty (0 bytes): restore a backup") == true)
+        try fixture.remove("shard-01.sqlite")
+        #expect(fixture.refusal()?.contains("shard-01.sqlite is missing: restore a backup") == true)
+    }
+
+    @Test func aShardOfAnotherStoreOrPlaceIsRefused() throws {
+        let fixture = try Fixture(), other = try Fixture()
+        let own = try fixture.content("shard-01.sqlite")
+        for foreign in [try other.content("shard-01.sqlite"), try fixture.content("shard-02.sqlite")] {
+            try foreign.write(to: URL(fileURLWithPath: fixture.directory.path + "/shard-01.sqlite"))
+            #expect(fixture.refusal()?.hasPrefix("shard-01.sqlite belongs to another store, or is another") == true)
+        }
+        try own.write(to: URL(fileURLWithPath: fixture.directory.path + "/shard-01.sqlite"))
+        #expect(fixture.refusal() == nil)
+    }
+
+    @Test func aManifestThatIsMissingOrDamagedIsRefused() throws {
+        let fixture = try Fixture()
+        let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
+        for (text, words) in [
+            ("{", "manifest.json is damaged"), (manifest.replacing(": 3", with: ": 99"), "has format 99"),
+            (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
+            (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
+            (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
+        ] {
+            try fixture.put("manifest.json", text)
+            #expect(fixture.refusal()?.contains(words) == true, "\(text): \(fixture.refusal() ?? "")")
+        }
+        try fixture.remove("manifest.json")
+        #expect(fixture.refusal()?.contains("manifest.json is missing, but shard-00.sqlite, ") == true)
+        try fixture.put("manifest.json", manifest)
+        #expect(fixture.refusal() == nil)
+    }
+
+    /// As far as a process can come that is killed while it makes a store.
+    @Test func aStoreThatWasMadeInPartIsFinished() throws {
+        let fixture = try Fixture()
+        let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
+        let making = manifest.replacing("ready", with: "making")
+        try fixture.put("manifest.json", making)
+        try fixture.remove("shard-01.sqlite", "anabranch.sqlite")
+        try fixture.put("shard-01.sqlite.new", "half")
+        #expect(fixture.refusal() == nil)
+        #expect(String(decoding: try fixture.content("manifest.json"), as: UTF8.self) == manifest)
+        #expect(try fixture.content("anabranch.sqlite").count > 0)
+    }
+
+    // MARK: Stores of one database
+
     @Test(arguments: ["accounts.sqlite", "keys.json", "admin-token", "anabranch.sqlite-wal"])
     func anEmptyDatabaseBesideFilesOfAnEarlierLifeIsRefused(_ name: String) throws {
         let fixture = try Fixture()
+        try fixture.clear()
         try fixture.put(name)
         try fixture.put("anabranch.sqlite", "")
         for _ in 0..<2 {
@@ -50,41 +108,42 @@ import Testing
             #expect(refusal.contains("restore a backup"))
         }
         // What the words advise.
-        for name in ["anabranch.sqlite", "anabranch.sqlite-wal"] { try fixture.remove(name) }
+        try fixture.remove("anabranch.sqlite")
+        if name.hasPrefix("anabranch") { try fixture.remove(name) }
         #expect(fixture.refusal() == nil)
     }
 
     @Test func aDatabaseWithoutTablesIsRefusedLikeAnEmptyOne() throws {
         let fixture = try Fixture()
+        try fixture.clear()
         try fixture.put("keys.json")
-        try fixture.remove("anabranch.sqlite")
         // As `sqlite3 anabranch.sqlite VACUUM` makes it: a page and nothing in it.
-        let other = try TemporaryDirectory()
-        try SQLiteFixture.makeEmptyDatabase(at: other.path + "/empty")
-        try FileManager.default.copyItem(atPath: other.path + "/empty", toPath: fixture.database)
+        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite")
         #expect(fixture.refusal()?.contains("anabranch.sqlite has no tables, but keys.json beside it") == true)
     }
 
     @Test func aDatabaseThatIsGoneWithoutItsLogIsRefused() throws {
         let fixture = try Fixture()
+        try fixture.clear()
         try fixture.put("anabranch.sqlite-wal")
-        try fixture.remove("anabranch.sqlite")
         #expect(fixture.refusal()?.contains("anabranch.sqlite is missing, but anabranch.sqlite-wal beside") == true)
     }
 
     @Test func somebodyElsesFileIsRefusedInWords() throws {
         let fixture = try Fixture()
+        try fixture.put("shard-00.sqlite", String(repeating: "to be or not to be ", count: 1000))
+        #expect(fixture.refusal()?.hasPrefix("shard-00.sqlite is damaged or no database: restore a backup") == true)
+        try fixture.clear()
         try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
-        let refusal = try #require(fixture.refusal())
-        #expect(refusal.hasPrefix("anabranch.sqlite is damaged or no database: restore a backup"))
+        #expect(fixture.refusal()?.hasPrefix("anabranch.sqlite is damaged or no database: restore a backup") == true)
         try fixture.remove("anabranch.sqlite")
-        try SQLiteFixture.makeEmptyDatabase(at: fixture.database, applicationID: 5)
+        try SQLiteFixture.makeEmptyDatabase(at: fixture.directory.path + "/anabranch.sqlite", applicationID: 5)
         #expect(fixture.refusal()?.hasPrefix("anabranch.sqlite is not a store of Anabranch: restore") == true)
     }
 
     @Test func aStoreThatWasNeverUsedIsNew() throws {
         let fixture = try Fixture()
-        try fixture.remove("anabranch.sqlite")
+        try fixture.clear()
         // Keys can be made before the first start.
         try fixture.put("keys.json")
         #expect(fixture.refusal() == nil)
@@ -95,6 +154,7 @@ import Testing
 
     @Test func readersDoNotTakeAnEmptyDatabaseForAnOldOne() throws {
         let fixture = try Fixture()
+        try fixture.clear()
         try fixture.put("anabranch.sqlite", "")
         let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
         #expect(error?.reason.hasPrefix("the store has no tables") == true)

@@ -240,7 +240,8 @@ import Testing
             try file.enqueue(upload, from: clients[1].ident)
             var (limit, bytesMax) = (StepLimit(asking: { true }, piece: 1), 0)
             while try !file.advanceIntegration(at: 1, until: &limit) { bytesMax = max(bytesMax, file.integrationBytes) }
-            #expect(try SyncedFile.commitIntegrations(of: [file])[0].outcomes.map(\.entriesRestoringNulls) == [count])
+            let report = try SyncedFile.commitIntegrations(of: [file])[0].get()
+            #expect(report.outcomes.map(\.entriesRestoringNulls) == [count])
             return bytesMax
         }
         #expect(bytes[1] < 3 * bytes[0])

@@ -42,7 +42,7 @@ import Testing
 
         func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
             guard !endsInCommit else { return try base.state(of: file) }
-            let rows = Rows(base: StateRows(StateTable(file: file.number), in: base.pool))
+            let rows = Rows(base: StateRows(StateTable(file: file.number), in: base.shards[0].pool))
             do { return try ObjectGraph(rows: rows) } catch {
                 throw HistoryError(.storeFailed, error.reason)
             }
@@ -55,7 +55,7 @@ import Testing
     }
 
     private static func makeStore(in directory: String) throws {
-        let store = try SQLiteStore(directory: directory)
+        let store = try SQLiteStore(oneShardIn: directory)
         let file = try SyncedFile.open(in: store, keepsState: true)
         _ = try file.allocateIdents(for: [nil, nil], at: 1000)
         try file.write(at: 1) { tx in
@@ -82,7 +82,7 @@ import Testing
                 directory = directory as String, time = time as UInt64, version = version.rawValue as UInt64,
                 endsInCommit = endsInCommit as Bool
             ] in
-            let store = TrappingStore(base: try SQLiteStore(directory: directory), endsInCommit: endsInCommit)
+            let store = TrappingStore(base: try SQLiteStore(oneShardIn: directory), endsInCommit: endsInCommit)
             let file = try SyncedFile.open(in: store, keepsState: true)
             try PoisonUploadTests.enqueueUpload(ClientVersion(rawValue: version), to: file, from: 2)
             _ = try file.integrate(at: time)
@@ -93,7 +93,7 @@ import Testing
     private static func refusals(
         of version: ClientVersion, in directory: String, at time: UInt64
     ) throws -> [HistoryError?] {
-        let store = try SQLiteStore(directory: directory)
+        let store = try SQLiteStore(oneShardIn: directory)
         let file = try SyncedFile.open(in: store, keepsState: true)
         for client in [2, 3] as [ClientFileID] { try enqueueUpload(version, to: file, from: client) }
         let outcomes = try file.integrate(at: time).outcomes

@@ -39,7 +39,8 @@ struct ReferenceServer {
                 LogEntry(
                     version: ServerVersion(log.count + 1), salt: 0, origin: ident,
                     clientVersion: changeset.cursor.clientVersion, timestamp: changeset.timestamp,
-                    cumulativeSize: (log.last?.cumulativeSize ?? 0) + UInt64(bytes.count), changeset: bytes))
+                    cumulativeSize: (log.last?.cumulativeSize ?? 0) + UInt64(bytes.count), changeset: bytes,
+                    base: changeset.cursor.serverVersion))
         }
     }
 

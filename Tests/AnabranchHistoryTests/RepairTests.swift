@@ -15,7 +15,7 @@ import Testing
 
         init() throws {
             directory = try TemporaryDirectory()
-            let store = try SQLiteStore(directory: directory.path)
+            let store = try SQLiteStore(oneShardIn: directory.path)
             var states: [String: String] = [:]
             for path in ["/a", "/b"] {
                 let file = try SyncedFile.open(path, in: store, keepsState: true)
@@ -38,7 +38,7 @@ import Testing
 
         /// Damages /a behind the back of the store.
         func damage(_ sql: String) throws {
-            let queue = try DatabaseQueue(path: directory.path + "/anabranch.sqlite")
+            let queue = try DatabaseQueue(path: directory.path + "/shard-00.sqlite")
             try queue.write { db in
                 try db.execute(sql: sql + " AND file = (SELECT id FROM synced_file WHERE path = CAST('/a' AS BLOB))")
                 #expect(db.changesCount > 0, "\(sql)")
@@ -68,9 +68,9 @@ import Testing
         ("UPDATE state_row SET content = x'01' || substr(content, 2) WHERE class = 1", .state),
         ("DELETE FROM state_row WHERE 1", .state),
         ("UPDATE state_row SET key = key || x'00' WHERE class = 1", .state),
-        ("DELETE FROM touch WHERE version = 3", .conflictKeys),
-        ("UPDATE touch SET hash = hash + 1 WHERE version = 3", .conflictKeys),
-        ("UPDATE touch SET origin = 5 WHERE 1", .conflictKeys),
+        ("DELETE FROM conflict_key WHERE version = 3", .conflictKeys),
+        ("UPDATE conflict_key SET key = key + 1 WHERE version = 3", .conflictKeys),
+        ("UPDATE conflict_key SET origin = 5 WHERE 1", .conflictKeys),
     ])
     func whatTheLogDeterminesIsMadeAnew(_ sql: String, _ parts: RepairedFile.Parts) throws {
         let fixture = try Fixture()
@@ -82,7 +82,7 @@ import Testing
         #expect(files.allSatisfy { $0.damages.isEmpty && $0.goodVersion == 20 })
         #expect(try fixture.damageCount() == 0)
         #expect(try fixture.repair().allSatisfy { $0.repaired.isEmpty && $0.damages.isEmpty })
-        let store = try SQLiteStore(directory: fixture.directory.path)
+        let store = try SQLiteStore(oneShardIn: fixture.directory.path)
         for (path, state) in fixture.states {
             #expect(try Fixture.state(of: SyncedFile.open(path, in: store, keepsState: true)) == state)
         }
@@ -92,7 +92,7 @@ import Testing
     @Test func aFileWhoseRecordCannotBeReadDoesNotStopTheRepairOfOthers() throws {
         let fixture = try Fixture()
         try fixture.damage("DELETE FROM state_row WHERE class = 1")
-        let queue = try DatabaseQueue(path: fixture.directory.path + "/anabranch.sqlite")
+        let queue = try DatabaseQueue(path: fixture.directory.path + "/shard-00.sqlite")
         try queue.write { db in
             // It comes first.
             let first = "version_salt = 'x', path = CAST('/0' AS BLOB)"

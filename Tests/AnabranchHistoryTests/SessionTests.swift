@@ -137,7 +137,8 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases) func aRestoredOlderCopyIsNoticed(kind: StoreKind) throws {
-        let (file, _, ident) = try Self.populated(kind)
+        let (file, test, ident) = try Self.populated(kind)
+        defer { withExtendedLifetime(test) {} }
         let request = Self.request(file, ident)
         let restored = try SyncedFile.open("/older", in: file.store, seed: 1)
         let again = try restored.allocateIdents(for: ["ann", "bob"], at: 1000)

@@ -46,12 +46,12 @@ import Testing
             ),
             ("UPDATE synced_file SET state_version = 1", .state, "state"),
             ("UPDATE synced_file SET state_version = 9", .state, "state"),
-            ("UPDATE write_key SET version = 9", .continuity, "keys of writes"),
+            ("UPDATE idempotency_key SET version = 9", .continuity, "keys of writes"),
         ]
         for (sql, kind, place) in damages {
             let test = try Self.fixture()
             let store = try #require(test.store as? SQLiteStore)
-            try store.pool.writeWithoutTransaction { db in
+            try store.shards[0].pool.writeWithoutTransaction { db in
                 try db.execute(sql: sql)
                 #expect(db.changesCount > 0, "\(sql)")
             }
@@ -76,15 +76,15 @@ import Testing
             let upload = Upload([changes.bytes], from: ClientVersion(number), base: file.version)
             #expect(try file.integrate(upload, from: 3) == nil)
         }
-        let names = ["anabranch.sqlite", "anabranch.sqlite-wal"]
+        let names = ["shard-00.sqlite", "shard-00.sqlite-wal"]
         let content = try names.map { try Data(contentsOf: URL(fileURLWithPath: test.path + "/" + $0)) }
         var versions: Set<ServerVersion> = []
         for cut in stride(from: 0, through: content[1].count, by: max(1, content[1].count / 100)) {
-            let copy = try TemporaryDirectory()
+            let copy = try TemporaryDirectory(copyingManifestOf: test.path)
             for (name, bytes) in zip(names, [content[0], content[1].prefix(cut)]) {
                 try bytes.write(to: URL(fileURLWithPath: copy.path + "/" + name))
             }
-            try SQLiteStore(directory: copy.path).close()
+            try SQLiteStore(oneShardIn: copy.path).close()
             #expect(try Self.damages(in: copy.path) == [], "cut at \(cut)")
             for file in try StoreReader(directory: copy.path).files() {
                 #expect(file.head.stateVersion == file.head.version, "cut at \(cut)")
@@ -98,7 +98,7 @@ import Testing
     @Test func aDamagedRowIsTransient() throws {
         let test = try Self.fixture()
         let store = try #require(test.store as? SQLiteStore)
-        try store.pool.writeWithoutTransaction { db in
+        try store.shards[0].pool.writeWithoutTransaction { db in
             try db.execute(sql: "UPDATE state_row SET content = x'00' WHERE class = 1")
         }
         let file = try SyncedFile.open(in: store, keepsState: true)
@@ -107,34 +107,6 @@ import Testing
         #expect(outcome.refusal?.code == .storeDamaged && outcome.refusal?.isTransient == true)
         #expect(outcome.refusal?.reason.contains("T[2]: the row is not what was written") == true)
         #expect(try file.clientFile(3)?.uploadCursor.clientVersion ?? 20 < 20)
-    }
-
-    /// A store that was written before states were kept.
-    @Test func anOlderStoreGetsItsStatesWhenFilesAreOpened() throws {
-        let test = try Self.fixture()
-        var store = try #require(test.store as? SQLiteStore)
-        let expected = try SyncedFile.open(in: store, keepsState: true).withState { try StateDigest(of: $0) }
-        try store.pool.writeWithoutTransaction { db in
-            try db.execute(
-                sql: """
-                    DROP TABLE state_row;
-                    DROP TABLE write_key;
-                    ALTER TABLE synced_file DROP COLUMN state_version;
-                    DELETE FROM grdb_migrations WHERE identifier NOT LIKE '1%';
-                    PRAGMA user_version = 1;
-                    """)
-        }
-        try store.close()
-        let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: test.path) }
-        #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 3")
-
-        store = try SQLiteStore(directory: test.path)
-        #expect(try store.open(VirtualPath("/a")).head.stateVersion == 0)
-        let file = try SyncedFile.open(in: store, keepsState: true)
-        #expect(file.head.stateVersion == 3 && file.version == 3)
-        #expect(try file.withState { try StateDigest(of: $0) } == expected)
-        try store.close()
-        #expect(try Self.damages(in: test.path) == [])
     }
 
     @Test func earlierStatesAreMadeFromTheLog() throws {

@@ -377,7 +377,7 @@ private final class FailingStore: HistoryStore {
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
         do {
-            let rows = StateRows(StateTable(file: file.number), in: base.pool)
+            let rows = StateRows(StateTable(file: file.number), in: base.shards[0].pool)
             return try ObjectGraph(rows: Rows(base: rows, store: self))
         } catch {
             throw HistoryError(readingStateFailed: error)

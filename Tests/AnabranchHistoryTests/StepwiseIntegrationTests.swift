@@ -33,7 +33,7 @@ import Testing
 
     private static func finish(_ file: SyncedFile) throws -> IntegrationReport {
         while try !step(file) {}
-        return try SyncedFile.commitIntegrations(of: [file])[0]
+        return try SyncedFile.commitIntegrations(of: [file])[0].get()
     }
 
     @Test(arguments: StoreKind.allCases) func identsThatAreAllocatedMeanwhileStay(kind: StoreKind) throws {

@@ -183,7 +183,7 @@ import Testing
         row.uploadCursor = UploadCursor(clientVersion: 30, serverVersion: 2)
         try fixture.commit { $0.clientFiles = [row] }
         #expect(try versions(3) == [4])
-        row.lastSeen = 0
+        row.isExpired = true
         try fixture.commit { $0.clientFiles = [row] }
         #expect(try versions(3) == [])
     }
@@ -305,13 +305,13 @@ import Testing
 
     @Test(arguments: StoreKind.allCases) func commitsHandedInTogetherTakeEffectTogether(kind: StoreKind) throws {
         let test = try TestStore(kind)
-        let first = try Fixture(test, path: "/a"), second = try Fixture(test, path: "/b")
+        let first = try Fixture(test, path: "/a"), second = try Fixture(test, path: try test.neighbour(of: "/a"))
         let commits = [first, second].map { fixture in
             var commit = Commit(file: fixture.file.id, lease: fixture.file.lease, head: fixture.head)
             commit.clientFiles = [ClientFile(ident: 2, salt: 1, lastSeen: 1)]
             return commit
         }
-        _ = try test.store.open(VirtualPath("/b"))
+        _ = try test.store.open(VirtualPath(try test.neighbour(of: "/a")))
         #expect(try code { try test.store.commit(commits) } == .leaseLost)
         let rows = try [first, second].map { fixture in
             try test.store.read(fixture.file.id) { view throws(HistoryError) in try view.clientFile(2) }

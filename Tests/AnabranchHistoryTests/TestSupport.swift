@@ -17,6 +17,12 @@ final class TemporaryDirectory {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
+    /// With what a store needs beside its databases.
+    convenience init(copyingManifestOf directory: String) throws {
+        try self.init()
+        try FileManager.default.copyItem(atPath: directory + "/manifest.json", toPath: path + "/manifest.json")
+    }
+
     deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
@@ -24,6 +30,7 @@ final class TemporaryDirectory {
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case memory
     case sqlite = "SQLite"
+    case shards = "SQLite in eight shards"
 
     var testDescription: String { rawValue }
 }
@@ -35,10 +42,24 @@ final class TestStore {
 
     init(_ kind: StoreKind) throws {
         directory = try TemporaryDirectory()
-        store = kind == .memory ? InMemoryStore() : try SQLiteStore(directory: directory.path)
+        store =
+            switch kind {
+            case .memory: InMemoryStore()
+            case .sqlite: try SQLiteStore(oneShardIn: directory.path)
+            case .shards: try SQLiteStore(directory: directory.path)
+            }
     }
 
     var path: String { directory.path }
+
+    /// Another path whose file is in the same shard.
+    func neighbour(of path: String) throws -> String {
+        let shard = try store.open(VirtualPath(path)).id.shard
+        return try #require(
+            try (0..<1_000).lazy.map { "/neighbour \($0)" }.first { path in
+                try store.open(VirtualPath(path)).id.shard == shard
+            })
+    }
 
     /// Starts anew on what is durable; memory counts as durable for the store in memory.
     func restart() throws {
@@ -54,6 +75,13 @@ final class TestStore {
         let verification = try StoreVerification(directory: directory.path)
         #expect(try verification.checkDatabase() == [])
         try verification.checkFiles { #expect($0.damages == []) }
+    }
+}
+
+extension SQLiteStore {
+    /// Tests that look into the database have all files in one.
+    convenience init(oneShardIn path: String) throws(HistoryError) {
+        try self.init(directory: path, options: Options(shards: 1))
     }
 }
 

@@ -240,7 +240,7 @@ final class Workload {
         for _ in 0...below(40) {
             var limit = StepLimit(asking: { true }, piece: 1)
             guard try !file.advanceIntegration(at: clock, until: &limit) else {
-                return try SyncedFile.commitIntegrations(of: [file])[0]
+                return try SyncedFile.commitIntegrations(of: [file])[0].get()
             }
         }
         return nil

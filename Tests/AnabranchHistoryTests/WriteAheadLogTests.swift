@@ -16,12 +16,14 @@ import Testing
         test = try TestStore(.sqlite)
         store = try #require(test.store as? SQLiteStore)
         file = try SyncedFile.open(in: store)
-        try store.pool.write { db in try db.execute(sql: "CREATE TABLE filler (content BLOB)") }
+        try store.shards[0].pool.write { db in try db.execute(sql: "CREATE TABLE filler (content BLOB)") }
     }
 
     private func grow(byMebibytes count: Int) throws {
         for _ in 0..<count {
-            try store.pool.write { db in try db.execute(sql: "INSERT INTO filler VALUES (randomblob(1048576))") }
+            try store.shards[0].pool.write { db in
+                try db.execute(sql: "INSERT INTO filler VALUES (randomblob(1048576))")
+            }
         }
     }
 
@@ -68,7 +70,7 @@ import Testing
         let reader = await Reader(store, file.id)
         try grow(byMebibytes: 65)
         reader.letsGo.signal()
-        WriteAheadLog(ofDatabaseAt: test.path + "/anabranch.sqlite", barrierBytesMax: 0).limit(in: store.pool)
+        WriteAheadLog(ofDatabaseAt: test.path + "/shard-00.sqlite", barrierBytesMax: 0).limit(in: store.shards[0].pool)
         #expect(store.writeAheadLogBytes == 0)
         #expect(await reader.end())
     }
@@ -77,7 +79,7 @@ import Testing
     func busy() throws {
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
-        let other = try DatabaseQueue(path: test.path + "/anabranch.sqlite", configuration: configuration)
+        let other = try DatabaseQueue(path: test.path + "/shard-00.sqlite", configuration: configuration)
         try other.inDatabase { db in try db.execute(sql: "BEGIN; SELECT * FROM synced_file") }
         try grow(byMebibytes: 65)
         _ = try file.allocateIdent()
@@ -96,7 +98,7 @@ import Testing
         try store.close()
         #expect(store.writeAheadLogBytes == 0)
         try store.close()
-        let again = try SQLiteStore(directory: test.path)
+        let again = try SQLiteStore(oneShardIn: test.path)
         #expect(try SyncedFile.open(in: again).clientFile(2) != nil)
         try again.close()
     }
@@ -111,7 +113,7 @@ import Testing
             var limit = StepLimit(asking: { true }, piece: 1)
             #expect(try !file.advanceIntegration(at: 1, until: &limit))
         }
-        try store.pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+        try store.shards[0].pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         #expect(store.writeAheadLogBytes == 0)
         #expect(try file.integrate(at: 1).outcomes.map(\.newVersions) == [1])
     }

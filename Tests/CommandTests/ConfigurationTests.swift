@@ -56,7 +56,7 @@ import Testing
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
-        "object-bytes": "12", "adopt-unowned-clients": "true",
+        "shards": "15", "explain-days": "14", "object-bytes": "12", "adopt-unowned-clients": "true",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {

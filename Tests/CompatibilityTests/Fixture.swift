@@ -31,16 +31,19 @@ enum Fixture {
 }
 
 extension Process {
-    /// Waits for the end on a thread that may block, and requires the exit status 0.
+    /// Waits for the end, and requires the exit status 0. When the test is cancelled, which is when its time is over,
+    /// the process and its children are ended.
     func runToItsEnd() async throws {
         standardInput = FileHandle.nullDevice
-        try run()
-        let process = self
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                process.waitUntilExit()
-                continuation.resume()
+        try await withTaskCancellationHandler {
+            // `waitUntilExit` needs a processor for itself on a thread that has not started the process.
+            try await withCheckedThrowingContinuation { (ending: CheckedContinuation<Void, any Error>) in
+                terminationHandler = { _ in ending.resume() }
+                do { try run() } catch { ending.resume(throwing: error) }
             }
+        } onCancel: {
+            // Each process has a group of its own.
+            if isRunning { kill(-processIdentifier, SIGTERM) }
         }
         try #require(terminationStatus == 0, "\(arguments ?? [])")
     }

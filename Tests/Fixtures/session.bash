@@ -12,6 +12,16 @@ trap 'kill $(jobs -p) 2>/dev/null' EXIT
 # unpack FIXTURE FOLDER: a data directory as a server left it.
 unpack() { "$FIXTURES/unpack.bash" "$@"; }
 
+# migrated FIXTURE FOLDER: the same, when a server of today has opened it once.
+migrated() { unpack "$@" && start --data "$2" --dev && stop; }
+
+# damage head|tail TEXT FILE: the first letter of the first or last place of a text in a file of a store becomes an X.
+damage() {
+    local place
+    place="$(grep -abo "$2" "$3" | "$1" -n 1 | cut -d: -f1)"
+    printf X | dd of="$3" bs=1 seek="$place" conv=notrunc status=none
+}
+
 # refused COMMAND…: of an error only the first line; what follows it is help.
 refused() {
     { "$@" 2>&1 >&5 | sed -n '/^Error/p' >&2; } 5>&1

@@ -27,11 +27,17 @@ public struct Upload: Equatable, Sendable {
     public var lockedVersion: ServerVersion
     /// In the order of the client's log.
     public var changesets: [UploadedChangeset]
+    /// The client's program; the message itself does not tell.
+    public var uploader: Uploader
 
     /// Puts the parts together. An upload without changesets still reports progress.
-    public init(progress: UploadCursor, lockedVersion: ServerVersion = 0, changesets: [UploadedChangeset] = []) {
+    public init(
+        progress: UploadCursor, lockedVersion: ServerVersion = 0, changesets: [UploadedChangeset] = [],
+        uploader: Uploader = .unknown
+    ) {
         self.progress = progress
         self.lockedVersion = lockedVersion
         self.changesets = changesets
+        self.uploader = uploader
     }
 }

@@ -9,6 +9,10 @@ struct MergedChangeset {
     var changeset: [UInt8]
     /// The conflict keys under which it is found later.
     var writes: [UInt64]
+    /// The version on which it was made; nil for one of the server's own.
+    var base: ServerVersion?
+    /// What was received, if the merge has made something else of it.
+    var received: [UInt8]?
 }
 
 /// The merge of one client's changesets with the log entries that the client had not seen (`Spec/History.md`, section
@@ -239,11 +243,13 @@ struct ClientMerge: ~Copyable {
 
     private mutating func finishRun() {
         for ((sent, index), keys) in zip(zip(merge.run, merge.incoming), keys) {
+            let isDirty = merge.arena.isDirty(index)
             merged.append(
                 MergedChangeset(
                     origin: ident, clientVersion: ClientVersion(rawValue: sent.version), timestamp: sent.tag.timestamp,
                     changeset: merge.encoded(index),
-                    writes: merge.arena.isDirty(index) ? merge.arena.conflictKeys(of: index).writes : keys.writes))
+                    writes: isDirty ? merge.arena.conflictKeys(of: index).writes : keys.writes,
+                    base: base, received: isDirty ? sent.changeset : nil))
         }
         mergedThrough = merge.run.last.map {
             UploadCursor(clientVersion: ClientVersion(rawValue: $0.version), serverVersion: base)

@@ -173,6 +173,11 @@ struct Integration: ~Copyable {
 
     private mutating func finish(_ client: consuming Current, in log: inout PendingLog) {
         var file = client.file
+        let merged = client.merge.merged
+        log.added.append(
+            merged, of: client.uploads.upload.uploader, behind: head, versionSalt: versionSalt, at: time)
+        let newest = log.added.entries.suffix(merged.count).last { $0.origin == file.ident }
+        file.note(newest)
         let upload = client.uploads.upload, last = client.changesets.last?.cursor.clientVersion
         let isWhole = client.merge.mergedThrough?.clientVersion == last
         if isWhole {
@@ -187,8 +192,6 @@ struct Integration: ~Copyable {
         for reciprocal in client.merge.reciprocals(after: file.uploadCursor.serverVersion) {
             reciprocals.append(ReciprocalChange(ident: file.ident, reciprocal: reciprocal))
         }
-        let merged = client.merge.merged
-        log.added.append(merged, behind: head, versionSalt: versionSalt)
         report.entriesVisited += client.merge.entriesVisited
         report.outcomes.append(
             ClientOutcome(
@@ -207,6 +210,7 @@ struct Integration: ~Copyable {
         var commit = Commit(file: file, lease: lease, head: head)
         commit.entries = added.entries
         commit.conflictKeys = added.conflictKeys
+        commit.received = added.received
         commit.reciprocals = reciprocals
         commit.clientFiles = clientFiles
         if let state, let last = added.entries.last { commit.state = state.update(to: last.version) }
@@ -237,6 +241,13 @@ struct Integration: ~Copyable {
 }
 
 extension ClientFile {
+    /// - Parameter entry: the newest one that was made of the upload.
+    fileprivate mutating func note(_ entry: LogEntry?) {
+        guard let entry else { return }
+        newestReceipt = Receipt(version: entry.version, clientVersion: entry.clientVersion)
+        if lineage == .none { lineage = .log }
+    }
+
     /// Section 6, steps 9 and 10: nothing ever goes back.
     fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {

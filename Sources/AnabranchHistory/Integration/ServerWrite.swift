@@ -51,7 +51,7 @@ extension SyncedFile {
         }
         let version = commit.newHead.version
         commit.idempotencyKey = key.map { IdempotencyKey(key: $0, version: version) }
-        try SyncedFile.commit([(self, commit)])
+        try self.commit(commit)
         return ServerWrite(version: version, isRepetition: false)
     }
 

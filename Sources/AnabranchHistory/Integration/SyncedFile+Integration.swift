@@ -24,9 +24,10 @@ extension SyncedFile {
         try SyncedFile.integrate([self], at: time).first ?? IntegrationReport()
     }
 
-    /// Integrates what is queued for different files of one store, in common transactions; a report for each file.
+    /// Integrates what is queued for different files of one store, in common transactions of those that are in one
+    /// shard; a report for each file.
     /// - Parameter time: seconds since 1970.
-    /// - Throws: a failure of the store. Then what is not integrated stays queued, to be tried again.
+    /// - Throws: the first failure of the store. Then what is not integrated stays queued, to be tried again.
     public static func integrate(_ files: [SyncedFile], at time: UInt64) throws(HistoryError) -> [IntegrationReport] {
         var reports = files.map { _ in IntegrationReport() }
         repeat {
@@ -34,7 +35,9 @@ extension SyncedFile {
                 var limit = StepLimit.none
                 while try !file.advanceIntegration(at: time, until: &limit) {}
             }
-            for (index, report) in try commitIntegrations(of: files).enumerated() { reports[index].append(report) }
+            for (index, result) in commitIntegrations(of: files).enumerated() {
+                reports[index].append(try result.get())
+            }
         } while files.contains { $0.hasQueuedUploads }
         return reports
     }
@@ -77,21 +80,23 @@ extension SyncedFile {
         return integration
     }
 
-    /// Commits what is merged for different files of one store, in one transaction; a report for each file.
-    /// - Throws: a failure of the store. Then everything stays queued, to be merged anew.
-    package static func commitIntegrations(
-        of files: [SyncedFile]
-    ) throws(HistoryError) -> [IntegrationReport] {
-        var merged = zip(files, files.map { $0.takeMerged() }).map { (file: $0, uploads: $1) }
-        for (file, uploads) in merged { file.watch(uploads.watched) { $0.begin($1, at: uploads.time) } }
-        do throws(HistoryError) {
-            try commit(merged.map { ($0.file, $0.uploads.commit) })
-        } catch {
-            for (file, uploads) in merged { file.watch(uploads.watched) { $0.pause($1) } }
-            throw error
+    /// Commits what is merged for different files of one store, in one transaction for each shard.
+    /// - Returns: a report for each file, or why the commit of its shard failed: then everything of the file stays
+    ///   queued, to be merged anew.
+    package static func commitIntegrations(of files: [SyncedFile]) -> [Result<IntegrationReport, HistoryError>] {
+        var merged = files.map { $0.takeMerged() }
+        for (file, uploads) in zip(files, merged) {
+            file.watch(uploads.watched) { $0.begin($1, at: uploads.time) }
         }
-        for index in merged.indices { merged[index].file.removeIntegrated(&merged[index].uploads) }
-        return merged.map(\.uploads.report)
+        let failures = commit(Array(zip(files, merged.map(\.commit))))
+        return files.indices.map { index in
+            if let failure = failures[index] {
+                files[index].watch(merged[index].watched) { $0.pause($1) }
+                return .failure(failure)
+            }
+            files[index].removeIntegrated(&merged[index])
+            return .success(merged[index].report)
+        }
     }
 
     private func removeIntegrated(_ merged: inout MergedUploads) {

@@ -84,6 +84,7 @@ struct JoinedUploads {
     fileprivate mutating func append(_ next: Upload) {
         upload.changesets += next.changesets
         upload.progress = next.progress
+        upload.uploader = next.uploader
         upload.lockedVersion = max(upload.lockedVersion, next.lockedVersion)
         ends.append(next.progress.clientVersion)
     }

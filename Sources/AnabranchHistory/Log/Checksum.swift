@@ -34,11 +34,13 @@ public struct Checksum: Equatable, Sendable {
 
     /// The next link of the chain.
     public func following(_ entry: LogEntry) -> Checksum {
-        keyed(
+        let link = keyed(
             [
                 entry.version.rawValue, entry.salt.rawValue, entry.origin.rawValue, entry.clientVersion.rawValue,
-                entry.timestamp.rawValue, entry.cumulativeSize,
+                entry.timestamp.rawValue, entry.cumulativeSize, entry.base == nil ? 0 : 1,
+                entry.base?.rawValue ?? 0, entry.uploader.release, entry.uploader.protocolVersion,
             ], entry.changeset)
+        return entry.section.isEmpty ? link : link.keyed([], entry.section)
     }
 
     /// Of a client file, keyed with the start of its file's chain.
@@ -48,6 +50,8 @@ public struct Checksum: Equatable, Sendable {
             [
                 file.ident.rawValue, file.salt.rawValue, file.uploadCursor.clientVersion.rawValue,
                 file.uploadCursor.serverVersion.rawValue, file.lockedVersion.rawValue, file.lastSeen,
+                file.isExpired ? 1 : 0, file.lineage.rawValue, file.baseClientVersion.rawValue,
+                file.newestReceipt?.version.rawValue ?? 0, file.newestReceipt?.clientVersion.rawValue ?? 0,
                 user == nil ? 0 : 1,
             ], user ?? [])
     }
@@ -57,12 +61,17 @@ public struct Checksum: Equatable, Sendable {
         keyed([change.ident.rawValue, change.reciprocal.version.rawValue], change.reciprocal.changeset)
     }
 
+    /// Of a changeset that is kept as it was received, keyed with the start of its file's chain.
+    public func covering(_ received: ReceivedChangeset) -> Checksum {
+        keyed([received.version.rawValue, received.time], received.changeset)
+    }
+
     /// Of a changeset as a client file has uploaded it, keyed with the start of its file's chain.
     public func covering(_ uploaded: UploadedChangeset, from ident: ClientFileID) -> Checksum {
         keyed([ident.rawValue, uploaded.cursor.clientVersion.rawValue], uploaded.changeset)
     }
 
-    private func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum {
+    package func keyed(_ words: [UInt64], _ bytes: [UInt8]) -> Checksum {
         var hash = SipHash128(key: (low, high))
         for word in words { hash.add(word) }
         let result = hash.finish(with: bytes)

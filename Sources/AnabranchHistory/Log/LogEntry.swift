@@ -16,11 +16,19 @@ public struct LogEntry: Equatable, Sendable {
     public var cumulativeSize: UInt64
     /// The transformed changeset, encoded; no bytes if no instruction survived.
     public var changeset: [UInt8]
+    /// The version on which the changeset was made, as its client has uploaded it; nil if the server itself made it, or
+    /// it is older than these records.
+    public var base: ServerVersion?
+    /// The client's program.
+    public var uploader: Uploader
+    /// Fields of later versions of this program, each with a tag (`Spec/Durability.md`, section 3); none yet.
+    public var section: [UInt8]
 
     /// Puts the parts together.
     public init(
         version: ServerVersion, salt: Salt, origin: ClientFileID, clientVersion: ClientVersion,
-        timestamp: ChangesetTime, cumulativeSize: UInt64, changeset: [UInt8]
+        timestamp: ChangesetTime, cumulativeSize: UInt64, changeset: [UInt8], base: ServerVersion? = nil,
+        uploader: Uploader = .unknown, section: [UInt8] = []
     ) {
         self.version = version
         self.salt = salt
@@ -29,6 +37,9 @@ public struct LogEntry: Equatable, Sendable {
         self.timestamp = timestamp
         self.cumulativeSize = cumulativeSize
         self.changeset = changeset
+        self.base = base
+        self.uploader = uploader
+        self.section = section
     }
 
     /// The origin as it is said on the wire and as the merge rules see it: never 0.
@@ -49,6 +60,24 @@ public struct ReciprocalChangeset: Equatable, Sendable {
     /// Puts the parts together.
     public init(version: ServerVersion, changeset: [UInt8]) {
         self.version = version
+        self.changeset = changeset
+    }
+}
+
+/// The changeset of a log entry as its client has uploaded it, where merging has changed it. Stores keep it for some
+/// time, to explain the merge.
+public struct ReceivedChangeset: Equatable, Sendable {
+    /// The version of the log entry.
+    public var version: ServerVersion
+    /// When it was integrated, in seconds since 1970.
+    public var time: UInt64
+    /// The changeset, encoded.
+    public var changeset: [UInt8]
+
+    /// Puts the parts together.
+    public init(version: ServerVersion, time: UInt64, changeset: [UInt8]) {
+        self.version = version
+        self.time = time
         self.changeset = changeset
     }
 }

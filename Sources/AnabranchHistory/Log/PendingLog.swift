@@ -5,12 +5,18 @@ struct AddedEntries {
     private(set) var entries: [LogEntry] = []
     /// The conflict keys that `entries` write, in their order.
     private(set) var conflictKeys: [ConflictKeyEntry] = []
+    /// Those of `entries` that are not as they were received.
+    private(set) var received: [ReceivedChangeset] = []
     /// Has the first `indexedCount` of `conflictKeys`.
     private var index = ConflictKeyIndex()
     private var indexedCount = 0
 
     /// Appends the entries that one client's changesets became, giving them their versions.
-    mutating func append(_ changesets: [MergedChangeset], behind head: FileHead, versionSalt: Salt) {
+    /// - Parameter time: seconds since 1970.
+    mutating func append(
+        _ changesets: [MergedChangeset], of uploader: Uploader, behind head: FileHead, versionSalt: Salt,
+        at time: UInt64
+    ) {
         var cumulativeSize = entries.last?.cumulativeSize ?? head.cumulativeSize
         var version = entries.last?.version ?? head.version
         for merged in changesets {
@@ -19,7 +25,11 @@ struct AddedEntries {
             entries.append(
                 LogEntry(
                     version: version, salt: versionSalt, origin: merged.origin, clientVersion: merged.clientVersion,
-                    timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset))
+                    timestamp: merged.timestamp, cumulativeSize: cumulativeSize, changeset: merged.changeset,
+                    base: merged.base, uploader: merged.origin == 0 ? .unknown : uploader))
+            if let changeset = merged.received {
+                received.append(ReceivedChangeset(version: version, time: time, changeset: changeset))
+            }
             for key in merged.writes {
                 conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: merged.origin))
             }

@@ -12,29 +12,68 @@ public struct ClientFile: Equatable, Sendable {
     public var uploadCursor: UploadCursor
     /// The highest value that the client reported.
     public var lockedVersion: ServerVersion
-    /// When something of the client was last integrated, in seconds since 1970; 0 means expired.
+    /// When the client last identified itself, within a day, or something of it was integrated; in seconds since 1970.
     public var lastSeen: UInt64
+    /// An expired file is refused from then on, and has no reciprocal history.
+    public var isExpired: Bool
     /// The user who asked for the ident; nil if the server did not know.
     public var user: String?
+    /// The entries that the client is sent, and with which its uploads are merged.
+    public var lineage: Lineage
+    /// The newest client version of this file among the entries that were trimmed; 0 if there is none.
+    public var baseClientVersion: ClientVersion
+    /// The newest log entry that was received from the client; nil if there is none.
+    public var newestReceipt: Receipt?
 
     /// Puts the parts together. A new file has uploaded nothing.
     public init(
         ident: ClientFileID, salt: Salt, uploadCursor: UploadCursor = UploadCursor(), lockedVersion: ServerVersion = 0,
-        lastSeen: UInt64, user: String? = nil
+        lastSeen: UInt64, isExpired: Bool = false, user: String? = nil, lineage: Lineage = .log,
+        baseClientVersion: ClientVersion = 0, newestReceipt: Receipt? = nil
     ) {
         self.ident = ident
         self.salt = salt
         self.uploadCursor = uploadCursor
         self.lockedVersion = lockedVersion
         self.lastSeen = lastSeen
+        self.isExpired = isExpired
         self.user = user
+        self.lineage = lineage
+        self.baseClientVersion = baseClientVersion
+        self.newestReceipt = newestReceipt
     }
-
-    /// An expired file is refused from then on, and has no reciprocal history.
-    public var isExpired: Bool { lastSeen == 0 }
 
     /// Rows 0 (nobody) and 1 (the server's own file), with which every table of client files begins.
     public static let reserved = [
         ClientFile(ident: 0, salt: 0, lastSeen: 1), ClientFile(ident: 1, salt: 0, lastSeen: 1),
     ]
+}
+
+/// The one sequence of entries that a client file is sent. Every file has the log: there are no generations yet.
+public enum Lineage: Hashable, Sendable, RawRepresentable {
+    /// Undecided: nothing was sent or uploaded.
+    case none
+    /// The log from its beginning.
+    case log
+    /// A state written as entries, and the log behind it; the number is at least 1.
+    case generation(UInt64)
+
+    /// As it is stored: 0 for none, 1 for the log, n + 1 for generation n.
+    public var rawValue: UInt64 {
+        switch self {
+        case .none: 0
+        case .log: 1
+        case .generation(let number): number + 1
+        }
+    }
+
+    /// Takes what is stored; every number has a meaning.
+    public init(rawValue: UInt64) {
+        self =
+            switch rawValue {
+            case 0: .none
+            case 1: .log
+            default: .generation(rawValue - 1)
+            }
+    }
 }

@@ -7,15 +7,61 @@ extension SyncedFile {
     ///   - time: seconds since 1970.
     /// - Throws: a failure of the store; nothing was made then.
     public func allocateIdents(for users: [String?], at time: UInt64) throws(HistoryError) -> [SaltedFileID] {
-        let head = try read { view throws(HistoryError) in try view.head() }
-        let files = zip(head.nextIdent.rawValue..., users).map { number, user in
-            ClientFile(
-                ident: ClientFileID(rawValue: number), salt: Salt.random(using: &randomness), lastSeen: max(1, time),
-                user: user)
-        }
-        try commit(files, at: head)
-        return files.map { SaltedFileID(ident: $0.ident, salt: $0.salt) }
+        try SyncedFile.updateClientFiles(of: [(self, users)], at: time)[0].get()
     }
+
+    /// Makes new client files of different synced files of one store, and notes which have identified themselves, in
+    /// one transaction for each shard.
+    /// - Parameters:
+    ///   - requests: who asks for new ones.
+    ///   - time: seconds since 1970.
+    /// - Returns: for each synced file its new client files, which are durable, or why there are none.
+    package static func updateClientFiles(
+        of requests: [(file: SyncedFile, users: [String?])], at time: UInt64
+    ) -> [Result<[SaltedFileID], HistoryError>] {
+        let prepared = requests.map { file, users in
+            Result { () throws(HistoryError) in try file.changedClientFiles(users, at: max(1, time)) }
+        }
+        let commits = zip(requests, prepared).compactMap { request, result in
+            (try? result.get()).map { (file: request.file, commit: $0) }
+        }
+        var failures = commit(commits)[...]
+        return zip(requests, prepared).map { request, result in
+            result.flatMap { commit in
+                if let failure = failures.removeFirst() { return .failure(failure) }
+                let new = commit.clientFiles.suffix(request.users.count)
+                return .success(new.map { SaltedFileID(ident: $0.ident, salt: $0.salt) })
+            }
+        }
+    }
+
+    private func changedClientFiles(_ users: [String?], at time: UInt64) throws(HistoryError) -> Commit {
+        let seen = identified.filter { time >= $1 &+ Self.seenPrecision }.keys.sorted()
+        identified = [:]
+        guard !seen.isEmpty || !users.isEmpty else { return Commit(file: id, lease: lease, head: self.head) }
+        let (head, returned) = try read { view throws(HistoryError) in
+            (try view.head(), try seen.map { ident throws(HistoryError) in try view.clientFile(ident) })
+        }
+        var commit = Commit(file: id, lease: lease, head: head)
+        commit.clientFiles = returned.compactMap { file in
+            guard var file, !file.isExpired else { return nil }
+            file.lastSeen = max(file.lastSeen, time)
+            return file
+        }
+        for (number, user) in zip(head.nextIdent.rawValue..., users) {
+            commit.clientFiles.append(
+                ClientFile(
+                    ident: ClientFileID(rawValue: number), salt: Salt.random(using: &randomness), lastSeen: time,
+                    user: user))
+        }
+        return commit
+    }
+
+    /// How old `ClientFile.lastSeen` gets before it is written anew, in seconds: a day.
+    private static var seenPrecision: UInt64 { 86_400 }
+
+    /// Whether client files have identified themselves that `updateClientFiles` may have to note.
+    package var hasIdentified: Bool { !identified.isEmpty }
 
     /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10) and says where the session starts.
     ///
@@ -36,6 +82,7 @@ extension SyncedFile {
             try commit([file], at: head)
         }
         try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
+        identified[file.ident] = file.lastSeen
         let queued = queue.progress(of: file.ident)
         return SessionProgress(
             download: request.download, threshold: queued?.progress ?? file.uploadCursor,
@@ -64,7 +111,7 @@ extension SyncedFile {
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
         try require(
-            try versionSalt(of: latest, head: head, view: view) == request.latest.salt, .divergingHistories,
+            try isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
             "wrong salt of the latest version")
         let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(
@@ -73,12 +120,14 @@ extension SyncedFile {
         return file
     }
 
-    private static func versionSalt(
-        of version: ServerVersion, head: FileHead, view: any FileView
-    ) throws(HistoryError) -> Salt? {
-        if version == head.baseVersion { return head.baseSalt }
-        if version == head.version { return head.versionSalt }
-        return try view.entry(version)?.salt
+    private static func isSalt(
+        _ salt: Salt, of version: ServerVersion, head: FileHead, view: any FileView
+    ) throws(HistoryError) -> Bool {
+        if version == head.baseVersion { return salt == head.baseSalt }
+        if version == head.version { return salt == head.versionSalt }
+        // Nobody guesses a salt, not even a damaged one. Only a refusal needs the whole entry, which is checked.
+        if try view.salt(of: version) == salt { return true }
+        return try view.entry(version)?.salt == salt
     }
 
     /// What is stored about a client file; nil if there is none.
@@ -97,7 +146,7 @@ extension SyncedFile {
         if file.isExpired { return }
         // It would revive the file.
         if queue.progress(of: ident) != nil { dropIntegration() }
-        file.lastSeen = 0
+        file.isExpired = true
         try commit([file], at: head)
     }
 }

@@ -36,7 +36,7 @@ extension SyncedFile {
             let changes = try after.replay(entries).changes
             var commit = Commit(file: id, lease: lease, head: head)
             commit.state = StateUpdate(version: replay.rest.base, after: after, changes: changes)
-            try SyncedFile.commit([(self, commit)])
+            try self.commit(commit)
         }
     }
 }

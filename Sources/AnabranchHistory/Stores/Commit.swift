@@ -22,6 +22,9 @@ public struct Commit: Sendable {
     public var clientFiles: [ClientFile] = []
     /// Reciprocal changesets that are new or replace a stored one, sorted by client file and version.
     public var reciprocals: [ReciprocalChange] = []
+    /// Changesets of new entries as they were received, where the merge has changed them; in the order of the entries.
+    /// A store may forget them.
+    public var received: [ReceivedChangeset] = []
     /// What becomes of the stored state; nil if it stays as it is.
     public var state: StateUpdate?
     /// The key of the server's own write that this is.

@@ -1,12 +1,17 @@
 public import AnabranchCore
 
-/// A store's own number for a synced file.
+/// A store's own name for a synced file: a shard, and a number that no other file of it has.
 public struct SyncedFileID: Hashable, Sendable {
+    /// The part of the store that the file is in: only commits within one are made in one transaction.
+    public var shard: Int
     /// Any number; only the store knows its meaning.
     public var number: Int64
 
-    /// Takes a number of the store.
-    public init(_ number: Int64) { self.number = number }
+    /// Takes numbers of the store; some stores have one shard only.
+    public init(_ number: Int64, shard: Int = 0) {
+        self.shard = shard
+        self.number = number
+    }
 }
 
 /// A fencing number: each opening of a file gets a higher one, and from then on commits under the lower ones are
@@ -51,6 +56,8 @@ public struct FileHead: Equatable, Sendable {
     public var baseVersion: ServerVersion
     /// The salt of version B; 0 exactly while B is 0.
     public var baseSalt: Salt
+    /// The cumulative size at version B, in bytes.
+    public var baseCumulativeSize: UInt64
     /// The next client file ident: the number of rows, reserved ones included.
     public var nextIdent: ClientFileID
     /// The version whose state is stored: `version`, unless the file was written without keeping its state.
@@ -62,13 +69,14 @@ public struct FileHead: Equatable, Sendable {
     /// An empty file, unless something else is said.
     public init(
         version: ServerVersion = 0, versionSalt: Salt = 0, cumulativeSize: UInt64 = 0, baseVersion: ServerVersion = 0,
-        baseSalt: Salt = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
+        baseSalt: Salt = 0, baseCumulativeSize: UInt64 = 0, nextIdent: ClientFileID = 2, stateVersion: ServerVersion = 0
     ) {
         self.version = version
         self.versionSalt = versionSalt
         self.cumulativeSize = cumulativeSize
         self.baseVersion = baseVersion
         self.baseSalt = baseSalt
+        self.baseCumulativeSize = baseCumulativeSize
         self.nextIdent = nextIdent
         self.stateVersion = stateVersion
     }
@@ -78,7 +86,8 @@ public struct FileHead: Equatable, Sendable {
 /// at once, but those about one file come from one thread at a time.
 ///
 /// Promises of every store, checked by one conformance suite:
-/// 1. A commit takes effect entirely or not at all, all commits of one call together, also across a crash.
+/// 1. A commit takes effect entirely or not at all, also across a crash, and so do all commits of one call that are of
+///    files in one shard.
 /// 2. When `commit` returns, what it wrote survives the end of the process (and, for a store on disk, of the machine).
 /// 3. When `commit` throws, nothing was changed, unless the error came so late that the store cannot know; the caller
 ///    then reads the head again before it goes on. Repeating the integration is harmless (`SyncedFile.integrate`).
@@ -91,11 +100,14 @@ public struct FileHead: Equatable, Sendable {
 ///    refusal of a client.
 /// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
 public protocol HistoryStore: Sendable {
-    /// Opens a synced file, creating it with an empty log and the reserved client files if there is none. The lease of
-    /// an earlier opening ends.
+    /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
+    /// makes it. The lease of an earlier opening ends.
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile
 
-    /// Whether there is a synced file at the path. Nothing is opened or made.
+    /// Ends a lease, unless it has ended already. What is not committed is lost; a file without a commit is gone.
+    func close(_ file: SyncedFileID, _ lease: Lease)
+
+    /// Whether there is a synced file at the path, or it is open. Nothing is opened or made.
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool
 
     /// Runs `body` over the newest state of a file. The view must not be kept.
@@ -107,8 +119,17 @@ public protocol HistoryStore: Sendable {
     /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
 
-    /// Applies commits of different files in one transaction.
+    /// Applies commits of different files of one shard in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
+
+    /// Applies commits of different files, in one transaction for each shard. The store may do so at the same time.
+    /// - Returns: the failures by shard; the others have succeeded.
+    func commitByShard(_ commits: [Commit]) -> [Int: HistoryError]
+
+    /// Frees what need not be kept any longer: old `ReceivedChangeset`s. To be called once a day, from any thread.
+    /// - Parameter time: seconds since 1970.
+    /// - Throws: `storeFailed`.
+    func maintain(at time: UInt64) throws(HistoryError)
 
     /// Remembers uploads that may have ended a process; nil if the store cannot.
     var suspects: (any UploadSuspects)? { get }
@@ -124,6 +145,13 @@ public protocol FileView {
 
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
+
+    /// The salt of `version`, as it is stored; nil outside the log. Other than `entry` it may be damaged without an
+    /// error: if it is not the one that is expected, ask for the entry.
+    func salt(of version: ServerVersion) throws(HistoryError) -> Salt?
+
+    /// What was received as the entry `version`; nil if merging has not changed it, or the store has forgotten it.
+    func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset?
 
     /// The entries of `range` that are not empty, in order, up to and including the one with which their sizes together
     /// exceed `byteBudget`. Passing over the others costs next to nothing.
@@ -159,4 +187,19 @@ public protocol FileView {
 extension HistoryStore {
     /// Nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }
+
+    /// For stores that keep nothing of files that are open.
+    public func close(_ file: SyncedFileID, _ lease: Lease) {}
+
+    /// One shard after the other.
+    public func commitByShard(_ commits: [Commit]) -> [Int: HistoryError] {
+        var failures: [Int: HistoryError] = [:]
+        for (shard, commits) in Dictionary(grouping: commits, by: \.file.shard) {
+            do throws(HistoryError) { try commit(commits) } catch { failures[shard] = error }
+        }
+        return failures
+    }
+
+    /// For stores that keep nothing of the kind.
+    public func maintain(at time: UInt64) throws(HistoryError) {}
 }

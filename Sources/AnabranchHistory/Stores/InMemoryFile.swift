@@ -9,6 +9,7 @@ struct InMemoryFile: Sendable {
     private var clientFiles = ClientFile.reserved
     private var receipts: [[Receipt]] = [[], []]
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
+    private var received: [ServerVersion: ReceivedChangeset] = [:]
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
     private var stateVersion: ServerVersion = 0
@@ -50,10 +51,13 @@ struct InMemoryFile: Sendable {
                 Receipt(version: entry.version, clientVersion: entry.clientVersion))
         }
         for entry in commit.conflictKeys { conflictKeys.insert(entry) }
+        for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
         if let write = commit.idempotencyKey { store(write) }
     }
+
+    mutating func forgetReceived(before time: UInt64) { received = received.filter { $0.value.time >= time } }
 
     private mutating func store(_ write: IdempotencyKey) {
         if writes.updateValue(write.version, forKey: write.key) == nil { writeKeys.append(write.key) }
@@ -101,6 +105,10 @@ extension InMemoryFile: FileView {
     func entry(_ version: ServerVersion) -> LogEntry? {
         version > 0 && version <= latest ? entries[Int(version.rawValue) - 1] : nil
     }
+
+    func salt(of version: ServerVersion) -> Salt? { entry(version)?.salt }
+
+    func received(_ version: ServerVersion) -> ReceivedChangeset? { received[version] }
 
     func entries(in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int) -> [LogEntry] {
         var found: [LogEntry] = []

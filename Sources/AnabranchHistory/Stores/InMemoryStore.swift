@@ -60,6 +60,12 @@ extension InMemoryStore: HistoryStore {
         }
         for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
     }
+
+    /// What was received is kept for 30 days.
+    public func maintain(at time: UInt64) throws(HistoryError) {
+        let oldest = time - min(time, 30 * 86_400)
+        for file in directory.withLock({ $0.files }) { file.content.withLock { $0.forgetReceived(before: oldest) } }
+    }
 }
 
 extension InMemoryStore: HistoryCatalog {

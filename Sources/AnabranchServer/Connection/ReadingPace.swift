@@ -1,38 +1,79 @@
 import NIOCore
+import NIOWebSocket
 
-/// How many bytes of a socket are read at one go, before the others of the event loop have their turn.
+/// How much of a socket is read at one go, and when it is read again, so that the others of the event loop have their
+/// turn.
 ///
 /// What has been read is handled at once. So a reading must not bring too much work: many short messages are more work
-/// than one long message of as many bytes.
-struct ReadingPace {
+/// than one long message of as many bytes. A client that goes on sending more frames than `framesPerSecondMax` is read
+/// as often as that allows.
+///
+/// Stands between the decoder of frames and the handler of messages.
+final class ReadingPace: ChannelDuplexHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias InboundOut = WebSocketFrame
+    typealias OutboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
     /// What is read of a client that sends long messages, in bytes.
     static let bytesMax = 64 << 10
     /// What is read at least, in bytes: fourteen of the shortest messages.
     static let bytesMin = 256
     /// A reading with more frames is followed by a shorter one.
     static let framesMax = 16
+    /// How many frames are read for any length of time, in frames a second.
+    static let framesPerSecondMax = 2_000
+    /// How many are read without a pause after a time of silence.
+    static let framesAtOnceMax = 512
 
+    private let onPause: () -> Void
     /// How much is read next.
     private(set) var bytes = ReadingPace.bytesMax
+    /// What the reading under way has brought.
     private var frames = 0
+    /// When all frames so far would have come at the highest pace.
+    private var pacedEnd = NIODeadline.distantPast
+    private var isPausing = false
 
-    mutating func countFrame() { frames += 1 }
+    /// - Parameter onPause: called when the client has to wait.
+    init(onPause: @escaping () -> Void) { self.onPause = onPause }
 
-    /// A reading is over.
-    /// - Returns: whether `bytes` has changed.
-    mutating func endReading() -> Bool {
-        defer { frames = 0 }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        frames += 1
+        context.fireChannelRead(data)
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
         let old = bytes
         if frames > Self.framesMax {
             bytes = max(Self.bytesMin, bytes / 8)
         } else if frames <= Self.framesMax / 4 {
             bytes = min(Self.bytesMax, bytes * 2)
         }
-        return bytes != old
+        if bytes != old { try? context.channel.syncOptions?.setOption(.recvAllocator, value: allocator) }
+        pacedEnd = max(pacedEnd, context.eventLoop.now) + Self.time(of: frames)
+        frames = 0
+        context.fireChannelReadComplete()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        guard !isPausing else { return }
+        let next = pacedEnd - Self.time(of: Self.framesAtOnceMax)
+        guard next > context.eventLoop.now else { return context.read() }
+        isPausing = true
+        onPause()
+        context.eventLoop.assumeIsolated().scheduleTask(deadline: next) { [self] in
+            isPausing = false
+            context.read()
+        }
+    }
+
+    private static func time(of frames: Int) -> TimeAmount {
+        .nanoseconds(Int64(frames) * 1_000_000_000 / Int64(framesPerSecondMax))
     }
 
     /// Buffers for the next readings, no larger than what recent ones needed.
-    var allocator: AdaptiveRecvByteBufferAllocator {
+    private var allocator: AdaptiveRecvByteBufferAllocator {
         AdaptiveRecvByteBufferAllocator(minimum: 64, initial: min(2048, bytes), maximum: bytes)
     }
 }

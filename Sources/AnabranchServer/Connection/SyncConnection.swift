@@ -27,6 +27,7 @@ struct SyncConnection: ~Copyable {
     let id: ConnectionID
     private let principal: Principal
     private let release: ClientRelease
+    private let uploader: Uploader
     private let authorizer: any Authorizer
     private let metrics: SyncMetrics
     private let logger: Logger
@@ -51,6 +52,9 @@ struct SyncConnection: ~Copyable {
         self.id = id
         self.principal = principal
         release = negotiation.release
+        uploader = Uploader(
+            release: negotiation.release.said?.number ?? 0,
+            protocolVersion: UInt64(clamping: negotiation.version.number))
         self.authorizer = authorizer
         self.metrics = metrics
         self.logger = logger
@@ -222,7 +226,8 @@ struct SyncConnection: ~Copyable {
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), user: principal.user,
-                capabilities: release.capabilities, request: request, mayBeLong: machine.downloadsUnderWay <= 1))
+                capabilities: release.capabilities, request: request, uploader: uploader,
+                mayBeLong: machine.downloadsUnderWay <= 1))
     }
 
     /// The session lets go of its file.

@@ -33,7 +33,6 @@ final class SyncHandler: ChannelDuplexHandler {
     private var resume: MemoryBudget.Grant = { _ in }
     private let replies = ReplyQueue()
     private var isSending = false
-    private var pace = ReadingPace()
     /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
     private var isReading = false
     private let silence: SilenceDetector
@@ -104,7 +103,6 @@ final class SyncHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         isReading = true
-        pace.countFrame()
         drainReplies()
         guard phase == .open else { return }
         do {
@@ -125,7 +123,6 @@ final class SyncHandler: ChannelDuplexHandler {
             isReading = false
             context.flush()
         }
-        if pace.endReading() { try? context.channel.syncOptions?.setOption(.recvAllocator, value: pace.allocator) }
         context.fireChannelReadComplete()
     }
 

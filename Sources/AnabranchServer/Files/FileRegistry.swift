@@ -88,14 +88,24 @@ final class FileRegistry {
             }
             if limit.isOver { break }
         }
-        for sessions in activeFiles {
-            do {
-                try sessions.allocateIdents(at: unixSeconds())
-            } catch {
-                close(sessions, because: error)
+        updateClientFiles()
+        return replies + takeReplies()
+    }
+
+    /// One transaction for all files of a shard.
+    private func updateClientFiles() {
+        let waiting = activeFiles.compactMap { sessions in
+            sessions.takeClientFileRequests().map { (sessions: sessions, users: $0) }
+        }
+        guard !waiting.isEmpty else { return }
+        let results = SyncedFile.updateClientFiles(
+            of: waiting.map { ($0.sessions.file, $0.users) }, at: unixSeconds())
+        for ((sessions, _), result) in zip(waiting, results) {
+            switch result {
+            case .success(let idents): sessions.didAllocate(idents)
+            case .failure(let error): close(sessions, because: error)
             }
         }
-        return replies + takeReplies()
     }
 
     /// What there is to be told, everything of it durable.
@@ -191,23 +201,39 @@ final class FileRegistry {
         return false
     }
 
-    /// One transaction for all files; if it fails, one for each, so that a file in trouble does not stop the others.
+    /// One transaction for all files of a shard; if it fails, one for each of them, so that a file in trouble does not
+    /// stop the others.
     private func commit(_ files: [FileSessions], since start: ContinuousClock.Instant) {
         guard !files.isEmpty else { return }
-        do {
-            let reports = try SyncedFile.commitIntegrations(of: files.map(\.file))
-            metrics.committed(reports, in: start.duration(to: .now))
-            for (sessions, report) in zip(files, reports) {
-                sessions.didCommit(report)
-                for outcome in report.outcomes { log.note(outcome, path: sessions.file.path) }
-                if sessions.file.hasQueuedUploads { merges.append(sessions) }
+        var committed: [(sessions: FileSessions, report: IntegrationReport)] = []
+        var failed: [Int: [(sessions: FileSessions, error: HistoryError)]] = [:]
+        for (sessions, result) in zip(files, SyncedFile.commitIntegrations(of: files.map(\.file))) {
+            switch result {
+            case .success(let report): committed.append((sessions, report))
+            case .failure(let error): failed[sessions.file.shard, default: []].append((sessions, error))
             }
-            retainRecent(files.map(\.file.path))
-        } catch {
-            if let only = files.first, files.count == 1 { return close(only, because: error) }
-            // Anew, because the store may have taken them after all.
-            for sessions in files where merge(sessions) { commit([sessions], since: start) }
         }
+        if !committed.isEmpty { didCommit(committed, since: start) }
+        for (_, files) in failed.sorted(by: { $0.key < $1.key }) {
+            if let only = files.first, files.count == 1 {
+                close(only.sessions, because: only.error)
+                continue
+            }
+            // Anew, because the store may have taken them after all.
+            for (sessions, _) in files where merge(sessions) { commit([sessions], since: start) }
+        }
+    }
+
+    private func didCommit(
+        _ files: [(sessions: FileSessions, report: IntegrationReport)], since start: ContinuousClock.Instant
+    ) {
+        metrics.committed(files.map(\.report), in: start.duration(to: .now))
+        for (sessions, report) in files {
+            sessions.didCommit(report)
+            for outcome in report.outcomes { log.note(outcome, path: sessions.file.path) }
+            if sessions.file.hasQueuedUploads { merges.append(sessions) }
+        }
+        retainRecent(files.map(\.sessions.file.path))
     }
 
     /// Gives long merges up: their clients send the changesets again.

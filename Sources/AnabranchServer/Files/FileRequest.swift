@@ -26,6 +26,8 @@ struct FileRequest: Sendable {
     /// What the client's release can do with what it downloads.
     let capabilities: ClientCapabilities
     let request: SessionRequest
+    /// The client's program.
+    var uploader = Uploader.unknown
     /// Whether a DOWNLOAD may be long: the connection has no other one under way.
     var mayBeLong = true
     /// Room for a DOWNLOAD, if the request had to wait for it.

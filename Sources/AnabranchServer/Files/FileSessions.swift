@@ -62,7 +62,7 @@ final class FileSessions {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
             case .identify(let claim): try identify(key, claim, user: request.user)
-            case .integrate(let upload): try queue(upload, of: key, request.charge)
+            case .integrate(let upload): try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor):
                 try scan(request, from: cursor, bodies: &bodies, memory: memory, limits: limits)
             case .close: remove(key)
@@ -98,11 +98,12 @@ final class FileSessions {
 
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit.
     private func queue(
-        _ upload: UploadMessage, of key: SessionKey, _ charge: RequestCharge
+        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
     ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile,
-            let rest = try running[key]?.progress.accept(upload.upload)
+            var rest = try running[key]?.progress.accept(upload.upload)
         else { return }
+        rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
     }
@@ -141,13 +142,18 @@ final class FileSessions {
 
     // MARK: Transactions
 
-    /// Allocates the idents that sessions wait for, in one transaction.
-    func allocateIdents(at unixSeconds: UInt64) throws(HistoryError) {
-        let pending = pendingIdents.filter { open.contains($0.session) }
+    /// The users of the sessions that wait for idents; nil if the file's client files stay as they are.
+    func takeClientFileRequests() -> [String?]? {
+        pendingIdents.removeAll { !open.contains($0.session) }
+        return pendingIdents.isEmpty && !file.hasIdentified ? nil : pendingIdents.map(\.user)
+    }
+
+    /// Called when they are durable.
+    func didAllocate(_ idents: [SaltedFileID]) {
+        for (session, ident) in zip(pendingIdents.map(\.session), idents) {
+            reply(session, .fileIdentAllocated(ident))
+        }
         pendingIdents = []
-        guard !pending.isEmpty else { return }
-        let idents = try file.allocateIdents(for: pending.map(\.user), at: unixSeconds)
-        for (session, ident) in zip(pending.map(\.session), idents) { reply(session, .fileIdentAllocated(ident)) }
     }
 
     /// Merges what is queued until the step is over; what comes meanwhile waits for the next merge.

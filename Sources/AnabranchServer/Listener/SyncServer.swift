@@ -176,7 +176,8 @@ public final class SyncServer: Service {
                 connection, handshake, silence: silence, memory: memory, settings: settings, connections: connections,
                 files: files, logger: logger)
             try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
-            try channel.pipeline.syncOperations.addHandler(handler)
+            let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
+            try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
         try HTTPHandler.install(
             in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: connectionMetrics,

@@ -7,11 +7,14 @@ struct ConnectionMetrics: Sendable {
     let connectionsAccepted: Counter
     /// Connections that were closed because their clients did not read.
     let connectionsStalled: Counter
+    /// Times that a client had to wait because it sent more frames than its share.
+    let readingsDelayed: Counter
 
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
         connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
         connectionsStalled = Counter(label: "anabranch_connections_stalled_total", factory: factory)
+        readingsDelayed = Counter(label: "anabranch_readings_delayed_total", factory: factory)
     }
 
     func answered(_ status: HTTPResponseStatus) {

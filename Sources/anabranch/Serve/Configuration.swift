@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchSQLite
 import AnabranchServer
 import Foundation
 import Logging
@@ -52,6 +53,8 @@ struct Configuration {
     var loginsPerMinuteMax: Int?
     var accessTokenSeconds: Int64?
     var sessionSeconds: UInt64?
+    var shards: Int?
+    var explainDays: Int?
     var objectBytesMax: Int?
     var adoptsUnownedClients = false
 
@@ -95,6 +98,13 @@ struct Configuration {
         if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
         if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }
         return settings
+    }
+
+    var store: SQLiteStore.Options {
+        var options = SQLiteStore.Options()
+        if let shards { options.shards = shards }
+        if let explainDays { options.explainDays = explainDays }
+        return options
     }
 
     var appServices: AppServicesSettings {

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchSQLite
 import AnabranchServer
 
 /// The effective configuration as a file with the same effect. It names and explains every setting, those without a
@@ -36,6 +37,8 @@ struct ConfigurationText: CustomStringConvertible {
         all.accessTokenSeconds = logins.accessTokenSeconds
         all.sessionSeconds = logins.sessionSeconds
         all.userWithoutToken = logins.userWithoutToken
+        all.shards = configuration.store.shards
+        all.explainDays = configuration.store.explainDays
         all.objectBytesMax = limit(server.objectBytesMax)
         return all
     }

@@ -44,7 +44,7 @@ struct ServeCommand: AsyncParsableCommand {
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
-        let store = try SQLiteStore(directory: configuration.data)
+        let store = try openStore(configuration, logger)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
         let apps = try await AppServices(
@@ -68,10 +68,23 @@ struct ServeCommand: AsyncParsableCommand {
             })
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
         try await ServiceGroup(
-            services: [server], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
+            services: [server, StoreMaintenance(store: store, logger: logger)],
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger
         ).run()
         try accounts.close()
         try store.close()
+    }
+
+    private func openStore(_ configuration: Configuration, _ logger: Logger) throws -> SQLiteStore {
+        var progress = MigrationLog(logger)
+        let store = try SQLiteStore(directory: configuration.data, options: configuration.store) {
+            progress.note($0)
+        }
+        if let shards = configuration.shards, shards != store.shardCount {
+            logger.notice(
+                "the store keeps the shards that it was made with", metadata: ["shards": "\(store.shardCount)"])
+        }
+        return store
     }
 
     private func admin(

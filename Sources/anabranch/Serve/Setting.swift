@@ -63,6 +63,10 @@ struct Setting {
             Setting("logins-per-minute", \.loginsPerMinuteMax, .count(), "The most logins of one address in a minute."),
             Setting("access-token-seconds", \.accessTokenSeconds, .count(), "How long an access token is valid."),
             Setting("session-seconds", \.sessionSeconds, .count(), "How long a login lasts."),
+            Setting("shards", \.shards, .count(upTo: 64), "How many databases a new store has."),
+            Setting(
+                "explain-days", \.explainDays, .count(),
+                "How long changesets are kept as received, to explain merges."),
             Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
             Setting(
                 "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
@@ -143,10 +147,11 @@ extension SettingForm<RulesSetting?> {
 }
 
 extension SettingForm {
-    /// 1 to 2^32−1.
-    static func count<Number: FixedWidthInteger>() -> Self where Value == Number? {
+    /// From 1 on.
+    static func count<Number: FixedWidthInteger>(upTo largest: UInt32 = .max) -> Self where Value == Number? {
         Self(
-            allowed: "a whole number from 1 to \(UInt32.max)",
-            parse: { text in UInt32(text).flatMap { $0 > 0 ? .some(Number($0)) : nil } }, print: { $0?.description })
+            allowed: "a whole number from 1 to \(largest)",
+            parse: { text in UInt32(text).flatMap { $0 > 0 && $0 <= largest ? .some(Number($0)) : nil } },
+            print: { $0?.description })
     }
 }

@@ -61,7 +61,8 @@ import Testing
         let store = try SQLiteStore(directory: folder.appendingPathComponent("data").path)
         // Nobody can make these any more, but there may be some from earlier.
         for path in Self.paths where path.count > Limits().newPartitionBytesMax {
-            _ = try store.open(VirtualPath(Array("demo/".utf8) + path))
+            let file = try store.open(VirtualPath(Array("demo/".utf8) + path))
+            try store.commit([Commit(file: file.id, lease: file.lease, head: file.head)])
         }
         let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
         var settings = AppServicesRig.development

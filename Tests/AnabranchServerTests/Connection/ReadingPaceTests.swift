@@ -1,48 +1,108 @@
+import NIOCore
+import NIOEmbedded
+import NIOWebSocket
 import Testing
 
 @testable import AnabranchServer
 
-/// How much is read of one client before the others have their turn.
+/// How much is read of one client, and how often, before the others have their turn.
 @Suite struct ReadingPaceTests {
-    private static func pace(afterFrames frames: [Int]) -> ReadingPace {
-        var pace = ReadingPace()
-        for count in frames {
-            for _ in 0..<count { pace.countFrame() }
-            _ = pace.endReading()
+    /// A socket: it is asked for more after each reading.
+    private final class Socket: ChannelOutboundHandler {
+        typealias OutboundIn = WebSocketFrame
+
+        let channel = EmbeddedChannel()
+        let pace: ReadingPace
+        private(set) var reads = 0
+        private(set) var pauses = 0
+
+        init() throws {
+            var onPause = {}
+            pace = ReadingPace { onPause() }
+            onPause = { [unowned self] in pauses += 1 }
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            try channel.pipeline.syncOperations.addHandlers([self, pace])
         }
-        return pace
+
+        func read(context: ChannelHandlerContext) { reads += 1 }
+
+        func receive(_ frames: Int) {
+            for _ in 0..<frames {
+                channel.pipeline.fireChannelRead(WebSocketFrame(opcode: .ping, data: ByteBuffer()))
+            }
+            channel.pipeline.fireChannelReadComplete()
+            channel.pipeline.read()
+        }
+
+        func receive(_ readings: [Int]) { readings.forEach { receive($0) } }
+
+        func wait(milliseconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .milliseconds(milliseconds)) }
     }
 
-    @Test func aReadingWithManyFramesIsFollowedByAShorterOne() {
-        #expect(Self.pace(afterFrames: []).bytes == ReadingPace.bytesMax)
-        #expect(Self.pace(afterFrames: [ReadingPace.framesMax]).bytes == ReadingPace.bytesMax)
-        #expect(Self.pace(afterFrames: [ReadingPace.framesMax + 1]).bytes == ReadingPace.bytesMax / 8)
+    private static func bytes(afterFrames frames: [Int]) throws -> Int {
+        let socket = try Socket()
+        socket.receive(frames)
+        return socket.pace.bytes
+    }
+
+    @Test func aReadingWithManyFramesIsFollowedByAShorterOne() throws {
+        #expect(try Self.bytes(afterFrames: []) == ReadingPace.bytesMax)
+        #expect(try Self.bytes(afterFrames: [ReadingPace.framesMax]) == ReadingPace.bytesMax)
+        #expect(try Self.bytes(afterFrames: [ReadingPace.framesMax + 1]) == ReadingPace.bytesMax / 8)
     }
 
     /// The shortest PING has 18 bytes with its frame.
-    @Test func afterSomeReadingsAFloodBringsNoMoreThanTheLimit() {
-        var pace = ReadingPace()
-        for _ in 0..<10 {
-            for _ in 0..<(pace.bytes / 18) { pace.countFrame() }
-            _ = pace.endReading()
-        }
-        #expect(pace.bytes == ReadingPace.bytesMin)
-        #expect(pace.bytes / 18 <= ReadingPace.framesMax)
+    @Test func afterSomeReadingsAFloodBringsNoMoreThanTheLimit() throws {
+        let socket = try Socket()
+        for _ in 0..<10 { socket.receive(socket.pace.bytes / 18) }
+        #expect(socket.pace.bytes == ReadingPace.bytesMin)
+        #expect(socket.pace.bytes / 18 <= ReadingPace.framesMax)
     }
 
-    @Test func longMessagesAreReadInLargePiecesAgain() {
+    @Test func longMessagesAreReadInLargePiecesAgain() throws {
         let flood = [Int](repeating: 10_000, count: 10)
-        #expect(Self.pace(afterFrames: flood + [0]).bytes == 2 * ReadingPace.bytesMin)
-        #expect(Self.pace(afterFrames: flood + [Int](repeating: 1, count: 10)).bytes == ReadingPace.bytesMax)
-        #expect(Self.pace(afterFrames: flood + [Int](repeating: 5, count: 10)).bytes == ReadingPace.bytesMin)
+        #expect(try Self.bytes(afterFrames: flood + [0]) == 2 * ReadingPace.bytesMin)
+        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 1, count: 10)) == ReadingPace.bytesMax)
+        #expect(try Self.bytes(afterFrames: flood + [Int](repeating: 5, count: 10)) == ReadingPace.bytesMin)
     }
 
-    @Test func itSaysWhetherAnythingHasChanged() {
-        var pace = ReadingPace()
-        func changes(after frames: Int) -> Bool {
-            for _ in 0..<frames { pace.countFrame() }
-            return pace.endReading()
+    @Test("frames within the limit cause no pause", arguments: [-1, 0, 1])
+    func atOnce(more: Int) throws {
+        let socket = try Socket()
+        socket.receive(ReadingPace.framesAtOnceMax + more)
+        #expect(socket.reads == (more > 0 ? 0 : 1))
+        #expect(socket.pauses == (more > 0 ? 1 : 0))
+    }
+
+    @Test("a pause is as long as the frames beyond the limit take at the highest pace; then there is one reading")
+    func pause() throws {
+        let socket = try Socket()
+        socket.receive(ReadingPace.framesAtOnceMax + ReadingPace.framesPerSecondMax)
+        socket.channel.pipeline.read()
+        socket.wait(milliseconds: 999)
+        #expect(socket.reads == 0)
+        socket.wait(milliseconds: 1)
+        #expect(socket.reads == 1)
+        #expect(socket.pauses == 1)
+    }
+
+    @Test("silence earns no more than the limit", arguments: [-1, 0, 1])
+    func silence(more: Int) throws {
+        let socket = try Socket()
+        socket.receive(ReadingPace.framesAtOnceMax)
+        socket.wait(milliseconds: 3_600_000)
+        socket.receive(ReadingPace.framesAtOnceMax + more)
+        #expect(socket.reads == (more > 0 ? 1 : 2))
+    }
+
+    @Test("an even stream within the limit is never delayed, one above it is", arguments: [-1, 0, 1])
+    func evenStream(more: Int) throws {
+        let socket = try Socket(), framesPerRound = ReadingPace.framesPerSecondMax / 100
+        socket.receive(ReadingPace.framesAtOnceMax)
+        for _ in 0..<100 {
+            socket.wait(milliseconds: 10)
+            socket.receive(framesPerRound + more)
         }
-        #expect([0, 17, 16, 16, 4].map(changes) == [false, true, false, false, true])
+        #expect((socket.pauses > 0) == (more > 0))
     }
 }

@@ -75,7 +75,7 @@ import Testing
     /// Client 2 uploads to two files, and two further ones of the first download it. Then the server is stopped, a
     /// letter of the first file's first entry becomes another one, and the server is started.
     private func damagedRig() throws -> (rig: WireRig, readers: [Client]) {
-        var store = try SQLiteStore(directory: directory)
+        var store = try SQLiteStore(directory: directory, options: .init(shards: 1))
         let rig = WireRig(store: store, metrics: counters)
         for (number, partition) in [(2, "/bad"), (7, "/good")] {
             let writer = Client(rig, partition)
@@ -97,7 +97,7 @@ import Testing
     }
 
     private func damageFirstEntry(of path: String) throws {
-        let queue = try DatabaseQueue(path: directory + "/anabranch.sqlite")
+        let queue = try DatabaseQueue(path: directory + "/shard-00.sqlite")
         try queue.write { db in
             let found = "version = 1 AND file = (SELECT id FROM synced_file WHERE path = CAST('\(path)' AS BLOB))"
             let changeset = try Data.fetchOne(db, sql: "SELECT changeset FROM log_entry WHERE \(found)")

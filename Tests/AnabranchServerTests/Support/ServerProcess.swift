@@ -7,6 +7,8 @@ final class ServerProcess {
 
     let port: Int
     private let process: Process
+    /// Ends when the process has ended.
+    private let ending: AsyncStream<Never>
 
     /// `anabranch`, which the package manager puts beside the tests.
     static let executable: URL? = {
@@ -32,8 +34,12 @@ final class ServerProcess {
         let output = Pipe()
         process.standardOutput = output
         process.standardError = log
+        let (ending, end) = AsyncStream.makeStream(of: Never.self)
+        // `waitUntilExit` needs a processor for itself on a thread that has not started the process.
+        process.terminationHandler = { _ in end.finish() }
         try process.run()
         self.process = process
+        self.ending = ending
         let line: String = await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 var text: [UInt8] = []
@@ -63,12 +69,7 @@ final class ServerProcess {
 
     @discardableResult
     private func waitForExit() async -> Int32 {
-        let process = process
-        return await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                process.waitUntilExit()
-                continuation.resume(returning: process.terminationStatus)
-            }
-        }
+        for await _ in ending {}
+        return process.terminationStatus
     }
 }

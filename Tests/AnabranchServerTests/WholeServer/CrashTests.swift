@@ -9,13 +9,14 @@ import Testing
 /// The built server, killed without warning.
 @Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct CrashTests {
-    @Test("the server is killed between any two messages, and nothing acknowledged is lost")
-    func killedBetweenAnyTwoMessages() async throws {
-        var messageCount = 0, killedAt = 0
+    /// One shard behaves as each of several, so some places are enough for it.
+    @Test("the server is killed between any two messages, and nothing acknowledged is lost", arguments: [8, 1])
+    func killedBetweenAnyTwoMessages(shards: Int) async throws {
+        var messageCount = 0, killedAt = 1
         repeat {
-            killedAt += 1
-            messageCount = try await Self.conversation(killedAt: killedAt)
-        } while killedAt < messageCount
+            messageCount = try await Self.conversation(killedAt: killedAt, shards: shards)
+            killedAt += shards == 1 ? 4 : 1
+        } while killedAt <= messageCount
         #expect(messageCount > 40)
     }
 
@@ -71,9 +72,10 @@ struct CrashTests {
     /// Two clients take turns in changing, uploading and downloading. The server is killed after this many messages and
     /// started again; the clients go on from what they have on their disks.
     /// - Returns: how many messages there were.
-    private static func conversation(killedAt: Int) async throws -> Int {
+    private static func conversation(killedAt: Int, shards: Int) async throws -> Int {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }
+        try SQLiteStore(directory: directory, options: .init(shards: shards)).close()
         var server = try await ServerProcess(data: directory)
         var port = server.port, messageCount = 0
         let clients = [0, 1].map { _ in SyncClient(partition: "{\"$oid\":\"1\"}") { port } }

@@ -148,7 +148,12 @@ final class RestoreTests {
         let none = try restore(directory)
         #expect(none.status == 1 && none.output.contains("there is no store in it"))
 
-        let database = URL(fileURLWithPath: data + "/anabranch.sqlite")
+        let name = try FileManager.default.contentsOfDirectory(atPath: data).first { name in
+            name.hasSuffix(".sqlite")
+                && (FileManager.default.contents(atPath: data + "/" + name) ?? Data())
+                    .range(of: Data("title".utf8)) != nil
+        }
+        let database = URL(fileURLWithPath: data + "/" + (try #require(name)))
         var bytes = try Data(contentsOf: database)
         while let place = bytes.range(of: Data("title".utf8)) { bytes[place.lowerBound] ^= 1 }
         try bytes.write(to: database)

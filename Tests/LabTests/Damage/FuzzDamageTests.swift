@@ -63,9 +63,9 @@ import Testing
         try body(directory)
     }
 
-    @Test func allBitsOfAllDatabasesAreFlippedAndNothingElse() throws {
+    @Test func allBitsOfDatabasesAndManifestsAreFlippedAndNothingElse() throws {
         try withDirectory { directory in
-            let databases = ["a.sqlite", "a.sqlite-wal", "more/b.sqlite"]
+            let databases = ["a.sqlite", "a.sqlite-wal", "manifest.json", "more/b.sqlite"]
             let others = ["a.sqlite-shm", "accounts.sqlite", "keys.json", "more/c"]
             for name in databases + others {
                 try Data([0, 0]).write(to: directory.appendingPathComponent(name))
@@ -78,6 +78,15 @@ import Testing
             }
             #expect(bits.count == databases.count * 2 * 8)
             #expect(bits.allSatisfy { bit in databases.contains { bit.hasSuffix(" of \($0)") } })
+        }
+    }
+
+    @Test func smallFilesAreNotPassedOver() throws {
+        try withDirectory { directory in
+            try Data(repeating: 0, count: 1 << 20).write(to: directory.appendingPathComponent("a.sqlite"))
+            try Data([0]).write(to: directory.appendingPathComponent("manifest.json"))
+            let files = try (0..<200 as Range<UInt64>).map { try BitFlip(seed: $0, in: directory).file }
+            #expect((5...40).contains(files.count { $0 == "manifest.json" }))
         }
     }
 

@@ -83,6 +83,8 @@ import Testing
         Expectation(
             "writers", ["--clients", "4", "--files", "2", "--seconds", "0.3"], 4,
             ["acknowledged", "last_reader", "reader"]),
+        Expectation("writers", ["--clients", "2", "--files", "5", "--seconds", "0.3"], 4, ["acknowledged"]),
+        Expectation("visits", ["--files", "5", "--clients", "2"], 5, ["caught_up"]),
         Expectation(
             "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
         Expectation("slow", ["--readers", "2", "--unfinished", "1", "--seconds", "0.3"], 2, []),

@@ -10,12 +10,12 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         abstract: "Flip bits of a server's store, and see what its clients are given.",
         discussion: """
             Writes a store through a server: a few files with logs, clients that have left, and changes that were \
-            merged. Then, for each case, one bit anywhere in the databases of a copy is turned into the other one, a \
-            server is started on it, and of each file four clients come: one that reads everything, two that were away \
-            and bring a change, and one that reads everything again. Changeset by changeset they have to be given \
-            what a server without damage gives them, or be told an error: not other bytes, not fewer as if they were \
-            all, and no reset, which costs users data. The server must not end by itself, nor take longer than a \
-            minute.
+            merged. Then, for each case, one bit anywhere in the databases or the manifest of a copy is turned into \
+            the other one, a server is started on it, and of each file four clients come: one that reads everything, \
+            two that were away and bring a change, and one that reads everything again. Changeset by changeset they \
+            have to be given what a server without damage gives them, or be told an error: not other bytes, not fewer \
+            as if they were all, and no reset, which costs users data. The server must not end by itself, nor take \
+            longer than a minute.
 
             Case number i has the seed S + i. The store is written anew each time with other times and salts, so a \
             seed stands for the same bit of a store that is not quite the same; --keep keeps those that failed. The \

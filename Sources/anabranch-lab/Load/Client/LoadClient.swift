@@ -24,6 +24,7 @@ actor LoadClient {
     private var lastRequest: UInt64 = 0
     private var answeredRequest: UInt64 = 0
     private var error: LoadError?
+    private var isBound = false
 
     /// Changesets of others that have come.
     private(set) var changesetCount = 0
@@ -113,9 +114,17 @@ actor LoadClient {
         error = nil
         self.connection = connection
         session = try await connection.begin(self)
+        isBound = true
         let isNew = needsFileIdent && file == nil
         send(.bind(session: session, BindRequest(partition: partition, needsFileIdent: isNew)))
         if isNew { _ = try await wait { $0.file != nil } }
+    }
+
+    /// Ends the session, and waits until the server has done so as well. The connection goes on.
+    func unbind() async throws {
+        send(.unbind(session: session))
+        connection = nil  // what still comes is not answered
+        _ = try await wait { !$0.isBound }
     }
 
     /// The connection is gone, as after a loss of the network.
@@ -201,6 +210,7 @@ actor LoadClient {
         case .ident(_, let file): self.file = file
         case .download(_, let message): take(message, at: time)
         case .mark(_, let request): answeredRequest = request
+        case .unbound: isBound = false
         default: break
         }
         for index in waiters.indices.reversed() where waiters[index].isDone(self) {

@@ -201,8 +201,10 @@ actor LoadConnection {
 
     private func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
         switch message {
-        case .ident(let session, _), .download(let session, _), .mark(let session, _), .unbound(let session):
+        case .ident(let session, _), .download(let session, _), .mark(let session, _):
             clients[session]?.assumeIsolated { $0.take(message, at: time) }
+        case .unbound(let session):
+            clients.removeValue(forKey: session)?.assumeIsolated { $0.take(message, at: time) }
         case .error(let session, let error) where session > 0:
             clients.removeValue(forKey: session)?.assumeIsolated {
                 $0.fail(LoadError("the server ended the session: \(Self.words(of: error))", told: error))

@@ -9,11 +9,13 @@ struct WritersCommand: AsyncParsableCommand {
         abstract: "Many clients write at the same time, and read what the others of their file write.",
         discussion: """
             Each client has a connection and an object of its own, writes, waits until that is acknowledged, and \
-            writes again. Latencies, from the moment when the UPLOAD was sent: "acknowledged", "reader" (each other \
-            client of the file) and "last_reader". An operation is an UPLOAD.
+            writes again. Where there are more files than clients, each client has a session for some of them and \
+            goes from one to the next. Latencies, from the moment when the UPLOAD was sent: "acknowledged", and, where \
+            files are shared, "reader" (each other client of the file) and "last_reader". An operation is an UPLOAD.
 
-            EXAMPLE
+            EXAMPLES
               anabranch-lab load writers --clients 64 --files 8 --seconds 10 --serve .build/release/anabranch
+              anabranch-lab load writers --clients 64 --files 2000 --seconds 10 --serve .build/release/anabranch
             """)
 
     @Option(help: "How many clients write.")
@@ -31,8 +33,11 @@ struct WritersCommand: AsyncParsableCommand {
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        guard clients > 0, files > 0, clients >= files, seconds > 0, bytes >= 0 else {
-            throw ValidationError("--clients must be at least --files, which is 1 or more, --seconds more than 0.")
+        guard clients > 0, files > 0, seconds > 0, bytes >= 0 else {
+            throw ValidationError("--clients and --files must be 1 or more, --seconds more than 0.")
+        }
+        guard files / clients < Self.sessionsMax else {
+            throw ValidationError("A client has fewer than \(Self.sessionsMax) files: pass more --clients.")
         }
     }
 
@@ -40,8 +45,12 @@ struct WritersCommand: AsyncParsableCommand {
         var numbers = ["clients": clients, "files": files, "bytes": bytes].mapValues(Double.init)
         numbers["seconds"] = seconds
         try await options.run("writers", numbers) { [files, clients, seconds, bytes] run in
-            let all = try await run.connectedClients(clients) { "\(run.name)-writers-\($0 % files)" }
-            let writers = try await concurrentMap(all, limit: 64) { try await Writer($0) }
+            let writers = try await concurrentMap(0..<clients, limit: 64) { number in
+                let numbers = files > clients ? Array(stride(from: number, to: files, by: clients)) : [number % files]
+                let connection = run.connection()
+                try await connection.open()
+                return try await Writer(of: numbers.map { "\(run.name)-writers-\($0)" }, on: connection)
+            }
             try await run.measure {
                 let end = ContinuousClock.now + .seconds(seconds)
                 try await withThrowingTaskGroup { group in
@@ -53,6 +62,9 @@ struct WritersCommand: AsyncParsableCommand {
             }
         }
     }
+
+    /// So many sessions a connection can have.
+    private static let sessionsMax = 1_000
 
     /// Puts together when changesets were sent and when they came, file by file.
     private static func outcome(_ writers: [Writer], files: Int) -> LoadOutcome {
@@ -74,10 +86,10 @@ struct WritersCommand: AsyncParsableCommand {
                 if times.count == members.count - 1, let last = times.max() { lastReaders.append(last) }
             }
         }
-        outcome.latencies = [
-            "acknowledged": uploads.joined().map { $0.acknowledged - $0.sent }, "reader": readers,
-            "last_reader": lastReaders,
-        ]
+        outcome.latencies["acknowledged"] = uploads.joined().map { $0.acknowledged - $0.sent }
+        guard files < writers.count else { return outcome }
+        outcome.latencies["reader"] = readers
+        outcome.latencies["last_reader"] = lastReaders
         return outcome
     }
 }
@@ -103,15 +115,19 @@ private final class Writer: Sendable {
         var arrivals: [(Tag, ContinuousClock.Instant)] = []
     }
 
-    private let client: LoadClient
+    /// One for each of its files.
+    private let clients: [LoadClient]
     private let state = Mutex(State())
 
-    /// Writes the client's object.
-    init(_ client: LoadClient) async throws {
-        self.client = client
-        let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
-        _ = try await client.wait { $0.isAcknowledged(version) }
-        await client.observe(onDownload: { [weak self] message, time in self?.note(message, at: time) })
+    /// Writes the client's object in each of the files.
+    init(of files: [String], on connection: LoadConnection) async throws {
+        clients = files.map { LoadClient(of: $0, on: connection.eventLoop) }
+        for client in clients {
+            try await client.join(connection)
+            let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
+            _ = try await client.wait { $0.isAcknowledged(version) }
+            await client.observe(onDownload: { [weak self] message, time in self?.note(message, at: time) })
+        }
     }
 
     var uploads: [Sent] { state.withLock { $0.uploads } }
@@ -123,11 +139,11 @@ private final class Writer: Sendable {
     }
 
     func write(until end: ContinuousClock.Instant, bytes: Int) async throws {
-        let ident = await client.identNumber
-        var number: UInt64 = 0
+        var number = 0
         while ContinuousClock.now < end {
+            let client = clients[number % clients.count], ident = await client.identNumber
             number += 1
-            let changeset = LoadChangesets.update(of: ident, number: number, bytes: bytes)
+            let changeset = LoadChangesets.update(of: ident, number: UInt64(number), bytes: bytes)
             let (version, sent) = await client.upload([changeset])
             let tag = Tag(await client.newestTag)
             let acknowledged = try await client.wait { $0.isAcknowledged(version) }

@@ -75,8 +75,8 @@ final class ServerSampler: Sendable {
     /// - Throws: `LoadError` if the process has ended.
     func sample() throws {
         let sample = Sample(
-            time: .now, process: try ProcessSnapshot(of: place.process), walBytes: size("anabranch.sqlite-wal"),
-            databaseBytes: size("anabranch.sqlite"), logBytes: place.log.flatMap { Self.fileSize($0) })
+            time: .now, process: try ProcessSnapshot(of: place.process), walBytes: size(".sqlite-wal"),
+            databaseBytes: size(".sqlite"), logBytes: place.log.flatMap { Self.fileSize($0) })
         samples.withLock { $0.append(sample) }
     }
 
@@ -101,8 +101,13 @@ final class ServerSampler: Sendable {
 
     func snapshot() throws -> ProcessSnapshot { try ProcessSnapshot(of: place.process) }
 
-    private func size(_ name: String) -> Int? {
-        place.dataDirectory.flatMap { Self.fileSize(URL(fileURLWithPath: $0).appendingPathComponent(name).path) }
+    /// Of the files of all shards; older servers have one database.
+    private func size(_ suffix: String) -> Int? {
+        guard let directory = place.dataDirectory,
+            let names = try? FileManager.default.contentsOfDirectory(atPath: directory)
+        else { return nil }
+        return names.filter { ($0.hasPrefix("shard-") || $0.hasPrefix("anabranch")) && $0.hasSuffix(suffix) }
+            .reduce(0) { $0 + (Self.fileSize(directory + "/" + $1) ?? 0) }
     }
 
     private static func fileSize(_ path: String) -> Int? {

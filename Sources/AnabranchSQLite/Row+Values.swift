@@ -1,0 +1,36 @@
+import AnabranchCore
+import AnabranchHistory
+import GRDB
+
+/// Columns as values; a column of another type is damage.
+extension Row {
+    func number<Number: TypedNumber>(_ index: Int) throws -> Number { Number(rawValue: try number(index)) }
+
+    func number(_ index: Int) throws -> UInt64 {
+        let value: DatabaseValue = self[index]
+        guard case .int64(let number) = value.storage else { throw damaged(index) }
+        return UInt64(bitPattern: number)
+    }
+
+    func optionalNumber(_ index: Int) throws -> UInt64? { hasNull(atIndex: index) ? nil : try number(index) }
+
+    func bytes(_ index: Int) throws -> [UInt8] {
+        try withUnsafeData(atIndex: index) { data in
+            guard let data else { throw damaged(index) }
+            return Array(data)
+        }
+    }
+
+    func text(_ index: Int) throws -> String? {
+        let value: DatabaseValue = self[index]
+        switch value.storage {
+        case .null: return nil
+        case .string(let text): return text
+        default: throw damaged(index)
+        }
+    }
+
+    private func damaged(_ index: Int) -> HistoryError {
+        HistoryError(.storeDamaged, "column \(Array(columnNames)[index]) has another type")
+    }
+}

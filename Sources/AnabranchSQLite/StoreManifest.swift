@@ -1,0 +1,84 @@
+import AnabranchHistory
+import Foundation
+
+/// `manifest.json`: what has to be known of a store before one of its databases is opened (`Spec/Durability.md`,
+/// section 3).
+struct StoreManifest: Codable, Equatable {
+    /// What has been done to the store.
+    enum Stage: String, Codable {
+        /// Its databases are being made.
+        case making
+        /// A store of an older format is being brought into its databases.
+        case migrating
+        /// It is a copy, of which `StoreRestoration` has changed a part.
+        case restoring
+        /// It can be served.
+        case ready
+    }
+
+    static let fileName = "manifest.json"
+    /// A store has no more databases: each costs a write-ahead log and some connections.
+    static let shardsMax = 64
+    private static let pathHash = "siphash-2-4-128"
+
+    /// Of the tables in the shards.
+    var format = StoreSchema.format.version
+    /// A random name, which the databases have as well: shards of different stores cannot be mixed.
+    var store = UUID().uuidString
+    /// How many databases there are; never changes.
+    var shards: Int
+    /// How the shard of a file follows from its path.
+    var pathHash = StoreManifest.pathHash
+    var stage: Stage
+
+    private enum CodingKeys: String, CodingKey {
+        case format, store, shards, stage
+        case pathHash = "path_hash"
+    }
+
+    init(shards: Int, stage: Stage) {
+        self.shards = shards
+        self.stage = stage
+    }
+
+    func shard(of path: VirtualPath) -> Int { Int(Checksum(startOf: path).low % UInt64(shards)) }
+
+    // MARK: The file
+
+    /// - Returns: nil if there is none.
+    static func read(in directory: URL) throws(HistoryError) -> StoreManifest? {
+        guard let content = try? Data(contentsOf: directory.appendingPathComponent(fileName)) else { return nil }
+        let manifest: StoreManifest
+        do {
+            manifest = try JSONDecoder().decode(StoreManifest.self, from: content)
+        } catch {
+            throw HistoryError(.storeUnusable, "\(fileName) is damaged: restore a backup (\(error))")
+        }
+        let newest = StoreSchema.format.version
+        guard manifest.format <= newest else {
+            throw HistoryError(
+                .storeUnusable, "the store has format \(manifest.format); this program reads up to \(newest)")
+        }
+        guard manifest.format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
+        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: restore a backup") }
+        return manifest
+    }
+
+    /// It is there entirely and durably, or as it was before.
+    func write(in directory: URL) throws(HistoryError) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        let url = directory.appendingPathComponent(Self.fileName), new = url.path + ".new"
+        do {
+            try DataDirectory.makePrivate(new)
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: new))
+            try file.truncate(atOffset: 0)
+            try file.write(contentsOf: try encoder.encode(self) + Data("\n".utf8))
+            try file.synchronize()
+            try file.close()
+        } catch {
+            throw HistoryError(.storeFailed, "\(new): \(error.localizedDescription)")
+        }
+        try DataDirectory.rename(new, to: url.path)
+    }
+}

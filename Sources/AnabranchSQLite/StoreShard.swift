@@ -1,0 +1,223 @@
+import AnabranchCore
+import AnabranchHistory
+import Foundation
+import GRDB
+import Synchronization
+
+/// A part of a store: some of the synced files in a database of their own, with a writer and a write-ahead log. Shards
+/// share nothing, so that each can be flushed while others are.
+final class StoreShard: Sendable {
+    /// Of the database's pages for the connection that writes, in bytes: the pages of an object that is written again
+    /// and again stay there.
+    static let writerCacheBytesMax = 16 << 20
+    /// The same for all shards of a store together.
+    static let allWriterCachesBytesMax = 128 << 20
+
+    let number: Int
+    let pool: DatabasePool
+    private let writeAheadLog: WriteAheadLog
+    private let openFiles: Mutex<OpenFiles>
+    /// What waits for the one connection that writes.
+    private let waiting = Mutex<[CommitRequest]>([])
+
+    /// Makes the database of a new store, unless it has been made.
+    static func make(_ number: Int, of manifest: StoreManifest, in directory: DataDirectory) throws(HistoryError) {
+        let name = DataDirectory.shardName(number)
+        guard directory.size(of: name) == nil else { return }
+        directory.remove(name + ".new")
+        try translatingErrors(in: name) {
+            let path = directory.path(of: name + ".new")
+            try DataDirectory.makePrivate(path)
+            let queue = try DatabaseQueue(path: path)
+            try queue.writeWithoutTransaction { db in
+                try db.execute(sql: StoreSchema.layout)
+                try db.inTransaction {
+                    try StoreSchema.make(number, of: manifest, in: db)
+                    return .commit
+                }
+            }
+            try queue.close()
+        }
+        try DataDirectory.rename(directory.path(of: name + ".new"), to: directory.path(of: name))
+    }
+
+    /// Opens the database. Leases that were given out before are lower than those that are given out from now on.
+    init(_ number: Int, of manifest: StoreManifest, in directory: DataDirectory) throws(HistoryError) {
+        self.number = number
+        let path = directory.path(ofShard: number)
+        writeAheadLog = WriteAheadLog(ofDatabaseAt: path)
+        let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
+            try DataDirectory.makePrivate(database: path)
+            var configuration = Configuration()
+            configuration.label = "anabranch.shard-\(number)"
+            configuration.maximumReaderCount = 16
+            let pool = try DatabasePool(path: path, configuration: configuration)
+            let files = try pool.writeWithoutTransaction { db in
+                try StoreSchema.check(number, of: manifest, in: db)
+                try db.execute(
+                    sql: """
+                        PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+                        PRAGMA journal_size_limit = \(WriteAheadLog.bytesMax);
+                        PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
+                        PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
+                        """)
+                let epoch = try (StoreSchema.meta("epoch", in: db) ?? 0) % OpenFiles.epochCount + 1
+                try StoreSchema.setMeta("epoch", to: epoch, in: db)
+                let lastNumber = try Int64.fetchOne(db, sql: "SELECT MAX(id) FROM synced_file") ?? 0
+                return OpenFiles(lastNumber: lastNumber, epoch: epoch)
+            }
+            return (pool, files)
+        }
+        self.pool = pool
+        openFiles = Mutex(files)
+    }
+
+    private static func writerCacheBytes(shards: Int) -> Int {
+        min(writerCacheBytesMax, allWriterCachesBytesMax / shards)
+    }
+
+    /// Ends all access. The write-ahead log is moved into the database: damage to a log that is left is taken for its
+    /// end, and what follows is lost.
+    func close() throws(HistoryError) {
+        // By itself SQLite would leave it: the last connection to be closed is one that only reads. A failure is
+        // harmless, since everything in the log is committed.
+        if writeAheadLog.byteCount > 0 { try? writeAheadLog.empty(in: pool) }
+        try translatingErrors { try pool.close() }
+    }
+
+    /// What is committed and not moved into the database yet, in bytes.
+    var writeAheadLogBytes: Int { writeAheadLog.byteCount }
+
+    /// Whether commits are flushed to the disk one by one. If they were not, everything is when this returns.
+    func setFlushing(_ isFlushing: Bool) throws(HistoryError) {
+        try translatingErrors {
+            try pool.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA synchronous = \(isFlushing ? "FULL" : "NORMAL")")
+                if isFlushing { _ = try db.checkpoint(.truncate) }
+            }
+        }
+    }
+
+    // MARK: Reading
+
+    func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
+        let found = try translatingErrors {
+            try pool.read { db in
+                let record = try SQLiteFile.find(path, in: db)
+                if let record { try file(record.number, db).check(record) }
+                return record
+            }
+        }
+        let (opened, lease) = openFiles.withLock { $0.open(path, found) }
+        return OpenedFile(
+            id: SyncedFileID(opened, shard: number), lease: lease, head: found?.head ?? FileHead())
+    }
+
+    func close(_ file: Int64, _ lease: Lease) { openFiles.withLock { $0.close(file, lease) } }
+
+    /// Called when a file was stored that nobody had opened.
+    func didStore(_ file: Int64) { openFiles.withLock { $0.didStore(file) } }
+
+    func contains(_ path: VirtualPath) throws(HistoryError) -> Bool {
+        if openFiles.withLock({ $0.hasNew(path) }) { return true }
+        return try translatingErrors { try pool.read { db in try SQLiteFile.find(path, in: db) != nil } }
+    }
+
+    func read<Result>(
+        _ file: Int64, _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try translatingErrors { try pool.read { db in try body(self.file(file, db)) } }
+    }
+
+    private func file(_ file: Int64, _ db: Database) -> SQLiteFile {
+        SQLiteFile(
+            id: SyncedFileID(file, shard: number), db: db, newPath: openFiles.withLock { $0.newPath(of: file) })
+    }
+
+    // MARK: Committing
+
+    /// The caller that gets the writing connection commits for all that wait: one flush to the disk serves them
+    /// together. If their common transaction fails, each has one of its own, so that only those fail that have to.
+    func commit(_ commits: [Commit]) throws(HistoryError) {
+        let request = try enqueue(commits)
+        pool.writeWithoutTransaction { db in commitWaiting(in: db) }
+        writeAheadLog.limit(in: pool)
+        try request.outcome.withLock { $0 }.get()
+    }
+
+    /// The same on a thread of the shard.
+    /// - Parameter group: is left when it is done.
+    func beginCommit(_ commits: [Commit], in group: DispatchGroup) throws(HistoryError) -> CommitRequest {
+        let request = try enqueue(commits)
+        group.enter()
+        pool.asyncWriteWithoutTransaction { [self] db in
+            commitWaiting(in: db)
+            group.leave()
+        }
+        return request
+    }
+
+    func limitWriteAheadLog() { writeAheadLog.limit(in: pool) }
+
+    /// Finds out which rows of states are to be written, while the stored ones are as they were: within one read,
+    /// because it may look at many of them.
+    private func enqueue(_ commits: [Commit]) throws(HistoryError) -> CommitRequest {
+        let prepared = try translatingErrors {
+            try pool.read { _ in try commits.map { ($0, try $0.state?.rowWrites()) } }
+        }
+        let request = CommitRequest(prepared)
+        waiting.withLock { $0.append(request) }
+        return request
+    }
+
+    private func commitWaiting(in db: Database) {
+        let requests = waiting.withLock { waiting in
+            defer { waiting.removeAll() }
+            return waiting
+        }
+        guard !requests.isEmpty else { return }
+        if requests.count == 1 || !apply(requests, in: db) {
+            for request in requests { _ = apply([request], in: db) }
+        }
+    }
+
+    /// Applies requests in one transaction; on failure nothing of it stays.
+    private func apply(_ requests: [CommitRequest], in db: Database) -> Bool {
+        let outcome = Result { () throws(HistoryError) in
+            try translatingErrors {
+                try db.inTransaction(.immediate) {
+                    for (commit, state) in requests.flatMap(\.commits) { try apply(commit, state, in: db) }
+                    return .commit
+                }
+            }
+        }
+        let hasSucceeded = (try? outcome.get()) != nil
+        if hasSucceeded {
+            openFiles.withLock { files in
+                for (commit, _) in requests.flatMap(\.commits) { files.didMake(commit.file.number) }
+            }
+        }
+        for request in requests { request.outcome.withLock { $0 = outcome } }
+        return hasSucceeded
+    }
+
+    private func apply(_ commit: Commit, _ state: RowWrites?, in db: Database) throws {
+        let lost = HistoryError(.leaseLost, "the file has another writer")
+        guard openFiles.withLock({ $0.lease(of: commit.file.number) }) == commit.lease else { throw lost }
+        let file = file(commit.file.number, db), record = try file.record()
+        guard record.lease <= commit.lease, record.head.version == commit.head.version,
+            record.head.stateVersion == commit.head.stateVersion
+        else { throw lost }
+        try file.apply(commit, to: record, state)
+    }
+}
+
+/// The commits of one caller, and what became of them.
+final class CommitRequest: Sendable {
+    typealias Prepared = (commit: Commit, state: RowWrites?)
+
+    let commits: [Prepared]
+    let outcome = Mutex<Result<Void, HistoryError>>(.failure(HistoryError(.storeFailed, "the store is closed")))
+
+    init(_ commits: [Prepared]) { self.commits = commits }
+}
