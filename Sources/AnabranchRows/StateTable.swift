@@ -5,7 +5,8 @@ public import GRDB
 /// The table with the rows of states (`Spec/State.md`, part D), one state for each file. It belongs to whoever has the
 /// database: migrations and transactions are theirs.
 public struct StateTable: Sendable {
-    /// Makes the table, where there is none.
+    /// Makes the table, where there is none. It has row numbers: in a table without them, SQLite reads whole rows to
+    /// compare their keys, and a value can have megabytes.
     public static let sql = """
         CREATE TABLE state_row (
             file INTEGER NOT NULL,
@@ -14,7 +15,7 @@ public struct StateTable: Sendable {
             part INTEGER NOT NULL,
             content BLOB NOT NULL,
             PRIMARY KEY (file, class, key, part)
-        ) WITHOUT ROWID;
+        );
         """
 
     /// Whose state it is.
@@ -41,7 +42,11 @@ public struct StateTable: Sendable {
             try execute(sql, arguments(address), db)
         }
         for row in writes.rows {
-            let sql = "INSERT OR REPLACE INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)"
+            // A row that is there keeps its number and its place, so that the index stays as it is.
+            let sql = """
+                INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (file, class, key, part) DO UPDATE SET content = excluded.content
+                """
             try execute(sql, arguments(row.address) + [Data(row.bytes)], db)
         }
     }

@@ -8,61 +8,95 @@ extension DataDirectory {
     /// - Throws: `storeUnusable` for a store that has lost files, is somebody else's or a newer program's.
     func contents() throws(HistoryError) -> Contents {
         guard let manifest = try StoreManifest.read(in: url) else { return try contentsWithoutManifest() }
-        guard manifest.stage != .making, manifest.stage != .migrating else { return .store(manifest) }
+        // `StoreMigration` itself looks at what it migrates.
+        guard manifest.stage != .migrating else { return .store(manifest) }
+        _ = try lacksMarker()
+        guard manifest.stage != .making else { return .store(manifest) }
         for number in 0..<manifest.shards where size(of: Self.shardName(number)) ?? 0 == 0 {
             let finding = size(of: Self.shardName(number)) == nil ? "is missing" : "is empty (0 bytes)"
             throw HistoryError(.storeUnusable, "\(url.path): \(Self.shardName(number)) \(finding): restore a backup")
         }
-        if size(of: Self.markerName) ?? 0 > 0, case .older(let format) = try examineDatabase() {
-            throw HistoryError(
-                .storeUnusable,
-                """
-                \(url.path): \(Self.markerName) is a store of format \(format), beside one of format \
-                \(manifest.format): keep the one that is meant, and move \(Self.markerName), or \
-                \(StoreManifest.fileName) and the shards, away
-                """)
-        }
         return .store(manifest)
     }
+
+    /// Whether the marker of a store that has a manifest is to be made anew: it is missing or damaged. Nobody's tables
+    /// fit into one page.
+    /// - Throws: `storeUnusable` if something else may stand in its place.
+    func lacksMarker() throws(HistoryError) -> Bool {
+        let name = Self.markerName, bytes = size(of: name) ?? 0
+        if size(of: name + "-wal") ?? 0 > 0 {
+            // SQLite would delete it.
+            guard bytes > 0 else { throw misplaced("\(name)-wal is of another store, of which \(name) is lost") }
+        } else if bytes <= Self.markerBytesMax {
+            if bytes > 0, let finding = try? examineDatabase(), case .current = finding { return false }
+            return true
+        }
+        let finding: DatabaseFormat.Finding
+        do {
+            finding = try examineDatabase()
+        } catch {
+            throw misplaced("\(name) is not the marker of this store, and cannot be read")
+        }
+        switch finding {
+        case .current: return false
+        case .new: return true
+        case .older(let format), .newer(let format): throw misplaced("\(name) is a store of format \(format)")
+        case .foreign: throw misplaced("\(name) is not a store of Anabranch")
+        }
+    }
+
+    private func misplaced(_ finding: String) -> HistoryError {
+        HistoryError(
+            .storeUnusable,
+            """
+            \(url.path): \(finding), beside one of format \(StoreSchema.format.version): keep the one that is meant, \
+            and move \(Self.markerName), or \(StoreManifest.fileName) and the shards, away
+            """)
+    }
+
+    /// SQLite's own page size, when the marker was made.
+    private static let markerBytesMax = 4096
 
     private func contentsWithoutManifest() throws(HistoryError) -> Contents {
         let shards = (0..<StoreManifest.shardsMax).map { Self.shardName($0) }
         try refuse(StoreManifest.fileName, "is missing", beside: shards)
-        let log = Self.markerName + "-wal"
-        switch size(of: Self.markerName) {
-        case nil: try refuse(Self.markerName, "is missing", beside: [log])
-        case 0: try refuse(Self.markerName, "is empty (0 bytes)", beside: [log] + Self.otherFiles)
-        default:
-            let found = try examineDatabase()
-            if case .nothing = found { try refuse(Self.markerName, "has no tables", beside: Self.otherFiles) }
-            return found
+        let name = Self.markerName, log = name + "-wal", version = StoreSchema.format.version
+        switch size(of: name) {
+        case nil:
+            try refuse(name, "is missing", beside: [log])
+            return .nothing
+        case 0:
+            try refuse(name, "is empty (0 bytes)", beside: [log] + Self.otherFiles)
+            return .nothing
+        default: break
         }
-        return .nothing
-    }
-
-    /// What the database of older formats is.
-    private func examineDatabase() throws(HistoryError) -> Contents {
-        let name = Self.markerName, version = StoreSchema.format.version
-        let finding = try translatingErrors(in: name) {
-            let queue = try DatabaseQueue(path: path(of: name))
-            defer { try? queue.close() }
-            return try queue.read { db in try StoreSchema.format.examine(db) }
-        }
-        switch finding {
-        case .new: return .nothing
+        switch try examineDatabase() {
+        case .new:
+            try refuse(name, "has no tables", beside: Self.otherFiles)
+            return .nothing
         case .older(let format): return .older(format: format)
         case .current:
-            // The marker; who looks at it without a manifest has lost that.
-            if let manifest = try StoreManifest.read(in: url) { return .store(manifest) }
             throw HistoryError(
                 .storeUnusable,
-                "\(url.path): \(StoreManifest.fileName) is missing, but \(name) tells of it: restore a backup")
+                """
+                \(url.path): \(StoreManifest.fileName) is missing, but \(name) tells of it: \
+                \(StoreManifest.advice), or restore a backup
+                """)
         case .newer(let format):
             throw HistoryError(
                 .storeUnusable, "the store has format \(format); this program reads up to \(version)")
         case .foreign:
             throw HistoryError(
                 .storeUnusable, "\(name) is not a store of Anabranch: restore a backup, or use another directory")
+        }
+    }
+
+    /// What the database of older formats is.
+    func examineDatabase() throws(HistoryError) -> DatabaseFormat.Finding {
+        try translatingErrors(in: Self.markerName) {
+            let queue = try DatabaseQueue(path: path(of: Self.markerName))
+            defer { try? queue.close() }
+            return try queue.read { db in try StoreSchema.format.examine(db) }
         }
     }
 
@@ -75,13 +109,12 @@ extension DataDirectory {
         let others = left.count > 3 ? "\(first) and \(left.count - 1) others" : left.joined(separator: ", ")
         let advice =
             name == Self.markerName
-            ? "or, to begin with an empty store, delete \(name) and \(name)-wal" : "or use another directory"
+            ? "restore a backup; or, to begin with an empty store, delete \(name) and \(name)-wal"
+            : "\(StoreManifest.advice), or use another directory"
         throw HistoryError(
             .storeUnusable,
             """
-            \(url.path): \(name) \(finding), but \(others) beside it tell of an earlier life: restore a backup; \
-            \(advice)
-            """
-        )
+            \(url.path): \(name) \(finding), but \(others) beside it tell of an earlier life: \(advice)
+            """)
     }
 }

@@ -24,13 +24,7 @@ final class DataDirectory: Sendable {
 
     init(_ path: String) throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
-        do {
-            // What users have written is nobody else's business.
-            try FileManager.default.createDirectory(
-                at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
-            throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
-        }
+        try Self.make(url.standardizedFileURL)
         lock = open(url.appendingPathComponent("lock").path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
@@ -41,9 +35,24 @@ final class DataDirectory: Sendable {
         }
     }
 
+    /// Makes a directory that is missing, durably.
+    private static func make(_ url: URL) throws(HistoryError) {
+        guard !FileManager.default.fileExists(atPath: url.path) else { return }
+        let parent = url.deletingLastPathComponent()
+        try make(parent)
+        do {
+            // What users have written is nobody else's business.
+            try FileManager.default.createDirectory(
+                at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw HistoryError(.storeUnusable, "\(url.path): \(error.localizedDescription)")
+        }
+        try sync(directory: parent.path)
+    }
+
     /// Runs also after an initializer that has opened the lock and then failed.
     deinit {
-        // A process that is being started still has the file.
+        // A process that is just being started may hold the file for a moment longer.
         release()
         close(lock)
     }
@@ -96,10 +105,25 @@ final class DataDirectory: Sendable {
         guard Foundation.rename(path, newPath) == 0 else {
             throw HistoryError(.storeFailed, "\(newPath): \(lastError)")
         }
-        let folder = open((newPath as NSString).deletingLastPathComponent, O_RDONLY | O_CLOEXEC)
-        guard folder >= 0 else { return }
-        fsync(folder)
-        close(folder)
+        try sync(directory: (newPath as NSString).deletingLastPathComponent)
+    }
+
+    /// Gives a file a second name, durably.
+    func link(_ name: String, as newName: String) throws(HistoryError) {
+        guard Foundation.link(path(of: name), path(of: newName)) == 0 else {
+            throw HistoryError(.storeFailed, "\(path(of: newName)): \(Self.lastError)")
+        }
+        try Self.sync(directory: url.path)
+    }
+
+    /// Makes the names of files durable.
+    private static func sync(directory path: String) throws(HistoryError) {
+        let folder = open(path, O_RDONLY | O_CLOEXEC)
+        defer { if folder >= 0 { close(folder) } }
+        // Some file systems have nothing to flush in a directory, and say that the call is invalid.
+        guard folder >= 0, fsync(folder) == 0 || errno == EINVAL else {
+            throw HistoryError(.storeFailed, "\(path): \(lastError)")
+        }
     }
 
     func remove(_ name: String) {
@@ -110,6 +134,13 @@ final class DataDirectory: Sendable {
     func size(of name: String) -> Int? {
         var status = stat()
         return stat(path(of: name), &status) == 0 ? Int(status.st_size) : nil
+    }
+
+    /// Whether two names are of one file.
+    func isSame(_ name: String, _ other: String) -> Bool {
+        var first = stat(), second = stat()
+        guard stat(path(of: name), &first) == 0, stat(path(of: other), &second) == 0 else { return false }
+        return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
     static var lastError: String { String(cString: strerror(errno)) }

@@ -9,58 +9,90 @@ struct OldStore {
     struct File {
         let number: Int64
         let path: VirtualPath
-        let version: ServerVersion
-        let cumulativeSize: UInt64
+        let head: FileHead
         /// Whether its state was kept up to the newest version: a relay's is not.
         let hasState: Bool
-        /// `version_salt`, `cumulative_size`, `base_version`, `base_salt`, `next_ident`.
-        let row: Row
         let chain: Checksum?
+        /// Whether its record could be read.
+        let isReadable: Bool
+
+        var size: UInt64 { head.cumulativeSize }
     }
 
     let queue: DatabaseQueue
     /// Format 1 had neither states nor idempotency keys.
     private let hasStates: Bool
 
-    /// Opens the database and puts what is in its write-ahead log into it, so that it is one file.
     init(at path: String) throws(HistoryError) {
-        (queue, hasStates) = try translatingErrors(in: DataDirectory.markerName) {
-            let queue = try DatabaseQueue(path: path)
-            let hasStates = try queue.writeWithoutTransaction { db in
-                guard try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE") == "delete" else {
-                    throw HistoryError(.storeUnusable, "another program reads \(DataDirectory.markerName)")
-                }
-                return try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0 >= 2
+        (queue, hasStates) = try translatingErrors(in: DataDirectory.migratedName) {
+            var configuration = Configuration()
+            configuration.readonly = true
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            return (queue, try queue.read { db in try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0 >= 2 })
+        }
+    }
+
+    /// Puts what is in the write-ahead log of a store into the database, so that it is one file.
+    static func settle(at path: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            guard try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE") == "delete" else {
+                throw HistoryError(.storeUnusable, "another program reads \(DataDirectory.markerName)")
             }
-            return (queue, hasStates)
+        }
+        try queue.close()
+    }
+
+    /// How many files it has, and how many bytes of changesets; for the progress alone. What is damaged does not count.
+    func total() -> (files: Int, bytes: UInt64) {
+        let sql = "SELECT COUNT(*), TOTAL(MAX(cumulative_size, 0)) FROM synced_file"
+        let row = try? queue.read { db in try Row.fetchOne(db, sql: sql) }
+        let bytes: Double = row?[1] ?? 0
+        return (row?[0] ?? 0, UInt64(min(bytes, 0x1p62)))
+    }
+
+    // MARK: Files
+
+    /// The numbers and names of the files, some at a time: from the table.
+    func names(after number: Int64) throws -> [(number: Int64, path: VirtualPath)] {
+        try names("SELECT id, path FROM synced_file NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?", [number])
+    }
+
+    /// The same from the index, for a table that is damaged.
+    func names(after path: VirtualPath?) throws -> [(number: Int64, path: VirtualPath)] {
+        let relation = path == nil ? ">=" : ">"
+        return try names(
+            "SELECT id, path FROM synced_file WHERE path \(relation) ? ORDER BY path LIMIT ?", [Data(path?.bytes ?? [])]
+        )
+    }
+
+    private func names(_ sql: String, _ key: StatementArguments) throws -> [(number: Int64, path: VirtualPath)] {
+        try rows(sql, key + [Self.pieceCount]).map { row in
+            (Int64(bitPattern: try row.number(0)), VirtualPath(try row.bytes(1)))
         }
     }
 
-    /// How many files it has, and how many bytes of changesets.
-    func total() throws -> (files: Int, bytes: UInt64) {
-        try queue.read { db in
-            let row = try Row.fetchOne(
-                db, sql: "SELECT COUNT(*), COALESCE(SUM(cumulative_size), 0) FROM synced_file")
-            return (Int(clamping: try row?.number(0) ?? 0), try row?.number(1) ?? 0)
-        }
-    }
-
-    /// The file with the lowest number above `number`; nil at the end.
-    func file(after number: Int64) throws -> File? {
-        try queue.read { db in
-            let sql = """
-                SELECT id, path, version, cumulative_size, version_salt, cumulative_size, base_version, base_salt,
-                next_ident, chain, \(hasStates ? "state_version" : "0") FROM synced_file
-                WHERE id > ? ORDER BY id LIMIT 1
-                """
-            guard let row = try Row.fetchOne(db, sql: sql, arguments: [number]) else { return nil }
-            let version: ServerVersion = try row.number(2)
+    /// A file, or what is known of it if its record is damaged.
+    func file(_ number: Int64, _ path: VirtualPath) throws -> File {
+        let sql = """
+            SELECT version, version_salt, cumulative_size, base_version, base_salt, next_ident, chain,
+            \(hasStates ? "state_version" : "version") FROM synced_file WHERE id = ?
+            """
+        do {
+            guard let row = try rows(sql, [number]).first else { throw HistoryError(.storeDamaged, "it is gone") }
+            let head = FileHead(
+                version: try row.number(0), versionSalt: try row.number(1), cumulativeSize: try row.number(2),
+                baseVersion: try row.number(3), baseSalt: try row.number(4), nextIdent: try row.number(5))
             return File(
-                number: Int64(bitPattern: try row.number(0)), path: VirtualPath(try row.bytes(1)), version: version,
-                cumulativeSize: try row.number(3), hasState: try !hasStates || row.number(10) == version, row: row,
-                chain: Checksum(bytes: try row.bytes(9)))
+                number: number, path: path, head: head, hasState: try row.number(7) == head.version,
+                chain: Checksum(bytes: try row.bytes(6)), isReadable: true)
+        } catch let error where error.isOldDamage {
+            return File(
+                number: number, path: path, head: FileHead(), hasState: false, chain: nil, isReadable: false)
         }
     }
+
+    // MARK: What a file has
 
     /// The entries above a version, some at a time: whole rows, of which a damaged one may have any values.
     func entries(of file: File, after version: Int64) throws -> [Row] {
@@ -111,16 +143,35 @@ struct OldStore {
     private static let pieceBytes = 4 << 20
 
     private func rows(_ sql: String, _ file: File, _ arguments: StatementArguments) throws -> [Row] {
+        try rows(sql, [file.number] + arguments)
+    }
+
+    /// What comes before damage; nothing but damage is an error.
+    private func rows(_ sql: String, _ arguments: StatementArguments) throws -> [Row] {
         try queue.read { db in
             var rows: [Row] = [], bytes = 0
-            let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [file.number] + arguments)
-            while bytes < Self.pieceBytes, let row = try cursor.next() {
-                rows.append(row.copy())
-                for case (_, let value) in row {
-                    if case .blob(let data) = value.storage { bytes += data.count }
+            do {
+                let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
+                while bytes < Self.pieceBytes, let row = try cursor.next() {
+                    rows.append(row.copy())
+                    for case (_, let value) in row {
+                        if case .blob(let data) = value.storage { bytes += data.count }
+                    }
                 }
+            } catch let error where error.isOldDamage && !rows.isEmpty {
+                // Asking for what follows finds it again.
             }
             return rows
         }
+    }
+}
+
+extension Error {
+    /// Whether a database of an older format is not what was written. Its tables promise what those of this one ask
+    /// for.
+    var isOldDamage: Bool {
+        if let error = self as? HistoryError { return error.code == .storeDamaged }
+        guard let error = self as? DatabaseError else { return false }
+        return error.isDamage || error.resultCode == .SQLITE_CONSTRAINT
     }
 }

@@ -8,19 +8,24 @@ struct OpenFiles {
         var newPath: VirtualPath?
     }
 
-    /// After so many openings of the store the leases begin anew, above those that are stored with the files.
+    /// Epochs are below it. When they are used up the leases begin anew, above those that are stored with the files.
     static let epochCount: Int64 = 1 << 30
 
     private var files: [Int64: OpenFile] = [:]
     private var newFiles: [VirtualPath: Int64] = [:]
     private var lastNumber: Int64
-    private var lastLease: Lease
+    /// Grows with each opening of the store.
+    private(set) var epoch: Int64
+    private var lastLease = Lease(0)
 
     /// - Parameters:
     ///   - lastNumber: the highest number of a file that is stored.
-    ///   - epoch: how often the store was opened. Leases of later epochs are higher.
-    init(lastNumber: Int64, epoch: Int64) {
-        self.lastNumber = lastNumber
+    ///   - epoch: of the last opening.
+    init(lastNumber: Int64, epoch: Int64) { (self.lastNumber, self.epoch) = (lastNumber, epoch) }
+
+    /// Leases of later epochs are higher.
+    mutating func begin(_ epoch: Int64) {
+        self.epoch = epoch
         lastLease = Lease(UInt64(clamping: epoch) << 32)
     }
 

@@ -15,10 +15,13 @@ extension Row {
     func optionalNumber(_ index: Int) throws -> UInt64? { hasNull(atIndex: index) ? nil : try number(index) }
 
     func bytes(_ index: Int) throws -> [UInt8] {
-        try withUnsafeData(atIndex: index) { data in
-            guard let data else { throw damaged(index) }
-            return Array(data)
+        do {
+            let bytes = try withUnsafeData(atIndex: index) { $0.map(Array.init) }
+            if let bytes { return bytes }
+        } catch {
+            // Another type than data and NULL.
         }
+        throw damaged(index)
     }
 
     func text(_ index: Int) throws -> String? {

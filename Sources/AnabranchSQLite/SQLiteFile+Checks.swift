@@ -75,9 +75,7 @@ extension SQLiteFile {
     }
 
     static let receiptColumns = "r.version, r.client_version, e.version, e.client_version, r.origin, e.origin"
-    static let receiptTables = """
-        log_entry r INDEXED BY receipt CROSS JOIN log_entry e NOT INDEXED ON e.file = r.file AND e.version = r.version
-        """
+    static let receiptTables = "log_entry r INDEXED BY receipt CROSS JOIN log_entry e ON e.rowid = r.rowid"
 
     // MARK: Head
 

@@ -15,6 +15,9 @@ public final class SQLiteStore: Sendable {
         /// For how many days changesets are kept as they were received, where merging has changed them.
         public var explainDays: Int
 
+        /// A thousand years.
+        fileprivate static let explainDaysMax = 365_250
+
         /// The defaults, unless something else is said.
         public init(shards: Int = 8, explainDays: Int = 30) {
             self.shards = shards
@@ -42,9 +45,12 @@ public final class SQLiteStore: Sendable {
     }
 
     /// Opens the store in a directory that has one.
-    /// - Parameter isRestoring: whether it may have been restored in part.
-    convenience init(existingIn path: String, isRestoring: Bool = false) throws(HistoryError) {
-        try self.init(try DataDirectory(existing: path), Options(), isRestoring: isRestoring) { _ in }
+    /// - Parameter isRestoring: whether it may have been restored in part, and from different times.
+    convenience init(
+        existingIn path: String, _ options: Options = Options(), isRestoring: Bool = false,
+        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
+    ) throws(HistoryError) {
+        try self.init(try DataDirectory(existing: path), options, isRestoring: isRestoring, report)
     }
 
     private init(
@@ -52,25 +58,35 @@ public final class SQLiteStore: Sendable {
         _ report: (StoreMigrationProgress) throws -> Void
     ) throws(HistoryError) {
         self.directory = directory
-        explainDays = max(0, options.explainDays)
+        explainDays = min(max(0, options.explainDays), Options.explainDaysMax)
         manifest = try Self.manifest(in: directory, options)
         guard manifest.stage != .restoring || isRestoring else { throw HistoryError.partlyRestored }
+        if manifest.stage == .migrating { try StoreMigration(in: directory).retireSource(report) }
         if manifest.stage == .making || manifest.stage == .migrating {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
+        let logSizes = WriteAheadLogSizes(count: manifest.shards)
         shards = try (0..<manifest.shards).map { [manifest] number throws(HistoryError) in
-            try StoreShard(number, of: manifest, in: directory)
+            try StoreShard(number, of: manifest, in: directory, logSizes: logSizes)
         }
         suspects = SuspectFile(path: directory.path(of: "suspects"))
+        if manifest.stage == .ready {
+            do throws(HistoryError) {
+                try StoreSchema.checkEpochs(shards.map(\.epoch))
+            } catch {
+                guard isRestoring else { throw error }
+                // The count is about to hide it.
+                try setStage(.restoring)
+            }
+        }
+        try StoreShard.countOpening(of: shards)
         switch manifest.stage {
-        case .making:
-            try directory.putMarker()
-            try setStage(.ready)
         case .migrating:
-            try StoreMigration(to: self, in: directory).run(report)
+            try StoreMigration(in: directory).run(into: self, report)
             try setStage(.ready)
-        case .ready, .restoring:
-            if directory.size(of: DataDirectory.markerName) == nil { try directory.putMarker() }
+        case .making, .ready, .restoring:
+            if try directory.lacksMarker() { try directory.putMarker() }
+            if manifest.stage == .making { try setStage(.ready) }
         }
     }
 
@@ -98,6 +114,9 @@ public final class SQLiteStore: Sendable {
         manifest.stage = stage
         try manifest.write(in: directory.url)
     }
+
+    /// Whether a restoration has begun and is not done.
+    var isPartlyRestored: Bool { (try? StoreManifest.read(in: directory.url))?.stage == .restoring }
 
     /// How many databases the store has.
     public var shardCount: Int { shards.count }
@@ -168,26 +187,41 @@ extension SQLiteStore: HistoryStore {
         return failures
     }
 
-    /// Goes in pieces, so that no commit waits for long.
-    public func maintain(at time: UInt64) throws(HistoryError) {
+    /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
+    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
-        try translatingErrors {
-            for shard in shards {
-                while try shard.pool.write({ db in try SQLiteFile.forgetReceived(before: oldest, in: db) }) {}
+        var failure: HistoryError?
+        for shard in shards {
+            do throws(HistoryError) {
+                try translatingErrors(in: DataDirectory.shardName(shard.number)) {
+                    while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+                }
+            } catch {
+                failure = failure ?? error
             }
         }
+        if let failure { throw failure }
     }
 }
 
 extension SQLiteFile {
+    /// Of changesets that are freed in one transaction, in bytes, and the one with which they are more.
+    private static let forgottenBytes = 4 << 20
+
     /// - Returns: whether there may be more.
     fileprivate static func forgetReceived(before time: UInt64, in db: Database) throws -> Bool {
-        try db.execute(
-            sql: """
-                DELETE FROM received WHERE (file, version) IN
-                (SELECT file, version FROM received WHERE time < ? LIMIT 1000)
-                """, arguments: [Int64(clamping: time)])
-        return db.changesCount == 1000
+        let sql = "SELECT file, version, length(changeset) FROM received WHERE time < ? LIMIT 1000"
+        var bytes = 0
+        let rows = try Row.fetchAll(db, sql: sql, arguments: [Int64(clamping: time)]).prefix { row in
+            defer { bytes += row[2] ?? 0 }
+            return bytes < forgottenBytes
+        }
+        for row in rows {
+            try db.execute(
+                sql: "DELETE FROM received WHERE file = ? AND version = ?",
+                arguments: [row[0] as DatabaseValue, row[1] as DatabaseValue])
+        }
+        return !rows.isEmpty
     }
 }
 

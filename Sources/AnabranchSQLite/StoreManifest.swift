@@ -45,14 +45,24 @@ struct StoreManifest: Codable, Equatable {
 
     // MARK: The file
 
+    /// For those who have lost it: it says nothing that changes while the store is served.
+    static let advice = "copy \(fileName) from any backup of this store"
+
     /// - Returns: nil if there is none.
     static func read(in directory: URL) throws(HistoryError) -> StoreManifest? {
-        guard let content = try? Data(contentsOf: directory.appendingPathComponent(fileName)) else { return nil }
+        let content: Data
+        do {
+            content = try Data(contentsOf: directory.appendingPathComponent(fileName))
+        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
+            return nil
+        } catch {
+            throw HistoryError(.storeUnusable, "\(fileName) cannot be read: \(error.localizedDescription)")
+        }
         let manifest: StoreManifest
         do {
             manifest = try JSONDecoder().decode(StoreManifest.self, from: content)
         } catch {
-            throw HistoryError(.storeUnusable, "\(fileName) is damaged: restore a backup (\(error))")
+            throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice) (\(error))")
         }
         let newest = StoreSchema.format.version
         guard manifest.format <= newest else {
@@ -60,7 +70,7 @@ struct StoreManifest: Codable, Equatable {
                 .storeUnusable, "the store has format \(manifest.format); this program reads up to \(newest)")
         }
         guard manifest.format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
-        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: restore a backup") }
+        else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
         return manifest
     }
 

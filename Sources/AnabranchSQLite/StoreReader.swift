@@ -15,15 +15,21 @@ public final class StoreReader {
     public init(directory path: String) throws(HistoryError) {
         directory = try DataDirectory(existing: path)
         manifest = try Self.manifest(in: directory)
+        var epochs: [Int64] = []
         pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
             try translatingErrors(in: DataDirectory.shardName(number)) {
                 var configuration = Configuration()
                 configuration.readonly = true
                 let pool = try DatabasePool(path: directory.path(ofShard: number), configuration: configuration)
-                try pool.read { db in try StoreSchema.check(number, of: manifest, in: db) }
+                epochs.append(
+                    try pool.read { db in
+                        try StoreSchema.check(number, of: manifest, in: db)
+                        return try StoreSchema.epoch(in: db)
+                    })
                 return pool
             }
         }
+        try StoreSchema.checkEpochs(epochs)
     }
 
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {

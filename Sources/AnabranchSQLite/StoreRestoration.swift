@@ -23,11 +23,20 @@ public struct RestoredFile: Equatable, Sendable {
 public struct StoreRestoration {
     private let store: SQLiteStore
 
-    /// Opens the store in a directory, and brings it to the current format.
+    /// Opens the store in a directory, and brings it to the current format. Its shards may be of different times.
+    /// - Parameters:
+    ///   - options: of a store that is migrated.
+    ///   - report: is told how far a migration from an older format is.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
-    public init(directory path: String) throws(HistoryError) {
-        store = try SQLiteStore(existingIn: path, isRestoring: true)
+    public init(
+        directory path: String, options: SQLiteStore.Options = SQLiteStore.Options(),
+        migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
+    ) throws(HistoryError) {
+        store = try SQLiteStore(existingIn: path, options, isRestoring: true, migrating: report)
     }
+
+    /// Whether some files may be changed and others not, so that no server starts before a run has done all of it.
+    public var isUnfinished: Bool { store.isPartlyRestored }
 
     /// Gives the newest version of every file a new salt; where there is no version, all client files expire. All of it
     /// is durable when the call returns; a second call does no further harm until a server has run.
@@ -48,14 +57,7 @@ public struct StoreRestoration {
             let salt = Salt.random(using: &randomness)
             report(try pool.write { db in try SQLiteFile(id: id, db: db).restore(salt) })
         }
-        for shard in store.shards {
-            try translatingErrors {
-                try shard.pool.write { db in
-                    try StoreSchema.setMeta("restored_at", to: Int64(Date().timeIntervalSince1970), in: db)
-                }
-            }
-            try shard.setFlushing(true)
-        }
+        for shard in store.shards { try shard.setFlushing(true) }
         try store.setStage(.ready)
     }
 

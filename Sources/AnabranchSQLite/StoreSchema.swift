@@ -46,6 +46,26 @@ enum StoreSchema {
         }
     }
 
+    // MARK: Openings
+
+    /// How often the store was opened, times two; what cannot be is damage, and no reason to stop.
+    static func epoch(in db: Database) throws -> Int64 {
+        let epoch: Int64 = try meta("epoch", in: db) ?? 0
+        return (0..<OpenFiles.epochCount).contains(epoch) ? epoch : 0
+    }
+
+    /// - Parameter epochs: of the shards.
+    /// - Throws: `storeUnusable` if one of them was not there when the store was last opened.
+    static func checkEpochs(_ epochs: [Int64]) throws(HistoryError) {
+        guard let newest = epochs.max(), let old = epochs.firstIndex(where: { $0 < newest - 1 }) else { return }
+        throw HistoryError(
+            .storeUnusable,
+            """
+            \(DataDirectory.shardName(old)) is older than other shards: restore all of a backup; or, to keep them as \
+            they are, run `anabranch restore`, which lets clients reset that know of more
+            """)
+    }
+
     // MARK: What concerns all files
 
     static func meta<Value: DatabaseValueConvertible>(_ name: String, in db: Database) throws -> Value? {
@@ -56,6 +76,8 @@ enum StoreSchema {
         try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
     }
 
+    /// The log has row numbers: in a table without them, SQLite reads whole rows to compare their keys, and a changeset
+    /// can have megabytes.
     private static let tables = """
         CREATE TABLE store_meta (name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
         CREATE TABLE synced_file (
@@ -106,7 +128,7 @@ enum StoreSchema {
             section BLOB,
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, version)
-        ) WITHOUT ROWID;
+        );
         CREATE INDEX receipt ON log_entry (file, origin, version, client_version);
         CREATE TABLE received (
             file INTEGER NOT NULL,

@@ -41,11 +41,14 @@ final class StoreShard: Sendable {
         try DataDirectory.rename(directory.path(of: name + ".new"), to: directory.path(of: name))
     }
 
-    /// Opens the database. Leases that were given out before are lower than those that are given out from now on.
-    init(_ number: Int, of manifest: StoreManifest, in directory: DataDirectory) throws(HistoryError) {
+    /// Opens the database. Nobody gets a lease before `countOpening`.
+    /// - Parameter logSizes: of the write-ahead logs of all shards.
+    init(
+        _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes
+    ) throws(HistoryError) {
         self.number = number
         let path = directory.path(ofShard: number)
-        writeAheadLog = WriteAheadLog(ofDatabaseAt: path)
+        writeAheadLog = WriteAheadLog(ofDatabaseAt: path, number: number, sizes: logSizes)
         let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
             try DataDirectory.makePrivate(database: path)
             var configuration = Configuration()
@@ -61,15 +64,34 @@ final class StoreShard: Sendable {
                         PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
                         PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
                         """)
-                let epoch = try (StoreSchema.meta("epoch", in: db) ?? 0) % OpenFiles.epochCount + 1
-                try StoreSchema.setMeta("epoch", to: epoch, in: db)
                 let lastNumber = try Int64.fetchOne(db, sql: "SELECT MAX(id) FROM synced_file") ?? 0
-                return OpenFiles(lastNumber: lastNumber, epoch: epoch)
+                return OpenFiles(lastNumber: lastNumber, epoch: try StoreSchema.epoch(in: db))
             }
             return (pool, files)
         }
         self.pool = pool
         openFiles = Mutex(files)
+    }
+
+    /// Counts an opening of the store in all its shards. Leases that were given out before are lower than those that
+    /// are given out from now on.
+    ///
+    /// Each counts twice, and none ahead of the others by more than one: so an opening that was interrupted can be told
+    /// from a shard that is of an earlier time than the others.
+    static func countOpening(of shards: [StoreShard]) throws(HistoryError) {
+        let newest = shards.map(\.epoch).max() ?? 0
+        for epoch in newest...(newest | 1) + 1 {
+            for shard in shards where shard.epoch != epoch { try shard.setEpoch(epoch) }
+        }
+    }
+
+    var epoch: Int64 { openFiles.withLock(\.epoch) }
+
+    private func setEpoch(_ epoch: Int64) throws(HistoryError) {
+        try translatingErrors(in: DataDirectory.shardName(number)) {
+            try pool.write { db in try StoreSchema.setMeta("epoch", to: epoch, in: db) }
+        }
+        openFiles.withLock { $0.begin(epoch) }
     }
 
     private static func writerCacheBytes(shards: Int) -> Int {

@@ -121,7 +121,21 @@ public struct StoreVerification {
         return reader.directory.size(of: name) == nil ? nil : reader.directory.path(of: name)
     }
 
-    /// Removes it: to be called when nothing is damaged.
+    /// Why it has to be kept: it is damaged, or this one does not have all that it has. To be called when nothing else
+    /// is damaged.
+    /// - Throws: `storeFailed`.
+    public func checkMigratedStore() throws(HistoryError) -> [StoreDamage] {
+        guard let path = migratedStore else { return [] }
+        do throws(HistoryError) {
+            let old = try OldStore(at: path)
+            return try translatingErrors(in: DataDirectory.migratedName) { try old.reasonsToKeep(beside: reader) }
+        } catch {
+            guard error.code == .storeDamaged else { throw error }
+            return [StoreDamage(kind: .database, place: DataDirectory.migratedName, finding: error.reason)]
+        }
+    }
+
+    /// Removes it: to be called when there is no such reason.
     public func removeMigratedStore() { reader.directory.remove(DataDirectory.migratedName) }
 
     /// Checks the synced files in the order of their paths and hands over each as soon as it is done.

@@ -9,7 +9,8 @@ import Synchronization
 /// size. So a log that has become long is emptied as soon as no read that began earlier is under way; those that begin
 /// meanwhile read the database alone. Only a log that has become very long keeps new readers out.
 final class WriteAheadLog: Sendable {
-    /// In bytes; a longer log is emptied when the commit that made it so is done.
+    /// In bytes; while the logs of all shards are longer together, each one that has more than half of its share is
+    /// emptied when a commit to it is done.
     static let bytesMax = 64 << 20
     /// In bytes; with a longer log the commit waits for the reads that are under way, and new ones wait for it.
     static let barrierBytesMax = 1 << 30
@@ -20,13 +21,23 @@ final class WriteAheadLog: Sendable {
     private static let busyMilliseconds = 20
 
     private let path: String
+    private let number: Int
+    private let sizes: WriteAheadLogSizes
     private let barrierBytesMax: Int
-    /// The size above which emptying it is tried. It is higher after a failure, so that not each commit tries in vain.
-    private let threshold = Mutex(WriteAheadLog.bytesMax)
+    /// After a failure, emptying it is tried again above this size, so that not each commit tries in vain.
+    private let retryBytesMin = Mutex(0)
 
-    /// - Parameter barrierBytesMax: unless it is the usual one.
-    init(ofDatabaseAt path: String, barrierBytesMax: Int = WriteAheadLog.barrierBytesMax) {
+    /// - Parameters:
+    ///   - number: of the shard.
+    ///   - sizes: of the logs of all shards.
+    ///   - barrierBytesMax: unless it is the usual one.
+    init(
+        ofDatabaseAt path: String, number: Int = 0, sizes: WriteAheadLogSizes = WriteAheadLogSizes(count: 1),
+        barrierBytesMax: Int = WriteAheadLog.barrierBytesMax
+    ) {
         self.path = path + "-wal"
+        self.number = number
+        self.sizes = sizes
         self.barrierBytesMax = barrierBytesMax
     }
 
@@ -44,25 +55,47 @@ final class WriteAheadLog: Sendable {
     /// Empties the log if it is too long. A failure is harmless: it is tried again when the log has grown by a quarter
     /// of the limit.
     func limit(in pool: DatabasePool) {
-        guard byteCount > threshold.withLock({ $0 }) else { return }
+        let bytes = byteCount, limit = sizes.limit(ofLog: number, with: bytes)
+        guard bytes > limit, bytes > retryBytesMin.withLock({ $0 }) else { return }
         do {
             try pool.writeWithoutTransaction { db in
                 // Moves the pages while others read.
                 _ = try db.checkpoint(.passive)
-                if byteCount <= barrierBytesMax { try emptyIfLong(db) }
+                if byteCount <= barrierBytesMax { try empty(db, above: limit) }
             }
-            if byteCount > barrierBytesMax { try pool.barrierWriteWithoutTransaction(emptyIfLong) }
-            threshold.withLock { $0 = Self.bytesMax }
+            if byteCount > barrierBytesMax {
+                try pool.barrierWriteWithoutTransaction { db in try empty(db, above: limit) }
+            }
+            retryBytesMin.withLock { $0 = 0 }
+            _ = sizes.limit(ofLog: number, with: byteCount)
         } catch {
-            threshold.withLock { $0 = byteCount + Self.bytesMax / 4 }
+            retryBytesMin.withLock { $0 = byteCount + Self.bytesMax / 4 }
         }
     }
 
-    private func emptyIfLong(_ db: Database) throws {
+    private func empty(_ db: Database, above limit: Int) throws {
         // Another commit may have done it.
-        guard byteCount > Self.bytesMax else { return }
+        guard byteCount > limit else { return }
         try db.execute(sql: "PRAGMA busy_timeout = \(Self.busyMilliseconds)")
         defer { try? db.execute(sql: "PRAGMA busy_timeout = 0") }
         _ = try db.checkpoint(.truncate)
+    }
+}
+
+/// The sizes of the write-ahead logs of all shards of a store.
+final class WriteAheadLogSizes: Sendable {
+    private let bytes: Mutex<[Int]>
+
+    /// - Parameter count: how many shards there are.
+    init(count: Int) { bytes = Mutex([Int](repeating: 0, count: count)) }
+
+    /// Notes the size of a log.
+    /// - Returns: the size above which that log is to be emptied.
+    func limit(ofLog number: Int, with byteCount: Int) -> Int {
+        bytes.withLock { bytes in
+            bytes[number] = byteCount
+            let areTooLong = bytes.reduce(0, +) > WriteAheadLog.bytesMax
+            return areTooLong ? WriteAheadLog.bytesMax / (2 * bytes.count) : WriteAheadLog.bytesMax
+        }
     }
 }

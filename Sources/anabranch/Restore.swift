@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import Logging
 
 /// `anabranch restore`: makes a copy of a data directory fit to be served.
 struct RestoreCommand: ParsableCommand {
@@ -18,7 +19,8 @@ struct RestoreCommand: ParsableCommand {
             they have not uploaded according to their reset mode. All others go on. The server must not be running; \
             check the backup first.
 
-            Prints a line for each synced file, and a summary. All files are changed, or, with exit status 1, none. \
+            Prints a line for each synced file, and a summary. All files are checked before the first is changed: with \
+            exit status 1 none is, or it says that some are. Then no server starts; run it again. \
             Once is enough: after a server has run, a second time makes clients reset for nothing. So does the first \
             time on data that have only moved, with no server on them in between.
 
@@ -31,24 +33,36 @@ struct RestoreCommand: ParsableCommand {
     @OptionGroup var store: StoreOption
 
     func run() throws {
-        let directory = try store.directory()
-        let (restoration, lines) = try restored(directory)
-        for line in lines { print(line) }
-        print("\(lines.count) files: restored")
+        let restoration = try restoration()
+        var count = 0
+        do throws(HistoryError) {
+            try restoration.run {
+                print(RestoreCommand.line(for: $0))
+                count += 1
+            }
+        } catch {
+            guard restoration.isUnfinished else { throw RestoreCommand.untouched(error) }
+            throw InputError(description: "some files are changed, and others are not: run it again (\(error.reason))")
+        }
+        print("\(count) files: restored")
         try restoration.close()
     }
 
-    /// Restores all files or none.
-    private func restored(_ directory: String) throws(InputError) -> (StoreRestoration, lines: [String]) {
+    private func restoration() throws -> StoreRestoration {
+        let configuration = try store.configuration()
+        var progress = MigrationLog(Logger(label: "anabranch") { StreamLogHandler.standardError(label: $0) })
         do throws(HistoryError) {
-            let restoration = try StoreRestoration(directory: directory)
-            var lines: [String] = []
-            try restoration.run { lines.append(RestoreCommand.line(for: $0)) }
-            return (restoration, lines)
+            return try StoreRestoration(directory: configuration.data, options: configuration.store) {
+                progress.note($0)
+            }
         } catch {
-            let advice = error.code == .storeDamaged ? "; `anabranch verify` tells more, or take another backup" : ""
-            throw InputError(description: "nothing was changed: \(error.reason)\(advice)")
+            throw Self.untouched(error)
         }
+    }
+
+    private static func untouched(_ error: HistoryError) -> InputError {
+        let advice = error.code == .storeDamaged ? "; `anabranch verify` tells more, or take another backup" : ""
+        return InputError(description: "nothing was changed: \(error.reason)\(advice)")
     }
 
     private static func line(for file: RestoredFile) -> String {

@@ -14,7 +14,7 @@ struct VerifyCommand: ParsableCommand {
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
             changeset can be decoded, that the touch index is complete, and that the state is what the log makes. \
             Nothing is changed, but for this: where nothing is damaged, the store of an older format from which the \
-            data was migrated is removed. The server must not be running.
+            data was migrated is removed, if it is whole and all of it is in the data. The server must not be running.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.
@@ -56,12 +56,19 @@ struct VerifyCommand: ParsableCommand {
             let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
             print("\(fileCount) files, \(entryCount) log entries: \(sum)")
         }
-        if damageCount == 0, let old = verification.migratedStore {
-            verification.removeMigratedStore()
-            let line = "removed \(old): the store that was made from it is whole\n"
-            FileHandle.standardError.write(Data(line.utf8))
-        }
+        if damageCount == 0 { try removeMigratedStore(verification) }
         return damageCount
+    }
+
+    private func removeMigratedStore(_ verification: StoreVerification) throws(HistoryError) {
+        guard let old = verification.migratedStore else { return }
+        let reasons = try verification.checkMigratedStore()
+        if reasons.isEmpty { verification.removeMigratedStore() }
+        let lines =
+            reasons.isEmpty
+            ? ["removed \(old): the store that was made from it is whole"]
+            : ["kept \(old): the store that was made from it may lack something"] + reasons.map { "  \($0)" }
+        FileHandle.standardError.write(Data(lines.map { $0 + "\n" }.joined().utf8))
     }
 
     private func report(_ file: VerifiedFile) {

@@ -31,14 +31,16 @@ import Testing
         let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
         let bytes = changesets[0].count + UploadQueue.overheadBytes
         var stored: [[LogEntry]] = [], forms: [[ReciprocalChangeset]] = []
-        for (commitBytesMax, commits) in [(.max, 1), (10 * bytes, 1), (4 * bytes, 3), (1, 10)] {
+        #expect(changesets.allSatisfy { $0.count == changesets[0].count })
+        // 10 in one, or in two because the last upload does not fit; 4, 3, 3; one by one, and the last upload.
+        for (commitBytesMax, commits) in [(.max, 1), (10 * bytes, 2), (4 * bytes, 3), (1, 11)] {
             let (file, test) = try Self.file(kind, commitBytesMax: commitBytesMax)
             // The last one reports progress alone.
             try file.enqueue(Upload(Array(changesets[..<7])), from: 3)
             try file.enqueue(Upload(Array(changesets[7...]), from: 8), from: 3)
             try file.enqueue(Upload(progress: UploadCursor(clientVersion: 20, serverVersion: 2)), from: 3)
             let reports = try Self.commits(of: file)
-            #expect(abs(reports.count - commits) <= 2, "\(commitBytesMax)")
+            #expect(reports.count == commits, "\(commitBytesMax)")
             #expect(reports.reduce(0) { $0 + ($1.uploadsDone[3] ?? 0) } == 3)
             #expect(reports.flatMap(\.outcomes).reduce(0) { $0 + $1.newVersions } == 10)
             #expect(try file.clientFile(3)?.uploadCursor == UploadCursor(clientVersion: 20, serverVersion: 2))
@@ -49,6 +51,26 @@ import Testing
         }
         #expect(stored.allSatisfy { $0 == stored[0] } && stored[0].count == 13)
         #expect(forms.allSatisfy { $0 == forms[0] })
+    }
+
+    /// Three on one base, seven on another.
+    @Test func aCommitEndsAlsoBehindTheFirstChangesetsOfARun() throws {
+        let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
+        let (file, test) = try Self.file(.memory, commitBytesMax: 4 * (changesets[0].count + UploadQueue.overheadBytes))
+        let first = Upload(Array(changesets[..<3])), second = Upload(Array(changesets[3...]), from: 4, base: 2)
+        try file.enqueue(
+            Upload(progress: second.progress, changesets: first.changesets + second.changesets), from: 3)
+        #expect(try Self.commits(of: file).flatMap(\.outcomes).map(\.newVersions) == [4, 4, 2])
+        try test.verify()
+    }
+
+    @Test("a commit ends behind the changeset with which it has so many bytes", arguments: [(-1, 4), (0, 4), (1, 5)])
+    func end(more: Int, versions: Int) throws {
+        let changesets = (0..<10).map { ChangesetWriter.setting($0 % 3, to: $0) }
+        let bytes = changesets[0].count + UploadQueue.overheadBytes
+        let (file, _) = try Self.file(.memory, commitBytesMax: 4 * bytes + more)
+        try file.enqueue(Upload(changesets), from: 3)
+        #expect(try Self.commits(of: file).first?.outcomes.map(\.newVersions) == [versions])
     }
 
     @Test(arguments: StoreKind.allCases) func whatIsCommittedStaysWhenTheRestIsRefused(kind: StoreKind) throws {
@@ -93,6 +115,37 @@ import Testing
         return changeset.bytes
     }
 
+    /// What it takes in memory to change one of them, in bytes.
+    private static func bytesOfOne() throws -> Int {
+        let (file, test) = try largeObjects()
+        try file.enqueue(Upload([touching(1...1)], base: 1), from: 2)
+        var limit = StepLimit.none
+        #expect(try file.advanceIntegration(at: 1, until: &limit))
+        let bytes = file.integrationBytes
+        #expect(bytes > 15_000)
+        try test.verify()
+        return bytes
+    }
+
+    @Test("with more bytes in memory a commit takes no further client", arguments: [(-1, 1), (0, 2), (1, 2)])
+    func loaded(more: Int, clients: Int) throws {
+        let bytes = try Self.bytesOfOne(), (file, test) = try Self.largeObjects()
+        file.mergeOptions.loadedBytesMax = bytes + more
+        try file.enqueue(Upload([Self.touching(1...1)], base: 1), from: 2)
+        try file.enqueue(Upload([Self.touching(2...2)], base: 1), from: 3)
+        #expect(try Self.commits(of: file).first?.outcomes.count == clients)
+        try test.verify()
+    }
+
+    @Test("a changeset that needs more bytes in memory is refused", arguments: -1...1)
+    func applied(more: Int) throws {
+        let bytes = try Self.bytesOfOne(), (file, test) = try Self.largeObjects()
+        file.mergeOptions.appliedBytesMax = bytes + more
+        let refusal = try file.integrate(Upload([Self.touching(1...1)], base: 1), from: 2)
+        #expect(refusal?.code == (more < 0 ? .tooLarge : nil))
+        try test.verify()
+    }
+
     @Test(arguments: [(23_000, 38_000, 4), (.max, 38_000, 4), (0, .max, 8), (.max, .max, 1)])
     func aSmallUploadThatTouchesLargeObjectsLoadsSomeAtATime(
         loadedBytesMax: Int, appliedBytesMax: Int, commits: Int
@@ -104,6 +157,7 @@ import Testing
         try file.enqueue(Upload((1...8).map { Self.touching($0...$0) }, base: 1), from: 2)
         var (bytesMax, count) = (0, 0)
         while file.hasQueuedUploads {
+            try #require(count < commits)
             var limit = StepLimit.none
             _ = try file.advanceIntegration(at: 1, until: &limit)
             bytesMax = max(bytesMax, file.integrationBytes)
@@ -113,6 +167,27 @@ import Testing
         #expect(count == commits)
         #expect(bytesMax < 130_000 / commits + 50_000)
         #expect(file.version == 9)
+        try test.verify()
+    }
+
+    /// Each changeset has a base of its own, so that none is applied together with another.
+    @Test(arguments: [(23_000, 4), (.max, 1)]) func behindARunACommitEndsThatHasMuchInMemory(
+        loadedBytesMax: Int, commits: Int
+    ) throws {
+        let (file, test) = try Self.largeObjects()
+        try file.integrate(Upload([[UInt8]](repeating: [], count: 7), base: 1), from: 3)
+        #expect(file.version == 8)
+        file.mergeOptions.appliedBytesMax = .max
+        file.mergeOptions.loadedBytesMax = loadedBytesMax
+        let changesets = (1...8 as ClosedRange<UInt64>).map { number in
+            let cursor = UploadCursor(clientVersion: ClientVersion(number), serverVersion: ServerVersion(number))
+            let object = Int64(number)
+            return UploadedChangeset(cursor: cursor, timestamp: 500, changeset: Self.touching(object...object))
+        }
+        try file.enqueue(Upload(progress: changesets[7].cursor, changesets: changesets), from: 2)
+        let reports = try Self.commits(of: file)
+        #expect(reports.count == commits && file.version == 16)
+        #expect(reports.flatMap(\.outcomes).allSatisfy { $0.refusal == nil })
         try test.verify()
     }
 

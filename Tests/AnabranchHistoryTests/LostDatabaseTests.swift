@@ -77,6 +77,12 @@ import Testing
         }
         try fixture.remove("manifest.json")
         #expect(fixture.refusal()?.contains("manifest.json is missing, but shard-00.sqlite, ") == true)
+        #expect(fixture.refusal()?.contains("copy manifest.json from any backup of this store") == true)
+        // It is there, but not for this process.
+        try FileManager.default.createDirectory(
+            atPath: fixture.directory.path + "/manifest.json", withIntermediateDirectories: false)
+        #expect(fixture.refusal()?.hasPrefix("manifest.json cannot be read: ") == true)
+        try fixture.remove("manifest.json")
         try fixture.put("manifest.json", manifest)
         #expect(fixture.refusal() == nil)
     }
@@ -92,6 +98,48 @@ import Testing
         #expect(fixture.refusal() == nil)
         #expect(String(decoding: try fixture.content("manifest.json"), as: UTF8.self) == manifest)
         #expect(try fixture.content("anabranch.sqlite").count > 0)
+    }
+
+    /// Another store that was put there in the meantime is not overwritten.
+    @Test(arguments: ["making", "ready"]) func whatStandsInTheMarkersPlaceIsNotOverwritten(_ stage: String) throws {
+        let fixture = try Fixture()
+        let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
+        try fixture.put("manifest.json", manifest.replacing("ready", with: stage))
+        let path = fixture.directory.path + "/anabranch.sqlite"
+        try SQLiteFixture.makeDatabase(at: path, applicationID: 0x416e_6162, version: 2)
+        let old = try fixture.content("anabranch.sqlite")
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 3") == true)
+        try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is not the marker of this store") == true)
+        for isEmpty in [true, false] {
+            if isEmpty { try fixture.put("anabranch.sqlite", "") } else { try fixture.remove("anabranch.sqlite") }
+            try fixture.put("anabranch.sqlite-wal")
+            #expect(fixture.refusal()?.contains("anabranch.sqlite-wal is of another store") == true)
+            #expect(try fixture.content("anabranch.sqlite-wal").count == 1)
+        }
+        try fixture.remove("anabranch.sqlite-wal")
+        #expect(fixture.refusal() == nil)
+        #expect(try fixture.content("anabranch.sqlite") != old)
+    }
+
+    /// It holds nothing that could be lost.
+    @Test func aMarkerThatIsDamagedIsMadeAnew() throws {
+        let fixture = try Fixture()
+        let whole = try fixture.content("anabranch.sqlite")
+        #expect(whole.count == 4096)
+        for place in 0..<112 {
+            var damaged = whole
+            damaged[place] ^= 0x40
+            try damaged.write(to: URL(fileURLWithPath: fixture.directory.path + "/anabranch.sqlite"))
+            #expect(fixture.refusal() == nil, "byte \(place)")
+            let marker = try fixture.content("anabranch.sqlite")
+            #expect(marker[60..<64] == whole[60..<64] && marker[68..<72] == whole[68..<72], "byte \(place)")
+        }
+        for content in ["", "x"] {
+            try fixture.put("anabranch.sqlite", content)
+            #expect(fixture.refusal() == nil)
+            #expect(try fixture.content("anabranch.sqlite").count == 4096)
+        }
     }
 
     // MARK: Stores of one database

@@ -139,6 +139,35 @@ import Testing
         #expect(try Self.refusals(of: 5, in: directory.path, at: 10_020)[0] == nil)
     }
 
+    @Test("it is tried again after five minutes, ten, twenty … and at last once a day")
+    func waits() throws {
+        let directory = try TemporaryDirectory(), cursor = UploadCursor(clientVersion: 1, serverVersion: 0)
+        let changesets: ArraySlice = [UploadedChangeset(cursor: cursor, timestamp: 1, changeset: [])]
+        var time: UInt64 = 10_000
+        for wait in [0, 0, 300, 600, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400, 76_800, 86_400, 86_400] as [UInt64] {
+            let suspects = try #require(SuspectFile(path: directory.path + "/suspects"))
+            let watch = UploadWatch(suspects: suspects, path: VirtualPath("/a"))
+            time += wait
+            if wait > 0 {
+                #expect(try code { _ = try watch.check(changesets, from: 2, at: time - 1) } == .uploadPutOff)
+            }
+            let name = try watch.check(changesets, from: 2, at: time)
+            // The process ends before it says how that went.
+            watch.begin(name, at: time)
+        }
+    }
+
+    @Test("of so many uploads at a time it is known afterwards that they were under way")
+    func slots() throws {
+        let directory = try TemporaryDirectory()
+        let names = (0...UInt64(SuspectFile.slotCountMax)).map { Checksum(low: $0, high: 1) }
+        let before = try #require(SuspectFile(path: directory.path + "/suspects"))
+        for name in names { before.begin(name, at: 10_000) }
+        let after = try #require(SuspectFile(path: directory.path + "/suspects"))
+        let known = Array(repeating: true, count: SuspectFile.slotCountMax) + [false]
+        #expect(names.map { after.find($0) != nil } == known)
+    }
+
     @Test func oneEndIsAnAccident() async throws {
         let directory = try TemporaryDirectory()
         try Self.makeStore(in: directory.path)

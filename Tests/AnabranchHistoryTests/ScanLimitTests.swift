@@ -24,7 +24,7 @@ import Testing
         for ident in [2, 3] as [ClientFileID] {
             var scan = file.downloads(for: ident)
             let whole = try scan.download(after: DownloadCursor(), byteBudget: .max)
-            for versionsMax in [1, 2, 7, 59, 60] {
+            for versionsMax in [1, 2, 7, 59, 60, 61] {
                 scan.versionsMax = versionsMax
                 var pieces: [Download] = []
                 while pieces.last?.progress.cursor.serverVersion != 60 {
@@ -35,6 +35,7 @@ import Testing
                     #expect(piece.progress.latest == whole.progress.latest)
                     pieces.append(piece)
                 }
+                #expect(pieces.count == (59 + versionsMax) / versionsMax)
                 #expect(pieces.flatMap(\.changesets) == whole.changesets)
                 #expect(pieces.last?.progress == whole.progress)
                 #expect(versionsMax > 1 || pieces.contains { $0.changesets.isEmpty })

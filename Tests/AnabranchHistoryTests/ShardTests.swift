@@ -41,7 +41,6 @@ import Testing
         for file in files { try merge(file) }
         let failing = files[2]
         try store.shards[failing.shard].pool.writeWithoutTransaction { db in
-            _ = try Int.fetchOne(db, sql: "PRAGMA max_page_count = 1")
             try db.execute(
                 sql: "CREATE TEMP TRIGGER full BEFORE INSERT ON log_entry BEGIN SELECT RAISE(ABORT, 'full'); END")
         }
@@ -130,6 +129,27 @@ import Testing
         }
     }
 
+    @Test("while all write-ahead logs together are too long, one with more than half of its share is emptied")
+    func logs() throws {
+        for shard in store.shards {
+            try shard.pool.write { db in try db.execute(sql: "CREATE TABLE filler (content BLOB)") }
+            #expect(store.writeAheadLogBytes < WriteAheadLog.bytesMax)
+            for _ in 0..<20 {
+                try shard.pool.write { db in try db.execute(sql: "INSERT INTO filler VALUES (randomblob(1048576))") }
+            }
+            shard.limitWriteAheadLog()
+        }
+        #expect(store.shards.map { $0.writeAheadLogBytes > 20 << 20 } == [true, true, true, false])
+        #expect(store.shards[3].writeAheadLogBytes == 0)
+    }
+
+    @Test(arguments: -1...1) func logsAreTooLongAboveTheLimit(more: Int) {
+        let sizes = WriteAheadLogSizes(count: 4)
+        _ = sizes.limit(ofLog: 0, with: WriteAheadLog.bytesMax - 1_000)
+        let limit = sizes.limit(ofLog: 1, with: 1_000 + more)
+        #expect(limit == (more > 0 ? WriteAheadLog.bytesMax / 8 : WriteAheadLog.bytesMax))
+    }
+
     @Test func nobodyElseCanReadIt() throws {
         _ = try files(4)
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
@@ -212,6 +232,47 @@ import Testing
         }
     }
 
+    // MARK: Openings
+
+    /// An opening counts in one shard after the other, twice.
+    @Test(arguments: 0...7) func anOpeningThatWasInterruptedIsNoReasonToRefuse(_ flushed: Int) throws {
+        let epochs = store.shards.map(\.epoch)
+        #expect(epochs == [2, 2, 2, 2])
+        for step in 0..<flushed {
+            try store.shards[step % 4].pool.write { db in
+                try StoreSchema.setMeta("epoch", to: Int64(3 + step / 4), in: db)
+            }
+        }
+        try store.close()
+        let again = try SQLiteStore(directory: directory.path)
+        #expect(Set(again.shards.map(\.epoch)).count == 1)
+        #expect(again.shards[0].epoch > 2 && again.shards[0].epoch.isMultiple(of: 2))
+    }
+
+    /// Otherwise its files would lack what their clients were told, and nobody would notice.
+    @Test func aShardOfAnEarlierTimeIsRefused() throws {
+        let name = "/shard-03.sqlite"
+        try store.close()
+        let earlier = try Data(contentsOf: URL(fileURLWithPath: directory.path + name))
+        try SQLiteStore(directory: directory.path).close()
+        try earlier.write(to: URL(fileURLWithPath: directory.path + name))
+        for _ in 0..<2 {
+            let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: directory.path) }
+            #expect(error?.code == .storeUnusable && error?.reason.hasPrefix("shard-03.sqlite is older") == true)
+            #expect(throws: HistoryError(.storeUnusable, "")) { try StoreReader(directory: directory.path) }
+        }
+        // What the words advise, and no way around it.
+        let restoration = try StoreRestoration(directory: directory.path)
+        #expect(restoration.isUnfinished)
+        try restoration.close()
+        #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(directory: directory.path) }
+        let again = try StoreRestoration(directory: directory.path)
+        try again.run { _ in }
+        #expect(!again.isUnfinished)
+        try again.close()
+        try SQLiteStore(directory: directory.path).close()
+    }
+
     // MARK: When a client was last seen
 
     /// Noted once a day, so that a client that only reads does not seem to be away.
@@ -251,7 +312,43 @@ import Testing
         #expect(try file.clientFile(3)?.newestReceipt == Receipt(version: 2, clientVersion: 5))
         try store.maintain(at: 1_000_000 + 30 * 86_400)
         #expect(try file.read { view throws(HistoryError) in try view.received(2) } == second)
+        try store.maintain(at: 1_000_001 + 30 * 86_400) { false }
+        #expect(try file.read { view throws(HistoryError) in try view.received(2) } == second)
         try store.maintain(at: 1_000_001 + 30 * 86_400)
         #expect(try file.read { view throws(HistoryError) in try view.received(2) } == nil)
+    }
+
+    /// A piece is a transaction: one that is large is left alone by commits for long.
+    @Test func whatIsKeptIsFreedInPiecesAndShardByShard() throws {
+        for shard in store.shards {
+            try shard.pool.write { db in
+                for version in 1...6 {
+                    try db.execute(
+                        sql: "INSERT INTO received (file, version, time, checksum, changeset) VALUES (1, ?, 1, x'', ?)",
+                        arguments: [version, Data(count: 3 << 20)])
+                }
+            }
+        }
+        func counts() throws -> [Int?] {
+            try store.shards.map { shard in
+                try shard.pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM received") }
+            }
+        }
+        try store.shards[0].pool.writeWithoutTransaction { db in
+            try db.execute(
+                sql: "CREATE TEMP TRIGGER bad BEFORE DELETE ON received BEGIN SELECT RAISE(ABORT, 'bad'); END")
+        }
+        var pieces = 0
+        #expect(throws: HistoryError(.storeFailed, "")) {
+            try store.maintain(at: .max) {
+                pieces += 1
+                return pieces <= 3
+            }
+        }
+        #expect(try counts() == [6, 2, 6, 6])
+        #expect(throws: HistoryError(.storeFailed, "")) { try store.maintain(at: .max) }
+        #expect(try counts() == [6, 0, 0, 0])
+        let other = try TemporaryDirectory()
+        try SQLiteStore(directory: other.path, options: .init(explainDays: .max)).maintain(at: .max)
     }
 }

@@ -141,6 +141,17 @@ func code(_ body: () throws -> Void) throws -> HistoryError.Code? {
 
 /// Databases that no server has made.
 enum SQLiteFixture {
+    /// With a table.
+    static func makeDatabase(at path: String, applicationID: Int, version: Int) throws {
+        try? FileManager.default.removeItem(atPath: path)
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "CREATE TABLE t (x); PRAGMA user_version = \(version)")
+            try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+        }
+        try queue.close()
+    }
+
     /// A page, and no table in it.
     static func makeEmptyDatabase(at path: String, applicationID: Int = 0) throws {
         let queue = try DatabaseQueue(path: path)

@@ -70,9 +70,32 @@ import Testing
         let reader = await Reader(store, file.id)
         try grow(byMebibytes: 65)
         reader.letsGo.signal()
-        WriteAheadLog(ofDatabaseAt: test.path + "/shard-00.sqlite", barrierBytesMax: 0).limit(in: store.shards[0].pool)
+        log(barrierBytesMax: store.writeAheadLogBytes - 1).limit(in: store.shards[0].pool)
         #expect(store.writeAheadLogBytes == 0)
         #expect(await reader.end())
+    }
+
+    @Test("a log that is not very long keeps no reader out", arguments: 0...1)
+    func notEmptied(more: Int) async throws {
+        let reader = await Reader(store, file.id)
+        try grow(byMebibytes: 65)
+        log(barrierBytesMax: store.writeAheadLogBytes + more).limit(in: store.shards[0].pool)
+        #expect(store.writeAheadLogBytes > WriteAheadLog.bytesMax)
+        #expect(await reader.end())
+    }
+
+    private func log(barrierBytesMax: Int) -> WriteAheadLog {
+        WriteAheadLog(ofDatabaseAt: test.path + "/shard-00.sqlite", barrierBytesMax: barrierBytesMax)
+    }
+
+    /// A mebibyte is 258 pages here, and a page has 24 bytes more in the log.
+    @Test("a log of 8,192 pages is moved into the database, and begins anew")
+    func moved() throws {
+        try grow(byMebibytes: 30)
+        #expect(store.writeAheadLogBytes > 30 << 20)
+        try grow(byMebibytes: 30)
+        let pages = store.writeAheadLogBytes / 4_120
+        #expect((WriteAheadLog.movedPagesMin..<WriteAheadLog.movedPagesMin + 300).contains(pages))
     }
 
     @Test("a log that cannot be emptied stops nobody, and is emptied later")

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchTesting
+import Foundation
 import Testing
 
 @testable import AnabranchQuery
@@ -16,10 +17,18 @@ import Testing
             try tx.addColumn("mix", .null, to: "A")
             try tx.addColumn("numbers", .int, collection: .list, to: "A")
             try tx.addColumn("texts", .string, collection: .list, to: "A")
+            try tx.addColumn("mixes", .null, collection: .list, to: "A")
+            try tx.addColumn("entries", .int, collection: .dictionary, to: "A")
             try tx.addLink("others", to: "A", collection: .list, of: "A")
+            try tx.addEmbeddedClass("Place")
+            try tx.addColumn("type", .string, to: "Place")
+            try tx.addColumn("coordinates", .double, collection: .list, to: "Place")
+            try tx.addLink("places", to: "Place", collection: .list, of: "A")
             for key in 1...3 as ClosedRange<Int64> {
                 let object = try tx.create("A", key: .int(key))
-                object["text"] = .string(Array(repeating: UInt8(ascii: "a"), count: 4_000))
+                let text = Payload.string(Array(repeating: UInt8(ascii: "a"), count: 4_000))
+                object["text"] = text
+                for _ in 0..<3 { try object.list("mixes").append(text) }
                 object["pattern"] = .string(Array("*\(String(repeating: "a", count: 2_000))b".utf8))
                 try object.set("mix", to: .dictionary)
                 for name in ["x", "y"] {
@@ -29,6 +38,10 @@ import Testing
                 for number in 0..<200 as Range<Int64> {
                     try object.list("numbers").append(.int(number))
                     try object.list("texts").append(.string(Array("text \(number)".utf8)))
+                    try object.dictionary("entries").set(.int(number), for: "key \(number)")
+                    let place = try object.list("places").appendObject()
+                    place["type"] = .string(Array("Point".utf8))
+                    for coordinate in [0.5, 0.5] { try place.list("coordinates").append(.double(coordinate)) }
                 }
             }
         }
@@ -50,6 +63,15 @@ import Testing
         Array(repeating: text, count: count).joined(separator: separator)
     }
 
+    /// A ring of 999 corners around 0, 0.
+    private static var circle: String {
+        let points = (0..<999).map { number in
+            let angle = Double(number) * 2 * .pi / 999
+            return "[\(10 * cos(angle)), \(10 * sin(angle))]"
+        }
+        return (points + [points[0]]).joined(separator: ", ")
+    }
+
     private static var subqueries: String {
         var text = "$x.text == 'b'"
         for _ in 0..<40 { text = "SUBQUERY($x.others, $x, \(text)).@count == 1" }
@@ -65,6 +87,11 @@ import Testing
         "ANY texts CONTAINS ANY {\(texts("'nothing'", 5_000, ", "))}",
         // A pattern from data, which is tried at each place.
         "text LIKE pattern",
+        // Texts that are compared or folded, keys, and corners of a region for each point.
+        texts("text == text", 1_000, " and "), texts("text ==[c] text", 1_000, " and "),
+        texts("text >= text", 1_000, " and "), texts("entries.@keys == 'none'", 150, " or "),
+        texts("mixes.@max == 'b'", 1_000, " or "), texts("ANY mixes < ANY {'a', 'a', 'a'}", 300, " or "),
+        "ALL places GEOWITHIN geoPolygon({\(circle)})",
     ]
 
     @Test(arguments: endless)
@@ -78,6 +105,8 @@ import Testing
     @Test(arguments: [
         ("numbers == 199", 2_000), ("NONE numbers == \(numbers(100))", 25_000), ("others.others.text == 'b'", 2_000),
         ("text LIKE '*a*a*b'", 20_000), ("texts CONTAINS '199'", 3_000), ("text CONTAINS pattern", 1_000),
+        (texts("text ==[c] 'x'", 1_000, " or "), 100), (texts("text ==[c] pattern", 1_000, " or "), 15_000),
+        (texts("numbers[0] == 1", 100, " or "), 500), (texts("others[1].text == 'b'", 100, " or "), 2_000),
     ])
     func ordinaryQueriesLookAtFewValues(text: String, looks: Int) throws {
         let state = try Self.state()
@@ -85,10 +114,11 @@ import Testing
         #expect(throws: Never.self) { try query.objects(in: state, looksMax: looks) }
     }
 
-    /// Counts who asks for classes.
+    /// Counts who asks for classes, and who reads objects.
     private final class CountingSource: ObjectSource {
         private let state: ObjectGraph
         private(set) var count = 0
+        private(set) var readCount = 0
 
         init(_ state: ObjectGraph) { self.state = state }
 
@@ -111,8 +141,19 @@ import Testing
         func forEachObject(
             of classID: ClassID, _ body: (StateObject) throws(ApplyError) -> Void
         ) throws(ApplyError) {
-            try state.forEachObject(of: classID, body)
+            try state.forEachObject(of: classID) { object throws(ApplyError) in
+                readCount += 1
+                try body(object)
+            }
         }
+    }
+
+    @Test func noObjectIsReadBehindOneThatCannotBeAnswered() throws {
+        let source = CountingSource(try Self.state())
+        let query = try Query("text LIKE pattern", on: "A", of: source)
+        let error = #expect(throws: QueryError.self) { try query.objects(in: source, looksMax: 1_000) }
+        #expect(error?.kind == .limit)
+        #expect(source.readCount == 1)
     }
 
     /// Of a class with many properties each time takes long.

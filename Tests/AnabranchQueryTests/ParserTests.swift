@@ -76,9 +76,15 @@ import Testing
         repeated(60, repeated(60, "int") { "\($0) + int" } + " + SUBQUERY(linkL, $x, $x.int + 1 == 2).@count") {
             "\($0) + int"
         } + " == 1",
+        // And those of all comparisons that are within each other.
+        repeated(2, "int == 1") { "SUBQUERY(linkL, $x, \($0)).@count\(plus(60)) > 0" },
+        repeated(60, "int == 1") { "SUBQUERY(linkL, $x, \($0)).@count\(plus(90)) > 0" },
+        repeated(100, "int BETWEEN {1, 2}") { "!\($0)" },
         "place GEOWITHIN geoPolygon({\(repeated(1_000, "[0, 0]") { "\($0), [0, 0]" })})",
         "SUBQUERY(linkL, $x, SUBQUERY($x.linkL, $y, $y.int == 1).@size BETWEEN {0, 9}).@size BETWEEN {0, 9}",
     ]
+
+    private static func plus(_ count: Int) -> String { String(repeating: " + 1", count: count) }
 
     @Test(arguments: tooLarge)
     func whatIsTooLargeIsRefused(text: String) throws {
@@ -89,7 +95,9 @@ import Testing
 
     @Test(arguments: [
         String(repeating: "(", count: 9_900) + "int == 1" + String(repeating: ")", count: 9_900),
-        String(repeating: "!", count: 99) + "int == 1", "int IN {" + String(repeating: "1,", count: 9_000) + "1}",
+        String(repeating: "!", count: 99) + "int == 1", "int\(plus(100)) == 1",
+        "SUBQUERY(linkL, $x, $x.int\(plus(49)) == 1).@count\(plus(50)) > 0",
+        "int IN {" + String(repeating: "1,", count: 9_000) + "1}",
     ])
     func whatIsJustSmallEnoughIsAnswered(text: String) throws {
         let state = try QueryWorld.state(seed: 1)

@@ -6,6 +6,12 @@ enum Fixture {
     static let folder = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Fixtures")
 
+    /// `anabranch`, which the package manager puts beside the tests.
+    static let command: URL? = {
+        let url = Bundle.main.executableURL?.deletingLastPathComponent().appending(path: "anabranch")
+        return url.flatMap { FileManager.default.isExecutableFile(atPath: $0.path()) ? $0 : nil }
+    }()
+
     /// With `ANABRANCH_SNAPSHOTS=record` in the environment, texts that differ are written anew and nothing fails.
     static let isRecording = ProcessInfo.processInfo.environment["ANABRANCH_SNAPSHOTS"] == "record"
 

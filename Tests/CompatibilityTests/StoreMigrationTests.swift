@@ -87,6 +87,7 @@ import Testing
         #expect(try verification.checkDatabase() == [])
         try verification.checkFiles { #expect($0.damages == []) }
         #expect(verification.migratedStore == folder + "/anabranch.sqlite.migrated")
+        #expect(try verification.checkMigratedStore() == [])
         verification.removeMigratedStore()
         #expect(verification.migratedStore == nil)
     }
@@ -151,6 +152,92 @@ import Testing
                 try expectWholeAndFinish()
                 #expect(try StoreReader(directory: folder).files().map(\.head.version) == [1, 3, 0, 5, 255, 3, 13])
             }
+        }
+    }
+
+    /// An older program can write until the migration has taken the database, and never what is lost.
+    @Test func whatAnOlderProgramWritesBetweenTwoKillsIsThere() async throws {
+        var writeCount = 0, step = 0, isDone = false
+        while !isDone {
+            step += 1
+            try await migrating("stopped") {
+                var count = 0
+                let store = try? SQLiteStore(directory: folder, options: .init(shards: 1)) { _ in
+                    count += 1
+                    if count == step { throw Killed() }
+                }
+                isDone = store != nil
+                try store?.close()
+                let queue = try DatabaseQueue(path: folder + "/anabranch.sqlite")
+                let isOld = try await queue.write { db in
+                    // The older program looks at this, too.
+                    guard try Int.fetchOne(db, sql: "PRAGMA user_version") == 2 else { return false }
+                    try db.execute(
+                        sql: """
+                            INSERT INTO write_key (number, file, key, version)
+                            SELECT 1000, id, x'aa', 1 FROM synced_file WHERE version = 255
+                            """)
+                    return true
+                }
+                try queue.close()
+                writeCount += isOld ? 1 : 0
+                try SQLiteStore(directory: folder).close()
+                let keys = try rows(
+                    of: "shard-00.sqlite", ["keys": "SELECT hex(key) FROM idempotency_key WHERE number = 1000"])
+                #expect(keys["keys"] == (isOld ? ["AA"] : []), "killed in step \(step)")
+                try expectWholeAndFinish()
+            }
+        }
+        #expect(writeCount > 1 && writeCount < step)
+    }
+
+    /// A backup that is put where the database was, in the middle of its migration, is not mixed with it.
+    @Test func anotherDatabaseThanTheOneThatIsBeingMigratedIsRefused() async throws {
+        try await migrating("stopped") {
+            let files = FileManager.default, database = folder + "/anabranch.sqlite"
+            try files.copyItem(atPath: database, toPath: folder + "/backup")
+            _ = try? SQLiteStore(directory: folder, options: .init(shards: 1)) {
+                if $0.fileCount == 3 { throw Killed() }
+            }
+            try files.removeItem(atPath: database)
+            try files.copyItem(atPath: folder + "/backup", toPath: database)
+            for name in ["", ".migrated"] {
+                let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: folder) }
+                #expect(error?.code == .storeUnusable)
+                #expect(error?.reason.contains("but another one is being migrated") == true)
+                #expect(try Data(contentsOf: URL(fileURLWithPath: database)).count > 4096)
+                if name.isEmpty { try files.moveItem(atPath: database + ".migrated", toPath: folder + "/aside") }
+            }
+            // What the words advise.
+            try files.moveItem(atPath: folder + "/aside", toPath: database + ".migrated")
+            try files.removeItem(atPath: database)
+            try SQLiteStore(directory: folder).close()
+            try expectWholeAndFinish()
+        }
+    }
+
+    /// A client of the old server goes on: what it knows of its file is still so.
+    @Test func aClientOfTheOldServerGoesOn() async throws {
+        try await migrating("stopped") {
+            let store = try SQLiteStore(directory: folder)
+            let file = try SyncedFile(path: VirtualPath("demo/\"random\""), store: store)
+            let latest = SaltedVersion(version: 255, salt: 1_587_246_150_557_174_868)
+            let client = SaltedFileID(ident: 2, salt: 6_459_067_610_863_555_780)
+            let cursor = DownloadCursor(serverVersion: 200, clientVersion: 69)
+            let progress = try file.identify(
+                IdentRequest(file: client, download: cursor, latest: latest), user: "65a1b2c3d4e5f6a7b8c9d0e0")
+            #expect(progress.threshold == UploadCursor(clientVersion: 69, serverVersion: 174))
+            let upload = Upload(
+                progress: UploadCursor(clientVersion: 70, serverVersion: 200),
+                changesets: [
+                    UploadedChangeset(
+                        cursor: UploadCursor(clientVersion: 70, serverVersion: 200), timestamp: 1, changeset: [])
+                ])
+            try file.enqueue(upload, from: 2)
+            #expect(try file.integrate(at: 1_700_000_100).outcomes.allSatisfy { $0.refusal == nil })
+            #expect(try file.clientFile(2)?.uploadCursor == UploadCursor(clientVersion: 70, serverVersion: 200))
+            try store.close()
+            try expectWholeAndFinish()
         }
     }
 

@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// Runs the built command.
-enum LabProcess {
+/// The built command.
+final class LabProcess {
     struct Answer {
         var status: Int32
         var output: String
@@ -24,20 +24,43 @@ enum LabProcess {
     /// The built server.
     static var server: String { get throws { try products.appendingPathComponent("anabranch").path } }
 
-    static func run(_ arguments: [String]) throws -> Answer {
-        let process = Process(), output = Pipe()
-        let complaints = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try Data().write(to: complaints)
-        defer { try? FileManager.default.removeItem(at: complaints) }
-        process.executableURL = try products.appendingPathComponent("anabranch-lab")
+    static func run(_ arguments: [String]) throws -> Answer { try LabProcess(arguments).end() }
+
+    private let process = Process()
+    private let output = Pipe()
+    private let complaints = Pipe()
+    private var complaint: [UInt8] = []
+
+    /// - Parameter temporary: the directory of its temporary files; nil for the usual one.
+    init(_ arguments: [String], temporary: URL? = nil) throws {
+        process.executableURL = try Self.products.appendingPathComponent("anabranch-lab")
         process.arguments = arguments
+        if let temporary {
+            process.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": temporary.path]) { $1 }
+        }
         process.standardOutput = output
-        process.standardError = try FileHandle(forWritingTo: complaints)
+        process.standardError = complaints
         try process.run()
+    }
+
+    /// Waits until it says something on standard error.
+    func waitForComplaint(_ words: String) throws {
+        while !String(decoding: complaint, as: UTF8.self).contains(words) {
+            complaint += try #require(
+                try complaints.fileHandleForReading.read(upToCount: 1),
+                "it ends without \"\(words)\": \(String(decoding: complaint, as: UTF8.self))")
+        }
+    }
+
+    func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+
+    /// Waits for its end. It says little on standard error.
+    func end() throws -> Answer {
         let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        complaint += try complaints.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
         return Answer(
             status: process.terminationStatus, output: String(decoding: text, as: UTF8.self),
-            complaint: try String(contentsOf: complaints, encoding: .utf8))
+            complaint: String(decoding: complaint, as: UTF8.self))
     }
 }

@@ -99,23 +99,27 @@ public struct LogMerge: ~Copyable, Sendable {
     /// Decodes the next changesets of one base.
     ///
     /// - Returns: Whether there are any.
-    public mutating func beginRun() throws(DecodingError) -> Bool { try beginRun(bytesMax: .max) { _, _ in false } }
+    public mutating func beginRun() throws(DecodingError) -> Bool {
+        try beginRun(bytesMax: .max, overheadBytes: 0) { _, _ in false }
+    }
 
     /// The same, with an end before the next base: where a run ends does not matter for what comes out. What is behind
     /// the end is not decoded yet.
     ///
     /// - Parameters:
     ///   - bytesMax: The run ends behind the changeset with which it has so many bytes.
+    ///   - overheadBytes: What is counted for each changeset beside its own bytes.
     ///   - isLast: Whether it ends behind a changeset for another reason.
     package mutating func beginRun(
-        bytesMax: Int, endingBehind isLast: (ChangesetIndex, borrowing ChangesetArena) -> Bool
+        bytesMax: Int, overheadBytes: Int,
+        endingBehind isLast: (ChangesetIndex, borrowing ChangesetArena) -> Bool
     ) throws(DecodingError) -> Bool {
         let waiting = rest
         incoming.removeAll(keepingCapacity: true)
         var bytes = 0
         while let next = rest.first, next.base == waiting.first?.base, bytes < bytesMax {
             rest.removeFirst()
-            bytes += next.changeset.count
+            bytes += next.changeset.count + overheadBytes
             incoming.append(try decode(next))
             if isLast(incoming[incoming.count - 1], arena) { break }
         }

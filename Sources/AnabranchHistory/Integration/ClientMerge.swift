@@ -84,9 +84,9 @@ struct ClientMerge: ~Copyable {
         while true {
             switch stage {
             case .begin:
-                guard room.isLeft(beside: state), try beginRun(past: log, keepsState: state != nil) else {
-                    return .merged
-                }
+                guard room.isLeft(beside: state),
+                    try beginRun(past: log, bytesMax: room.bytes, keepsState: state != nil)
+                else { return .merged }
             case .search:
                 guard try search.advance(past: log, excludingOrigin: ident, until: &limit) else { return .paused }
                 try endSearch(past: log, sharing: &shared)
@@ -112,11 +112,15 @@ struct ClientMerge: ~Copyable {
     private var base: ServerVersion { ServerVersion(rawValue: merge.base) }
 
     /// - Returns: whether there is a run.
-    private mutating func beginRun(past log: PendingLog, keepsState: Bool) throws(HistoryError) -> Bool {
+    private mutating func beginRun(
+        past log: PendingLog, bytesMax: Int, keepsState: Bool
+    ) throws(HistoryError) -> Bool {
         do {
             // What follows a changeset that may have taken nulls out of sets is a run of its own: it has to be merged
             // with the entry that puts them back.
-            let hasRun = try merge.beginRun(bytesMax: options.commitBytesMax) { index, arena in
+            let hasRun = try merge.beginRun(
+                bytesMax: bytesMax, overheadBytes: UploadQueue.overheadBytes
+            ) { index, arena in
                 keepsState && arena.holdsNullErasure && arena.erasesNull(in: index)
             }
             guard hasRun else { return false }

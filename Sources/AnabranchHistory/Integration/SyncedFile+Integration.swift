@@ -100,10 +100,9 @@ extension SyncedFile {
     }
 
     private func removeIntegrated(_ merged: inout MergedUploads) {
-        for outcome in merged.report.outcomes where outcome.refusal != nil {
-            // What follows a refused changeset would leave a gap.
-            merged.report.uploadsDone[outcome.ident] = queue.count(from: outcome.ident)
-        }
+        let refused = Set(merged.report.outcomes.lazy.filter { $0.refusal != nil }.map(\.ident))
+        // What follows a refused changeset would leave a gap.
+        if !refused.isEmpty { merged.report.uploadsDone.merge(queue.counts(from: refused)) { $1 } }
         queue.remove(merged.report.uploadsDone)
         watch(merged.watched) { $0.end($1) }
         swap(&decodedEntries, &merged.decodedEntries)

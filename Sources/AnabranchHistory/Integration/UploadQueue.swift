@@ -7,14 +7,13 @@ struct UploadQueue {
         var upload: Upload
     }
 
-    private var items: [Item] = []
+    private var items = ClientQueue<Item> { $0.ident }
     /// What the items occupy, in bytes.
     private(set) var byteCount = 0
     /// Counted for each upload and each changeset beside its bytes, so that empty ones cost something too.
     static let overheadBytes = 64
 
-    var isEmpty: Bool { items.isEmpty }
-    var count: Int { items.count }
+    var isEmpty: Bool { items.count == 0 }
 
     static func byteCount(of upload: Upload) -> Int {
         upload.changesets.reduce(overheadBytes) { $0 + $1.changeset.count + overheadBytes }
@@ -28,22 +27,16 @@ struct UploadQueue {
     /// Removes the first uploads of client files.
     /// - Parameter counts: how many of each; at most all of them.
     mutating func remove(_ counts: [ClientFileID: Int]) {
-        var counts = counts
-        items.removeAll { item in
-            guard let count = counts[item.ident], count > 0 else { return false }
-            counts[item.ident] = count - 1
-            byteCount -= UploadQueue.byteCount(of: item.upload)
-            return true
-        }
+        for item in items.removeFirst(counts) { byteCount -= UploadQueue.byteCount(of: item.upload) }
     }
 
-    /// How many uploads a client file has.
-    func count(from ident: ClientFileID) -> Int { items.count { $0.ident == ident } }
+    /// How many uploads client files have.
+    func counts(from idents: Set<ClientFileID>) -> [ClientFileID: Int] { items.counts(from: idents) }
 
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
     /// its last upload has come furthest.
     func progress(of ident: ClientFileID) -> (progress: UploadCursor, lockedVersion: ServerVersion)? {
-        items.last { $0.ident == ident }.map { ($0.upload.progress, $0.upload.lockedVersion) }
+        items.last(from: ident).map { ($0.upload.progress, $0.upload.lockedVersion) }
     }
 
     /// The uploads that came first, up to the one with which they have `bytesMax` bytes: one for each client file, in

@@ -15,7 +15,8 @@ extension SyncedFile {
     /// - Parameters:
     ///   - requests: who asks for new ones.
     ///   - time: seconds since 1970.
-    /// - Returns: for each synced file its new client files, which are durable, or why there are none.
+    /// - Returns: for each synced file its new client files, which are durable, or why there are none. What was to be
+    ///   noted is forgotten in any case.
     package static func updateClientFiles(
         of requests: [(file: SyncedFile, users: [String?])], at time: UInt64
     ) -> [Result<[SaltedFileID], HistoryError>] {

@@ -126,10 +126,13 @@ public protocol HistoryStore: Sendable {
     /// - Returns: the failures by shard; the others have succeeded.
     func commitByShard(_ commits: [Commit]) -> [Int: HistoryError]
 
-    /// Frees what need not be kept any longer: old `ReceivedChangeset`s. To be called once a day, from any thread.
-    /// - Parameter time: seconds since 1970.
-    /// - Throws: `storeFailed`.
-    func maintain(at time: UInt64) throws(HistoryError)
+    /// Frees what need not be kept any longer: old `ReceivedChangeset`s. To be called once a day, from any thread; it
+    /// can take long.
+    /// - Parameters:
+    ///   - time: seconds since 1970.
+    ///   - goesOn: is asked again and again whether to go on. What is left then is freed another time.
+    /// - Throws: `storeFailed`, `storeDamaged`: the first trouble, after all that could be freed was.
+    func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
 
     /// Remembers uploads that may have ended a process; nil if the store cannot.
     var suspects: (any UploadSuspects)? { get }
@@ -201,5 +204,8 @@ extension HistoryStore {
     }
 
     /// For stores that keep nothing of the kind.
-    public func maintain(at time: UInt64) throws(HistoryError) {}
+    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {}
+
+    /// Frees all that need not be kept any longer.
+    public func maintain(at time: UInt64) throws(HistoryError) { try maintain(at: time) { true } }
 }

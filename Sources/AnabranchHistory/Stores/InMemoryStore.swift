@@ -62,7 +62,7 @@ extension InMemoryStore: HistoryStore {
     }
 
     /// What was received is kept for 30 days.
-    public func maintain(at time: UInt64) throws(HistoryError) {
+    public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, 30 * 86_400)
         for file in directory.withLock({ $0.files }) { file.content.withLock { $0.forgetReceived(before: oldest) } }
     }

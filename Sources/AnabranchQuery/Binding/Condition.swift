@@ -129,6 +129,8 @@ struct ValueSet: Sendable {
     private var hasNull = false
     private var integers: Set<Int64> = []
     private var strings: Set<[UInt8]> = []
+    /// The most bytes of a string: a longer one is not read.
+    private var stringBytesMax = 0
     private var identifiers: Set<UUIDBytes> = []
     private var objectIDs: Set<ObjectID> = []
     private var others: [StateValue] = []
@@ -138,7 +140,9 @@ struct ValueSet: Sendable {
             switch value {
             case .null: hasNull = true
             case .int(let value): integers.insert(value)
-            case .string(let value), .binary(let value): strings.insert(value)
+            case .string(let value), .binary(let value):
+                strings.insert(value)
+                stringBytesMax = max(stringBytesMax, value.count)
             case .uuid(let value): identifiers.insert(value)
             case .objectID(let value): objectIDs.insert(value)
             default: others.append(value)
@@ -151,7 +155,7 @@ struct ValueSet: Sendable {
         switch value {
         case .null: hasNull
         case .int(let value): integers.contains(value)
-        case .string(let value), .binary(let value): strings.contains(value)
+        case .string(let value), .binary(let value): value.count <= stringBytesMax && strings.contains(value)
         case .uuid(let value): identifiers.contains(value)
         case .objectID(let value): objectIDs.contains(value)
         case .float, .double: !value.isNaN && others.contains { StateValue.compare($0, value) == 0 }

@@ -17,9 +17,8 @@ extension DirectTest {
             return relation.allows(StateValue.order(value, constant))
         case (.string, .string(let text), .string(let pattern)) where ignoresCase,
             (.binary, .binary(let text), .binary(let pattern)) where ignoresCase:
-            let isEqual = CaseFolding.foldedPattern(pattern) == CaseFolding.folded(text)
-            return isEqual == (relation != .notEqual)
-        default: return relation.holds(value, constant, ignoresCase: ignoresCase)
+            return try CaseFolding.isEqual(text, to: pattern, budget) == (relation != .notEqual)
+        default: return try relation.holds(value, constant, ignoresCase: ignoresCase, budget)
         }
     }
 

@@ -42,7 +42,8 @@ struct Evaluation {
         case .geoWithin(let path, _, let region, let quantifier):
             let objects = try objects(at: path, from: object)
             return try quantifier.holds(objects) { value throws(QueryError) in
-                try self.object(value).map(region.contains) == true
+                try budget.count(region.edgeCount)
+                return try self.object(value).map(region.contains) == true
             }
         }
     }
@@ -116,21 +117,13 @@ extension StateValue {
     fileprivate func targets(at index: BoundPath.Index?) -> [StateValue] {
         switch (self, index) {
         case (.null, _): []
-        case (.list(let list), .element(let position)): list.values.element(position).map { [$0] } ?? []
-        case (.set(let set), .element(let position)): set.values.element(position).map { [$0] } ?? []
+        case (.list, .element(let position)), (.set, .element(let position)): element(position).map { [$0] } ?? []
         case (.dictionary(let entries), .key(let key)): entries[key].map { [$0] } ?? []
         case (.list(let list), _): list.values
         case (.set(let set), _): set.values
         case (.dictionary(let entries), _): entries.values
         default: [self]
         }
-    }
-}
-
-extension [StateValue] {
-    /// The element at an index, −1 for the last one; nil if there is none.
-    func element(_ position: Int) -> StateValue? {
-        position == -1 ? last : position < count ? self[position] : nil
     }
 }
 

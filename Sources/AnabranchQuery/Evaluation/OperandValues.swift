@@ -66,11 +66,11 @@ extension Evaluation {
         let owners = try owners(at: aggregate.path, from: object)
         if let property = aggregate.property {
             let values = try visible(owners.map { $0.value(of: property) })
-            return [Values(values: [aggregate.value(of: values)], isList: false)]
+            return [Values(values: [try aggregate.value(of: values, budget)], isList: false)]
         }
         guard case .property(let property, _) = aggregate.path.end else { return [] }
         let values = try owners.map { owner throws(QueryError) in
-            aggregate.value(of: try visible(owner.value(of: property).members))
+            try aggregate.value(of: try visible(owner.value(of: property).members), budget)
         }
         return [Values(values, isSingle: aggregate.path.isSingle)]
     }
@@ -78,15 +78,17 @@ extension Evaluation {
 
 extension BoundAggregate {
     /// Over values, without null and NaN.
-    fileprivate func value(of values: [StateValue]) -> StateValue {
+    fileprivate func value(of values: [StateValue], _ budget: LookBudget) throws(QueryError) -> StateValue {
         let isMixed = valueType == .mixed
         switch function {
         case .min, .max:
-            let isBetter: (Int) -> Bool = function == .min ? { $0 < 0 } : { $0 > 0 }
-            return values.reduce(.null) { best, value in
-                if value.isNull || value.isNaN && (!isMixed || value.type == .decimal) { return best }
-                return best.isNull || isBetter(StateValue.compare(value, best)) ? value : best
+            var best = StateValue.null
+            for value in values where !value.isNull && (!value.isNaN || isMixed && value.type != .decimal) {
+                try budget.count(comparing: value, best)
+                let order = best.isNull ? 0 : StateValue.compare(value, best)
+                if best.isNull || (function == .min ? order < 0 : order > 0) { best = value }
             }
+            return best
         case .sum, .average: return total(values.filter { !$0.isNull && (isMixed ? $0.type.isNumeric : !$0.isNaN) })
         }
     }

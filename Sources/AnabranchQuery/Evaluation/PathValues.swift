@@ -29,8 +29,10 @@ extension Evaluation {
         case .objects:
             return [Values(try objects(at: path, from: object), isSingle: path.isSingle)]
         case .keys(let dictionary):
-            let found = try owners(at: path, from: object).map { owner in
-                Values(values: owner.value(of: dictionary).entries.keys.map(StateValue.string), isList: true)
+            let found = try owners(at: path, from: object).map { owner throws(QueryError) in
+                guard case .dictionary(let entries) = owner.value(of: dictionary) else { return Values.emptyList }
+                try budget.countRead(entries.count)
+                return Values(values: entries.keys.map(StateValue.string), isList: true)
             }
             return found.isEmpty ? [.emptyList] : found
         case .property(let end, let indices): (property, rest) = (end, indices)
@@ -50,7 +52,7 @@ extension Evaluation {
             return Self.collections(found, isSingle: isSingle && !steps.contains(.every))
         case .list, .set:
             let found = try owners.map { owner throws(QueryError) in
-                try elements(owner.value(of: property).elements, at: rest.first)
+                try elements(of: owner.value(of: property), at: rest.first)
             }
             guard rest.count > 1 else {
                 return found.isEmpty ? [.emptyList] : found.map { Values(values: $0, isList: true) }
@@ -67,9 +69,11 @@ extension Evaluation {
     }
 
     /// All elements of a list, or the one at an index: of a list that is too short null, of an empty one nothing.
-    private func elements(_ elements: [StateValue], at index: BoundPath.Index?) throws(QueryError) -> [StateValue] {
-        guard case .element(let position) = index else { return try visible(elements) }
-        return elements.isEmpty ? [] : [try visible(elements.element(position) ?? .null)]
+    private func elements(
+        of collection: StateValue, at index: BoundPath.Index?
+    ) throws(QueryError) -> [StateValue] {
+        guard case .element(let position) = index else { return try visible(collection.elements) }
+        return collection.element(0) == nil ? [] : [try visible(collection.element(position) ?? .null)]
     }
 
     /// Goes down into dictionaries and lists, and notes what each end holds.
@@ -92,7 +96,7 @@ extension Evaluation {
             if let value = entries[key] { return [value] }
             return isEnd && entries.count > 0 ? [.null] : []
         case (.list(let list), .every): return list.values
-        case (.list(let list), .element(let position)): return list.values.element(position).map { [$0] } ?? []
+        case (.list, .element(let position)): return value.element(position).map { [$0] } ?? []
         case (.link(let reference), .key(let name)) where options.links == .followed:
             guard let target = try object(reference), let schema = classes.schema(of: target.classID),
                 let property = schema.property(named: name)
@@ -129,8 +133,18 @@ extension StateValue {
         }
     }
 
-    fileprivate var entries: (keys: [[UInt8]], values: [StateValue]) {
-        if case .dictionary(let entries) = self { (entries.keys, entries.values) } else { ([], []) }
+    /// The element of a list or set at an index, −1 for the last one; nil if there is none.
+    func element(_ position: Int) -> StateValue? {
+        switch self {
+        case .list(let list): Self.index(position, count: list.count).map { list[$0] }
+        case .set(let set): Self.index(position, count: set.count).map { set[$0] }
+        default: nil
+        }
+    }
+
+    private static func index(_ position: Int, count: Int) -> Int? {
+        let index = position == -1 ? count - 1 : position
+        return 0..<count ~= index ? index : nil
     }
 
     /// Bytes or elements; null for other values.

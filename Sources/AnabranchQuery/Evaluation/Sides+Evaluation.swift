@@ -67,6 +67,7 @@ extension Sides {
         guard lefts.count > 2, rights.count > 2 else { return nil }
         let isFound = relation == .equal && left.quantifier != Quantifier.none && (right.quantifier ?? .any) == .any
         guard isFound || Relation.orders.contains(relation) else { return nil }
+        try budget.count(bytes: (lefts + rights).reduce(0) { $0 + ($1.bytes?.count ?? 0) })
         let (lefts, rights) = (lefts.sorted(by: Self.isBelow), rights.sorted(by: Self.isBelow))
         if isFound { return try isFoundInParallel(lefts, rights, budget) }
         let ends = (
@@ -109,23 +110,23 @@ extension Sides {
             guard case .int(let left) = left, case .int(let right) = right, areBothTypes else { return false }
             return (left & right != 0) == (relation == .equal)
         }
-        if ignoresCase { try budget.count(bytes: (left.bytes?.count ?? 0) + (right.bytes?.count ?? 0)) }
-        return relation.holds(left, right, ignoresCase: ignoresCase)
+        return try relation.holds(left, right, ignoresCase: ignoresCase, budget)
     }
 }
 
 extension Relation {
-    /// The general rule for two values, of an operator that is not on strings.
-    func holds(_ left: StateValue, _ right: StateValue, ignoresCase: Bool) -> Bool {
+    /// The general rule for two values, of an operator that is not on strings. Counts the bytes that it reads.
+    func holds(
+        _ left: StateValue, _ right: StateValue, ignoresCase: Bool, _ budget: LookBudget
+    ) throws(QueryError) -> Bool {
         switch self {
-        case .notEqual: !Self.areEqual(left, right, ignoresCase: ignoresCase)
+        case .notEqual: return try !Self.areEqual(left, right, ignoresCase: ignoresCase, budget)
         case .less, .lessOrEqual, .greater, .greaterOrEqual:
-            if left.isNull && right.isNull {
-                self == .lessOrEqual || self == .greaterOrEqual
-            } else {
-                StateValue.areComparable(left, right) && allows(StateValue.order(left, right))
-            }
-        default: Self.areEqual(left, right, ignoresCase: ignoresCase)
+            if left.isNull && right.isNull { return self == .lessOrEqual || self == .greaterOrEqual }
+            guard StateValue.areComparable(left, right) else { return false }
+            try budget.count(comparing: left, right)
+            return allows(StateValue.order(left, right))
+        default: return try Self.areEqual(left, right, ignoresCase: ignoresCase, budget)
         }
     }
 
@@ -142,12 +143,15 @@ extension Relation {
     }
 
     /// The pattern is on the left where case is ignored: malformed there, it matches zeros alone.
-    private static func areEqual(_ left: StateValue, _ right: StateValue, ignoresCase: Bool) -> Bool {
+    private static func areEqual(
+        _ left: StateValue, _ right: StateValue, ignoresCase: Bool, _ budget: LookBudget
+    ) throws(QueryError) -> Bool {
         if left.isNull, right.isNull { return true }
         guard StateValue.areComparable(left, right) else { return false }
-        guard ignoresCase, let pattern = left.bytes, let text = right.bytes else {
-            return StateValue.order(left, right) == 0
-        }
-        return CaseFolding.foldedPattern(pattern) == CaseFolding.folded(text)
+        guard let pattern = left.bytes, let text = right.bytes else { return StateValue.order(left, right) == 0 }
+        if ignoresCase { return try CaseFolding.isEqual(text, to: pattern, budget) }
+        guard pattern.count == text.count else { return false }
+        try budget.count(bytes: text.count)
+        return pattern == text
     }
 }

@@ -77,17 +77,17 @@ public struct Query: Sendable {
         var failure: QueryError?
         do throws(ApplyError) {
             try source.forEachObject(of: schema.number) { object throws(ApplyError) in
-                guard failure == nil else { return }
                 do throws(QueryError) {
                     if try evaluation.matches(object, condition) { found.append(object) }
                 } catch {
                     failure = error
+                    // No further object is read.
+                    throw ApplyError.unavailable(error.reason)
                 }
             }
         } catch {
-            throw QueryError(error)
+            throw failure ?? QueryError(error)
         }
-        if let failure { throw failure }
         for suffix in suffixes { found = try suffix.applied(to: found, in: evaluation) }
         return found
     }

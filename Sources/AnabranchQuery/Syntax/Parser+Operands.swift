@@ -53,10 +53,6 @@ extension Parser {
         try expect(.leftBrace, as: "\"{\"")
         if accept(.rightBrace) { return list }
         repeat {
-            guard list.constants.count < QueryLimits.listCountMax else {
-                let reason = "more than \(QueryLimits.listCountMax) constants in a list"
-                throw QueryError(.limit, at: place.offset, reason)
-            }
             guard let constant = try constant() else { throw unexpected("a constant") }
             list.constants.append(constant)
         } while accept(.comma)

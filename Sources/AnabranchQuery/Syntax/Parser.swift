@@ -67,7 +67,7 @@ struct Parser {
     /// Notes how deep a subquery of the comparison is.
     mutating func noteSubquery(depth: Int) { subqueryDepth = max(subqueryDepth, depth) }
 
-    /// Counts an operation on numbers: each makes a tree deeper.
+    /// Counts what makes the tree of a comparison deeper: an operation on numbers, or BETWEEN, which becomes an and.
     mutating func countOperation() throws(QueryError) {
         operationCount += 1
         guard operationCount <= QueryLimits.depthMax else {
@@ -90,7 +90,7 @@ struct Parser {
         (operationCount, subqueryDepth) = (0, 0)
         defer { (operationCount, subqueryDepth) = outer }
         let predicate = try plainComparison()
-        return PredicatePart(predicate: predicate, depth: subqueryDepth)
+        return PredicatePart(predicate: predicate, depth: subqueryDepth + operationCount)
     }
 
     private mutating func plainComparison() throws(QueryError) -> Predicate {
@@ -109,7 +109,10 @@ struct Parser {
             let ignoresCase = relation != .text && accept(.caseFlag)
             return .comparison(Comparison(left: left, relation: relation, ignoresCase: ignoresCase, right: try value()))
         }
-        if accept(.between) { return .between(left, try list()) }
+        if accept(.between) {
+            try countOperation()
+            return .between(left, try list())
+        }
         if next == .geoWithin, case .property(let property) = left {
             _ = take()
             return .geoWithin(property, try shape())

@@ -49,11 +49,9 @@ public enum QueryLimits {
     public static let textBytesMax = 262_144
     /// The most tokens.
     public static let tokenCountMax = 20_000
-    /// How deep subqueries, `not`, and what is joined in parentheses may be nested, and the most calculations in a
-    /// comparison.
+    /// How deep subqueries, `not`, and what is joined in parentheses may be nested; each calculation of a comparison is
+    /// one level more.
     public static let depthMax = 100
-    /// The most constants in a list.
-    public static let listCountMax = 10_000
     /// The most corners in a ring of a polygon: each edge is compared with each other.
     public static let cornerCountMax = 1_000
     /// How often values of one object, and of those that it leads to, may be looked at to find out whether it matches.

@@ -14,6 +14,13 @@ enum CaseFolding {
         return folded
     }
 
+    /// Whether a text is a pattern but for case. Counts the bytes, unless the lengths tell.
+    static func isEqual(_ text: [UInt8], to pattern: [UInt8], _ budget: LookBudget) throws(QueryError) -> Bool {
+        guard text.count == pattern.count else { return false }
+        try budget.count(bytes: 2 * text.count)
+        return foldedPattern(pattern) == folded(text)
+    }
+
     /// A pattern. One of malformed UTF-8 is zeros, as if it were empty and longer than its bytes.
     static func foldedPattern(_ bytes: [UInt8]) -> [UInt8] {
         isText(bytes) ? folded(bytes) : Array(repeating: 0, count: bytes.count)

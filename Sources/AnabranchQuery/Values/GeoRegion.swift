@@ -48,9 +48,20 @@ struct GeoRegion: Sendable {
         }
     }
 
+    /// How many edges are looked at for a point.
+    var edgeCount: Int {
+        switch area {
+        case .cap: 1
+        case .polygon(let outer, let holes): holes.reduce(outer.edgeCount) { $0 + $1.edgeCount }
+        }
+    }
+
+    private static let pointType = Array("point".utf8)
+
     /// Whether an object is a point within the region: its longitude comes before its latitude.
     func contains(_ object: StateObject) -> Bool {
-        guard case .string(let name) = object.value(of: type), name.map(\.lowercased) == Array("point".utf8),
+        guard case .string(let name) = object.value(of: type), name.count == Self.pointType.count,
+            name.map(\.lowercased) == Self.pointType,
             case .list(let numbers) = object.value(of: coordinates), numbers.count >= 2,
             case (.double(let longitude), .double(let latitude)) = (numbers[0], numbers[1]),
             let place = try? UnitVector(Shape.Point(longitude: longitude, latitude: latitude, altitude: nil))
@@ -80,6 +91,8 @@ struct GeoRing: Sendable {
     private let edges: [Arc]
     /// A point of the region.
     private let inside: UnitVector
+
+    var edgeCount: Int { edges.count }
 
     init(_ points: [Shape.Point]) throws(GeoRegion.Problem) {
         guard let first = points.first, let last = points.last, points.count > 1, first.longitude == last.longitude,

@@ -1,3 +1,5 @@
+import AnabranchCore
+
 /// How often more values may be looked at for the object that is being asked about (`QueryLimits.looksMax`).
 final class LookBudget {
     private let looksMax: Int
@@ -18,6 +20,11 @@ final class LookBudget {
 
     /// Counts reading bytes.
     func count(bytes: Int) throws(QueryError) { try count(1 + bytes / 16) }
+
+    /// Counts reading two values to compare them.
+    func count(comparing left: StateValue, _ right: StateValue) throws(QueryError) {
+        if let left = left.bytes, let right = right.bytes { try count(bytes: min(left.count, right.count)) }
+    }
 
     private var exceeded: QueryError {
         QueryError(.limit, at: 0, "for one object more than \(looksMax) values would be looked at")

@@ -8,8 +8,8 @@ import NIOCore
 /// waiting message stays as it came, which is how it is smallest; and while one waits, the socket is not read. So a
 /// client cannot make the server keep more than one reading of its socket (`Spec/Limits.md`, section 7).
 struct InboundQueue: ~Copyable {
-    /// An UPLOAD with so many bytes does not wait for the uploads of others, unless its connection has more that wait:
-    /// those who upload as much as they can would keep everybody else from uploading anything.
+    /// An UPLOAD does not wait for the uploads of others if it and its connection's requests have no more bytes
+    /// together: those who upload as much as they can would keep everybody else from uploading anything.
     static let shortUploadBytesMax = 256 << 10
 
     private let waitingBytesMax: Int
@@ -22,8 +22,8 @@ struct InboundQueue: ~Copyable {
     private(set) var waitingBytes = 0
     /// Whether a reading of the socket is held back: the server does not read what the client may be sending.
     private(set) var isReadHeld = false
-    /// Whether the first event waits for `budget`, which calls back.
-    private var isAwaitingBudget = false
+    /// The first event's place among those that wait for `budget`.
+    private var wait: MemoryWait?
     /// What the budget has given for it.
     private var uploadPermit: MemoryPermit?
 
@@ -45,17 +45,16 @@ struct InboundQueue: ~Copyable {
     /// Removes the first event, if there is room for it. The one before has been handled, and its requests are with
     /// their files.
     /// - Parameter grant: called once, on any thread, when there is room for an UPLOAD that waits for the budget. The
-    ///   caller then calls `take` and `next`.
+    ///   caller then calls `take` and `next`, later than this returns.
     mutating func next(orElse grant: @escaping MemoryBudget.Grant) -> MessageAssembler.Event? {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
         // PINGs are answered however much others upload.
         if case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload {
-            guard !isAwaitingBudget else { return nil }
-            let room =
-                uploadPermit ?? permitForShort(message) ?? budget.permit(for: message.readableBytes, orElse: grant)
-            guard let room else {
-                isAwaitingBudget = true
+            guard wait == nil else { return nil }
+            let bytes = message.readableBytes
+            guard let room = uploadPermit ?? permitForShort(message) ?? budget.permit(for: bytes) else {
+                wait = budget.wait(for: bytes, then: grant)
                 return nil
             }
             uploadPermit = nil
@@ -66,16 +65,14 @@ struct InboundQueue: ~Copyable {
     }
 
     private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
-        guard waitingBytes == 0, let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else {
-            return nil
-        }
+        guard let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else { return nil }
         let bytes = max(message.readableBytes, inflated)
-        return bytes <= Self.shortUploadBytesMax ? budget.permitBeyondLimit(for: bytes) : nil
+        return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
     }
 
     /// The budget has room for the first event.
     mutating func take(_ permit: MemoryPermit) {
-        isAwaitingBudget = false
+        wait = nil
         if !events.isEmpty { uploadPermit = permit }
     }
 
@@ -83,6 +80,7 @@ struct InboundQueue: ~Copyable {
     mutating func removeAll() {
         events.removeAll()
         permits = []
+        wait = nil
         uploadPermit = nil
     }
 

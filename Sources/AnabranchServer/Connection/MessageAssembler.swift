@@ -47,8 +47,8 @@ struct MessageAssembler {
         self.messageBytesMax = messageBytesMax
     }
 
-    /// Whether further fragments of a message are to come.
-    var isMessageUnderWay: Bool { unfinished != nil }
+    /// What has come of a message of which further fragments are to come; nil if there is none.
+    var unfinishedBytes: Int? { unfinished?.bytes.readableBytes }
 
     /// Takes one frame. Text messages and pongs are checked and ignored.
     mutating func take(_ frame: WebSocketFrame) throws(FramingError) -> Event? {

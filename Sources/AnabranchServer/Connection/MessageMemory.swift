@@ -9,7 +9,7 @@ import NIOCore
 /// While it waits for room, the socket is not read. Before the client has named a file it has no reason for a long
 /// message.
 ///
-/// Stands first in the pipeline, where it counts the bytes as they come.
+/// Stands before the decoders, where it counts the bytes as they come.
 final class MessageMemory: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -20,13 +20,13 @@ final class MessageMemory: ChannelDuplexHandler {
     static let freeBytesMax = 4 << 20
     /// What it may occupy before the first IDENT, in bytes: more than any BIND has.
     static let unidentifiedBytesMax = 128 << 10
-    /// What a message with a permit has to bring within the time of a stall, in bytes: others may wait for the permit.
+    /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory.
     static let bytesMin = 1 << 20
 
     private enum Phase {
         case free
         /// The number tells a permit that comes too late from the one that is waited for.
-        case waiting(Int)
+        case waiting(Int, MemoryWait)
         case permitted(MemoryPermit)
     }
 
@@ -36,7 +36,7 @@ final class MessageMemory: ChannelDuplexHandler {
     private let onStall: () -> Void
     private var phase = Phase.free
     private var waitCount = 0
-    /// What has come of the message under way.
+    /// What has come of the message under way, and of the frame under way.
     private var bytes = 0
     /// The same when the time of a stall began.
     private var bytesBefore = 0
@@ -89,12 +89,18 @@ final class MessageMemory: ChannelDuplexHandler {
 
     // MARK: The connection
 
-    /// No message is under way.
+    /// A frame is whole. What it has brought counts no longer, unless it belongs to a message under way: PINGs between
+    /// the fragments of a message, and empty fragments, do not bring it on.
+    /// - Parameter messageBytes: what has come of that message; nil if there is none.
     /// - Returns: what is to be kept as long as the message is that has just become whole.
-    func endMessage() -> MemoryPermit? {
-        (bytes, bytesBefore) = (0, 0)
-        guard case .free = phase else { return end() }
-        return nil
+    func endFrame(messageBytes: Int?) -> MemoryPermit? {
+        let wholeBytes = bytes
+        bytes = messageBytes ?? 0
+        guard messageBytes == nil else { return nil }
+        bytesBefore = 0
+        let permit = end()
+        permit?.resize(to: max(0, wholeBytes - Self.freeBytesMax))
+        return permit
     }
 
     /// From now on what comes in is thrown away. What has come of a long message stays until the socket closes, and so
@@ -114,28 +120,33 @@ final class MessageMemory: ChannelDuplexHandler {
     // MARK: Permits
 
     private func ask(_ context: ChannelHandlerContext) {
+        let bytesMax = max(0, messageBytesMax - Self.freeBytesMax)
+        if let permit = budget.permit(for: bytesMax) { return take(permit, context) }
         waitCount += 1
         let number = waitCount
         let here = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        phase = .waiting(number)
-        let permit = budget.permit(for: max(0, messageBytesMax - Self.freeBytesMax)) { permit in
-            here.eventLoop.execute { here.value.0.take(permit, number, here.value.1) }
+        let wait = budget.wait(for: bytesMax) { permit in
+            here.eventLoop.execute {
+                let (memory, context) = here.value
+                // If the wait is over, the permit ends here.
+                guard case .waiting(number, _) = memory.phase else { return }
+                memory.take(permit, context)
+                if memory.takePendingRead() { context.read() }
+            }
         }
-        if let permit { take(permit, number, context) }
+        phase = .waiting(number, wait)
     }
 
-    /// - Parameter number: of the wait that it ends. If that is over, the permit ends here.
-    private func take(_ permit: MemoryPermit, _ number: Int, _ context: ChannelHandlerContext) {
-        guard case .waiting(number) = phase else { return }
+    private func take(_ permit: MemoryPermit, _ context: ChannelHandlerContext) {
         phase = .permitted(permit)
         bytesBefore = bytes
         schedule(context)
-        if takePendingRead() { context.read() }
     }
 
     private func schedule(_ context: ChannelHandlerContext) {
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: limit) { [self] in
-            guard bytes - bytesBefore >= Self.bytesMin else {
+            let newBytes = bytes - bytesBefore
+            guard newBytes >= Self.bytesMin || (newBytes > 0 && budget.waitingCount == 0) else {
                 onStall()
                 return context.close(promise: nil)
             }
@@ -144,6 +155,7 @@ final class MessageMemory: ChannelDuplexHandler {
         }
     }
 
+    /// Gives the permit back, or waits for none any more.
     @discardableResult
     private func end() -> MemoryPermit? {
         timer?.cancel()

@@ -23,8 +23,9 @@ final class ReadingPace: ChannelDuplexHandler {
     static let framesMax = 16
     /// How many frames are read for any length of time, in frames a second.
     static let framesPerSecondMax = 2_000
-    /// How many are read without a pause after a time of silence.
-    static let framesAtOnceMax = 512
+    /// How many are read without a pause after a time of silence: more than a client sends that comes back with 1,000
+    /// sessions, a BIND, an IDENT, an UPLOAD and a MARK for each.
+    static let framesAtOnceMax = 4_096
 
     private let onPause: () -> Void
     /// How much is read next.
@@ -33,7 +34,7 @@ final class ReadingPace: ChannelDuplexHandler {
     private var frames = 0
     /// When all frames so far would have come at the highest pace.
     private var pacedEnd = NIODeadline.distantPast
-    private var isPausing = false
+    private var pause: Scheduled<Void>?
 
     /// - Parameter onPause: called when the client has to wait.
     init(onPause: @escaping () -> Void) { self.onPause = onPause }
@@ -57,16 +58,17 @@ final class ReadingPace: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        guard !isPausing else { return }
+        guard pause == nil else { return }
         let next = pacedEnd - Self.time(of: Self.framesAtOnceMax)
         guard next > context.eventLoop.now else { return context.read() }
-        isPausing = true
         onPause()
-        context.eventLoop.assumeIsolated().scheduleTask(deadline: next) { [self] in
-            isPausing = false
+        pause = context.eventLoop.assumeIsolated().scheduleTask(deadline: next) { [self] in
+            pause = nil
             context.read()
         }
     }
+
+    func handlerRemoved(context: ChannelHandlerContext) { pause?.cancel() }
 
     private static func time(of frames: Int) -> TimeAmount {
         .nanoseconds(Int64(frames) * 1_000_000_000 / Int64(framesPerSecondMax))

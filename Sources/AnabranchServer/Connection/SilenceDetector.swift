@@ -3,7 +3,7 @@ import NIOCore
 /// Notices that a client is gone although its socket is open. A client sends a PING every minute, so one that sends no
 /// message for `limit` is gone, unless a long message is on its way or the server itself does not read.
 ///
-/// Stands first in the pipeline, where it counts the bytes of unfinished messages too.
+/// Stands before the decoders, where it counts the bytes of unfinished messages too.
 final class SilenceDetector: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

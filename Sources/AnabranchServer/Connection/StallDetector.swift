@@ -3,7 +3,7 @@ import NIOCore
 /// Notices a socket that takes nothing more although something waits to be sent: its client has stopped reading. What
 /// comes in, PINGs for instance, does not count.
 ///
-/// Stands first in the pipeline, where it sees what is written as the socket is given it.
+/// Stands before the decoders, where it sees what is written as the socket is given it.
 final class StallDetector: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer

@@ -39,8 +39,6 @@ struct SyncConnection: ~Copyable {
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
-    /// Whether the client has named a file of its own.
-    private(set) var hasIdentified = false
 
     /// - Parameters:
     ///   - principal: the client's user. Partitions of different apps are different files.
@@ -93,7 +91,6 @@ struct SyncConnection: ~Copyable {
         case .open(let bind):
             open(session, bind)
         case .identify(let claim):
-            hasIdentified = true
             sessions[session]?.clientFile = claim.file.ident
             submit(request, of: session)
         case .integrate(let upload):
@@ -136,6 +133,9 @@ struct SyncConnection: ~Copyable {
         }
         return false
     }
+
+    /// The WebSocket is about to be closed with this code because of what came in.
+    func noteFramingError(_ code: UInt16) { metrics.failedFraming(code) }
 
     // MARK: From the files
 

@@ -72,9 +72,7 @@ final class SyncHandler: ChannelDuplexHandler {
             self.logger.info("the client has fallen silent")
             context.close(promise: nil)
         }
-        memory.onExcess = {
-            self.close(.protocolError, because: "a long message before the first IDENT")
-        }
+        memory.onExcess = { self.fail(.protocolError("a long message before the first IDENT")) }
         send(context)
     }
 
@@ -89,6 +87,7 @@ final class SyncHandler: ChannelDuplexHandler {
         phase = .closed
         silence.stop()
         closeTimer?.cancel()
+        inbound.removeAll()
         connection.end()
         submitRequests()
         connections.disconnect(connection.id)
@@ -107,14 +106,14 @@ final class SyncHandler: ChannelDuplexHandler {
         guard phase == .open else { return }
         do {
             let event = try assembler.take(unwrapInboundIn(data))
-            let permit = assembler.isMessageUnderWay ? nil : memory.endMessage()
+            let permit = memory.endFrame(messageBytes: assembler.unfinishedBytes)
             defer { if memory.takePendingRead() { read(context: context) } }
             guard let event else { return }
             if case .message = event { silence.noteMessage(at: context.eventLoop.now) }
             inbound.append(event, permit)
             handleInbound(context)
         } catch {
-            close(error.code, because: error.reason)
+            fail(error)
         }
     }
 
@@ -131,8 +130,10 @@ final class SyncHandler: ChannelDuplexHandler {
         while phase == .open, let event = inbound.next(orElse: resume) {
             switch event {
             case .message(let message):
+                if !memory.isIdentified {
+                    memory.isIdentified = ClientMessage.Kind(of: message.readableBytesView) == .ident
+                }
                 connection.receive(Array(buffer: message))
-                memory.isIdentified = connection.hasIdentified
                 submitRequests()
                 send(context)
             case .ping(let payload):
@@ -166,8 +167,7 @@ final class SyncHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? NIOWebSocketError {
-            let error = FramingError(error)
-            close(error.code, because: error.reason)
+            fail(FramingError(error))
         } else if !(error is ByteToMessageDecoderError) {
             // A decoder that has failed reports all that still comes in as errors; any other error ends the socket.
             context.close(promise: nil)
@@ -270,6 +270,12 @@ final class SyncHandler: ChannelDuplexHandler {
     /// than 1000 (`Spec/Protocol.md`, section 2.3).
     var politeCloseCode: WebSocketErrorCode {
         handshake.negotiation.usesOldCloseStyle ? .normalClosure : .goingAway
+    }
+
+    private func fail(_ error: FramingError) {
+        guard isLive else { return }
+        connection.noteFramingError(UInt16(webSocketErrorCode: error.code))
+        close(error.code, because: error.reason)
     }
 
     func close(_ code: WebSocketErrorCode, because reason: String) {

@@ -9,32 +9,39 @@ struct DownloadMemory: Sendable {
     /// What a body may have without a permit, in bytes before it is deflated.
     static let shortBytesMax = 64 << 10
 
+    enum Outcome {
+        case made(Download, MemoryPermit?)
+        /// There is no room, not even for one changeset: the request will be submitted again, if the wait is kept.
+        case waiting(MemoryWait)
+
+        var wait: MemoryWait? { if case .waiting(let wait) = self { wait } else { nil } }
+    }
+
     let budget: MemoryBudget
     /// Brings a request before its file again, with its permit.
     let resubmit: @Sendable (FileRequest) -> Void
 
     /// Scans as much of the log as there is room for.
-    /// - Returns: nil if there is none, not even for one changeset: the request will be submitted again.
     func download(
         _ source: DownloadScan, after cursor: DownloadCursor, for request: FileRequest, bytesSoftMax: Int
-    ) throws(HistoryError) -> (download: Download, permit: MemoryPermit?)? {
+    ) throws(HistoryError) -> Outcome {
         if let permit = request.permit {
-            return (try source.download(after: cursor, byteBudget: permit.bytes - 1), permit)
+            return .made(try source.download(after: cursor, byteBudget: permit.bytes - 1), permit)
         }
         let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
         let bytesMax = isLong ? bytesSoftMax : min(bytesSoftMax, Self.shortBytesMax)
         let download = try source.download(after: cursor, byteBudget: bytesMax)
         let bytes = download.bytes(upTo: .max)
-        guard bytes > Self.shortBytesMax else { return (download, nil) }
-        if let permit = budget.permitAtOnce(for: bytes) { return (download, permit) }
+        guard bytes > Self.shortBytesMax else { return .made(download, nil) }
+        if let permit = budget.permit(for: bytes) { return .made(download, permit) }
         let shortBytes = download.bytes(upTo: Self.shortBytesMax)
-        if shortBytes > 0 { return (try source.download(after: cursor, byteBudget: shortBytes - 1), nil) }
-        let permit = budget.permit(for: bytes) { permit in
+        if shortBytes > 0 { return .made(try source.download(after: cursor, byteBudget: shortBytes - 1), nil) }
+        let wait = budget.wait(for: bytes) { permit in
             var request = request
             request.permit = permit
             resubmit(request)
         }
-        return permit.map { (download, $0) }
+        return .waiting(wait)
     }
 }
 

@@ -100,11 +100,22 @@ final class FileRegistry {
         guard !waiting.isEmpty else { return }
         let results = SyncedFile.updateClientFiles(
             of: waiting.map { ($0.sessions.file, $0.users) }, at: unixSeconds())
-        for ((sessions, _), result) in zip(waiting, results) {
+        for ((sessions, users), result) in zip(waiting, results) {
             switch result {
             case .success(let idents): sessions.didAllocate(idents)
-            case .failure(let error): close(sessions, because: error)
+            // No session needs that it is noted when client files were last seen.
+            case .failure(let error) where users.isEmpty: log.note(error, path: sessions.file.path)
+            case .failure: allocateIdents(for: users, of: sessions)
             }
+        }
+    }
+
+    /// Tries it again for one file, and that alone: the trouble may be another file's, or have come from the note.
+    private func allocateIdents(for users: [String?], of sessions: FileSessions) {
+        do {
+            sessions.didAllocate(try sessions.file.allocateIdents(for: users, at: unixSeconds()))
+        } catch {
+            close(sessions, because: error)
         }
     }
 
@@ -194,7 +205,7 @@ final class FileRegistry {
         do {
             if try sessions.merge(at: unixSeconds(), until: beginStep()) { return true }
             metrics.mergeSteps.increment()
-            merges.appendLong(sessions)
+            metrics.mergesDropped.increment(by: merges.appendLong(sessions))
         } catch {
             close(sessions, because: error)
         }

@@ -14,6 +14,8 @@ final class FileSessions {
         var progress: SessionProgress
         /// Whether it has had everything once.
         var isLive = false
+        /// While a DOWNLOAD waits for memory.
+        var wait: MemoryWait?
     }
 
     let file: SyncedFile
@@ -26,7 +28,7 @@ final class FileSessions {
     /// The sessions that wait for a new ident, with their users.
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
-    private var uploads: [(clientFile: ClientFileID, charge: RequestCharge)] = []
+    private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
     /// Whether it is in the `MergeSchedule`, which alone changes this.
     var isScheduled = false
     private var done: [RequestCharge] = []
@@ -113,11 +115,12 @@ final class FileSessions {
         limits: Limits
     ) throws(HistoryError) {
         let key = request.session, capabilities = request.capabilities
-        guard let clientFile = running[key]?.clientFile,
-            let (download, permit) = try memory.download(
-                file.downloads(for: clientFile, capabilities), after: cursor, for: request,
-                bytesSoftMax: limits.downloadBytesSoftMax)
-        else { return }
+        guard let clientFile = running[key]?.clientFile else { return }
+        let outcome = try memory.download(
+            file.downloads(for: clientFile, capabilities), after: cursor, for: request,
+            bytesSoftMax: limits.downloadBytesSoftMax)
+        running[key]?.wait = outcome.wait
+        guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
         var body = bodies.body(
@@ -166,23 +169,12 @@ final class FileSessions {
 
     /// Called when the commit of what was merged is durable.
     func didCommit(_ report: IntegrationReport) {
-        finishUploads(report.uploadsDone)
+        done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
             fail(key, ErrorMessage(refusal))
         }
         if report.madeVersions { notifyExposed() }
-    }
-
-    /// - Parameter counts: how many of each client file, the first ones.
-    private func finishUploads(_ counts: [ClientFileID: Int]) {
-        var counts = counts
-        uploads.removeAll { upload in
-            guard let count = counts[upload.clientFile], count > 0 else { return false }
-            counts[upload.clientFile] = count - 1
-            done.append(upload.charge)
-            return true
-        }
     }
 
     /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
@@ -198,8 +190,7 @@ final class FileSessions {
         running = [:]
         sessionOfClientFile = [:]
         pendingIdents = []
-        done += uploads.map(\.charge)
-        uploads = []
+        done += uploads.removeAll().map(\.charge)
     }
 
     // MARK: The end of a session

@@ -37,18 +37,23 @@ struct MergeSchedule {
     mutating func nextLong() -> FileSessions? { long.popFirst().map(Self.unscheduled) }
 
     /// Takes a file back in whose merge was not finished within a step.
-    mutating func appendLong(_ file: FileSessions) {
+    /// - Returns: how many merges have given up what they had found out.
+    @discardableResult
+    mutating func appendLong(_ file: FileSessions) -> Int {
         file.isScheduled = true
         long.append(file)
         var bytes = long.reduce(0) { $0 + $1.file.integrationBytes }
         let largestFirst = long.sorted { $0.file.integrationBytes > $1.file.integrationBytes }
         bytes -= largestFirst[0].file.integrationBytes
+        var droppedCount = 0
         for file in largestFirst.dropFirst() where bytes > bytesMax {
             bytes -= file.file.integrationBytes
             file.file.dropIntegration()
             long.removeAll { $0 === file }
             long.append(file)
+            droppedCount += 1
         }
+        return droppedCount
     }
 
     /// Takes all long merges out.

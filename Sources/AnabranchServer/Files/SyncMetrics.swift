@@ -14,6 +14,8 @@ struct SyncMetrics: Sendable {
     let downloadsMade: Counter
     /// Steps after which a merge was not finished.
     let mergeSteps: Counter
+    /// Long merges that began anew, because all of them together needed too much memory.
+    let mergesDropped: Counter
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
@@ -34,6 +36,7 @@ struct SyncMetrics: Sendable {
         uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
         downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
         mergeSteps = Counter(label: "anabranch_long_merge_steps_total", factory: factory)
+        mergesDropped = Counter(label: "anabranch_long_merges_dropped_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         commits = Counter(label: "anabranch_commits_total", factory: factory)
@@ -67,6 +70,11 @@ struct SyncMetrics: Sendable {
 
     func failed(_ code: ErrorCode) {
         count("anabranch_errors_total", [("code", "\(code.rawValue)")])
+    }
+
+    /// A WebSocket is closed with this code because of what came in.
+    func failedFraming(_ code: UInt16) {
+        count("anabranch_framing_errors_total", [("code", "\(code)")])
     }
 
     private func count(_ label: String, _ dimensions: [(String, String)]) {

@@ -1,18 +1,23 @@
-import NIOCore
 import Synchronization
 
 /// A limit for memory that all connections share. Parts of it are held by permits, which are given at once or when
 /// there is room, in the order in which they were asked for.
 ///
-/// Nobody waits for ever: what a permit is held for needs no second permit to come to its end, and a permit for more
-/// than the whole budget is given when nothing else is in use.
+/// Nobody waits for ever: what a permit is held for needs no second permit of the same budget to come to its end, and a
+/// permit for more than the whole budget is given when nothing else is in use. A long message keeps its permit while it
+/// waits for one of the budget for uploads, never the other way round.
 final class MemoryBudget: Sendable {
     /// Is called once, on any thread, when there is room.
     typealias Grant = @Sendable (MemoryPermit) -> Void
 
     private struct State {
         var bytesInUse = 0
-        var waiting = CircularBuffer<(bytes: Int, grant: Grant)>()
+        /// By numbers that ascend in the order of asking.
+        var waiting: [Int: (bytes: Int, grant: Grant)] = [:]
+        /// No lower number waits.
+        var firstNumber = 0
+        /// Of the next one that has to wait.
+        var nextNumber = 0
         /// Whether a thread is giving permits to those that wait; no second one does so at the same time.
         var isGranting = false
     }
@@ -36,21 +41,8 @@ final class MemoryBudget: Sendable {
     /// Whether a permit for so many bytes would be given at once.
     func hasRoom(for bytes: Int) -> Bool { state.withLock { hasRoom(for: bytes, $0) } }
 
-    /// - Parameter grant: gets the permit later, if there is no room now.
-    /// - Returns: the permit; nil if `grant` gets it.
-    func permit(for bytes: Int, orElse grant: @escaping Grant) -> MemoryPermit? {
-        let isGranted = state.withLock { state in
-            let hasRoom = hasRoom(for: bytes, state)
-            if hasRoom { state.bytesInUse += bytes } else { state.waiting.append((bytes, grant)) }
-            return hasRoom
-        }
-        if isGranted { return MemoryPermit(bytes, of: self) }
-        onWait()
-        return nil
-    }
-
     /// - Returns: nil if there is no room, or others wait for it.
-    func permitAtOnce(for bytes: Int) -> MemoryPermit? {
+    func permit(for bytes: Int) -> MemoryPermit? {
         let isGranted = state.withLock { state in
             let hasRoom = hasRoom(for: bytes, state)
             if hasRoom { state.bytesInUse += bytes }
@@ -68,6 +60,27 @@ final class MemoryBudget: Sendable {
             return true
         }
         return isGranted ? MemoryPermit(bytes, of: self) : nil
+    }
+
+    /// For those to whom `permit` has given none.
+    /// - Parameter grant: gets the permit, perhaps before this returns.
+    /// - Returns: to be kept until then. Who lets go of it before waits no more, but a permit may be on its way.
+    func wait(for bytes: Int, then grant: @escaping Grant) -> MemoryWait {
+        let number = state.withLock { state in
+            defer { state.nextNumber += 1 }
+            state.waiting[state.nextNumber] = (bytes, grant)
+            return state.nextNumber
+        }
+        onWait()
+        // There may have become room meanwhile.
+        release(0)
+        return MemoryWait(number, for: self)
+    }
+
+    fileprivate func endWait(_ number: Int) {
+        // What the closure has may be the last one to hold a permit, which must not end within the lock.
+        let ended = state.withLock { $0.waiting.removeValue(forKey: number) }
+        if ended != nil { release(0) }
     }
 
     private func hasRoom(for bytes: Int, _ state: State) -> Bool { state.waiting.isEmpty && fits(bytes, state) }
@@ -93,14 +106,30 @@ final class MemoryBudget: Sendable {
 
     private func nextGrant() -> (bytes: Int, grant: Grant)? {
         state.withLock { state in
-            guard let first = state.waiting.first, fits(first.bytes, state) else {
+            while state.firstNumber < state.nextNumber, state.waiting[state.firstNumber] == nil {
+                state.firstNumber += 1
+            }
+            guard let first = state.waiting[state.firstNumber], fits(first.bytes, state) else {
                 state.isGranting = false
                 return nil
             }
             state.bytesInUse += first.bytes
-            return state.waiting.removeFirst()
+            return state.waiting.removeValue(forKey: state.firstNumber)
         }
     }
+}
+
+/// A place among those that wait for a memory budget, for as long as it is kept.
+final class MemoryWait: Sendable {
+    private let budget: MemoryBudget
+    private let number: Int
+
+    fileprivate init(_ number: Int, for budget: MemoryBudget) {
+        self.number = number
+        self.budget = budget
+    }
+
+    deinit { budget.endWait(number) }
 }
 
 /// A part of a memory budget, for as long as the permit is kept.

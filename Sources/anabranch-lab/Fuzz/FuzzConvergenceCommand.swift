@@ -84,10 +84,10 @@ struct FuzzConvergenceCommand: AsyncParsableCommand {
         }
         if json {
             struct Found: Encodable {
-                var states: Int, pairs: Int, failures: Int, is_clean: Bool
+                var states: Int, pairs: Int, failures: Int, isClean: Bool
             }
             let found = Found(
-                states: report.states, pairs: report.pairs, failures: report.failures, is_clean: report.isClean)
+                states: report.states, pairs: report.pairs, failures: report.failures, isClean: report.isClean)
             print(try found.jsonLine())
         } else {
             print(report)

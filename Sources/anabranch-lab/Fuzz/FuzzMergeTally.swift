@@ -79,13 +79,13 @@ struct FuzzMergeTally: RunTally {
     /// All of it for scripts.
     func json(after elapsed: Duration) throws -> String {
         struct Report: Encodable {
-            var cases: Int, cells: Int, refused: Int, list_pairs: Int, list_pairs_visited: Int
-            var differences: [UInt64], costly_seeds: [UInt64], seconds: Double
+            var cases: Int, cells: Int, refused: Int, listPairs: Int, listPairsVisited: Int
+            var differences: [UInt64], costlySeeds: [UInt64], seconds: Double
         }
         let costly = slowCases.filter { $0.ratio.total > Self.costRatioMax }.map(\.seed).sorted()
         return try Report(
-            cases: cases, cells: cells, refused: errors, list_pairs: listPairs.all,
-            list_pairs_visited: listPairs.visited, differences: differences.sorted(), costly_seeds: costly,
+            cases: cases, cells: cells, refused: errors, listPairs: listPairs.all,
+            listPairsVisited: listPairs.visited, differences: differences.sorted(), costlySeeds: costly,
             seconds: elapsed.inSeconds
         ).jsonLine()
     }

@@ -71,8 +71,8 @@ struct LoadOptions: ParsableArguments {
     ) async throws {
         OpenFiles.raiseLimit()
         var server: ServerUnderLoad?
+        let signals = serve.map { _ in EndingSignals() }
         if let serve { server = try await ServerUnderLoad.start(serve) }
-        let signals = server.map(EndingSignals.init)
         do {
             var report = try await measure(load, numbers, on: server, body)
             if let server {
@@ -81,7 +81,7 @@ struct LoadOptions: ParsableArguments {
                 report.counts["shutdown_seconds"] = ending.seconds
                 report.counts["exit_status"] = Double(ending.exitStatus)
             }
-            print(try report.jsonLine(inSnakeCase: true))
+            print(try report.jsonLine())
         } catch {
             server?.kill()
             throw error
@@ -149,24 +149,4 @@ enum OpenFiles {
         limit.rlim_cur = limit.rlim_max
         _ = setrlimit(resource, &limit)
     }
-}
-
-/// Takes the server along when the user ends the command.
-private final class EndingSignals {
-    private let sources: [any DispatchSourceSignal]
-
-    init(_ server: ServerUnderLoad) {
-        sources = [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number)
-            source.setEventHandler {
-                server.kill()
-                exit(128 + number)
-            }
-            source.resume()
-            return source
-        }
-    }
-
-    func cancel() { for source in sources { source.cancel() } }
 }

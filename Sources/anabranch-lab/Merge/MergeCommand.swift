@@ -45,8 +45,8 @@ struct MergeCommand: ParsableCommand {
             try input.arena.merge(
                 local: input.local, incoming: input.incoming, strategy: pairwise ? .everyPair : .indexed)
             return MergeResult(
-                name: mergeCase.name, local_after: input.outputs(of: input.local),
-                incoming_after: input.outputs(of: input.incoming))
+                name: mergeCase.name, localAfter: input.outputs(of: input.local),
+                incomingAfter: input.outputs(of: input.incoming))
         } catch let error as TransformError {
             return MergeResult(name: mergeCase.name, error: "merge", reason: error.description)
         } catch {
@@ -58,8 +58,8 @@ struct MergeCommand: ParsableCommand {
 /// What a merge makes of both sides.
 private struct MergeResult: Encodable {
     var name: String?
-    var local_after: [MergeCase.Output]?
-    var incoming_after: [MergeCase.Output]?
+    var localAfter: [MergeCase.Output]?
+    var incomingAfter: [MergeCase.Output]?
     var error: String?
     /// In words, beside `error`.
     var reason: String?

@@ -14,7 +14,9 @@ struct MigrationLog {
         guard !hasEnded else { return }
         if let last, !isDone, last.duration(to: .now) < .seconds(1) { return }
         (last, hasEnded) = (.now, isDone)
-        let percent = progress.byteTotal == 0 ? 100 : progress.bytes * 100 / progress.byteTotal
+        // Of a damaged store they can be anything.
+        let share = progress.byteTotal == 0 ? 1 : min(1, Double(progress.bytes) / Double(progress.byteTotal))
+        let percent = Int(share * 100)
         logger.notice(
             isDone ? "every file is in the new format" : "bringing the store to a new format",
             metadata: ["files": "\(progress.fileCount) of \(progress.fileTotal)", "percent": "\(percent)"])

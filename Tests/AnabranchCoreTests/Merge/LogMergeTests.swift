@@ -78,11 +78,13 @@ import Testing
                     cursor: UploadCursor(clientVersion: ClientVersion(number + 1), serverVersion: 0), timestamp: 20,
                     changeset: changeset(steps)), from: 3)
         }
-        let results = try [(.max, 13), (1, 13), (30, 13), (.max, 1), (.max, 5)].map { bytesMax, last in
+        let ends = [(.max, 0, 13), (1, 0, 13), (30, 0, 13), (12 * 64, 64, 13), (.max, 0, 1), (.max, 64, 5)]
+        let results = try ends.map { bytesMax, overheadBytes, last in
             var merge = LogMerge(sent)
             var (merged, runCount) = ([[UInt8]](), 0)
             while try merge.beginRun(
-                bytesMax: bytesMax, endingBehind: { $0.position % last == last - 1 && $1.count > 0 })
+                bytesMax: bytesMax, overheadBytes: overheadBytes,
+                endingBehind: { $0.position % last == last - 1 && $1.count > 0 })
             {
                 runCount += 1
                 try merge.begin(meeting: [1]) { version, arena in

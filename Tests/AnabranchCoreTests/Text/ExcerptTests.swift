@@ -10,6 +10,11 @@ import Testing
         }
     }
 
+    @Test func oneByteMoreIsCut() {
+        let kept = String(repeating: "a", count: String.excerptBytesMax)
+        #expect(String(excerptOf: (kept + "b").utf8) == "\(kept)… (65 bytes)")
+    }
+
     @Test("what is longer is cut before the character that crosses the limit, and says how long it is")
     func cuts() {
         for (character, bytes) in [("a", 1), ("ä", 2), ("€", 3), ("😀", 4)] {

@@ -94,6 +94,15 @@ import Testing
         }
     }
 
+    @Test("custom data has at most 16 KiB as JSON", arguments: [(-1, 201), (0, 201), (1, 400)])
+    func customData(more: Int, status: Int) async throws {
+        let text = String(repeating: "x", count: NewUser.dataBytesMax - #"{"x":""}"#.utf8.count + more)
+        try await AppServicesRig.run { rig async throws in
+            let body: JSONValue = ["app": "demo", "email": "ann@example.com", "data": ["x": .string(text)]]
+            #expect(try await rig.admin("/v1/users/add", body).status == status)
+        }
+    }
+
     @Test func usersAreListedByAppAndByAddress() async throws {
         try await AppServicesRig.run { rig async throws in
             for (number, app) in ["demo", "other", "demo", "demo"].enumerated() {

@@ -5,7 +5,7 @@ import Testing
 
 /// Frames that a client may not send, over sockets: each ends the connection with the right close code
 /// (`Spec/Protocol.md`, section 2.5; RFC 6455, sections 5 and 7.4).
-@Suite struct FramingViolationTests {
+@Suite(.timeLimit(.minutes(5))) struct FramingViolationTests {
     private static let bytesMax = 100_000
 
     /// A frame with a mask of zeros and whatever first bytes.
@@ -64,6 +64,26 @@ import Testing
                 let answer = try await rig.exchange(Array(rig.handshake(token: "").utf8) + bytes)
                 #expect(AppServicesRig.closeCode(in: answer) == code, "\(name)")
             }
+            let metrics = try await rig.admin("GET", "/metrics").body
+            for code in [1002, 1007, 1009] {
+                let count = violations.count { $0.code == code }
+                #expect(metrics.contains("anabranch_framing_errors_total{code=\"\(code)\"} \(count)\n"))
+            }
+        }
+    }
+
+    @Test func aLongMessageBeforeTheFirstIdentIsClosedAndCounted() async throws {
+        var settings = AppServicesRig.development
+        settings.userWithoutToken = "developer"
+        try await AppServicesRig.run(settings) { rig async throws in
+            let client = try await WebSocketClient.open(
+                port: rig.port, path: "/api/client/v2.0/app/demo/realm-sync?baas_at=")
+            let bytes = [UInt8](repeating: 0, count: MessageMemory.unidentifiedBytesMax + 1)
+            try await client.send(bytes, isFinal: false)
+            #expect(try await client.receive().closeCode == 1002)
+            let metrics = try await rig.admin("GET", "/metrics").body
+            #expect(metrics.contains("anabranch_framing_errors_total{code=\"1002\"} 1\n"))
+            try await client.close()
         }
     }
 }

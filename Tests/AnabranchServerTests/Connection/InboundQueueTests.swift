@@ -10,8 +10,8 @@ import Testing
     private final class Fixture {
         var queue: InboundQueue
 
-        init(_ budget: MemoryBudget = MemoryBudget(bytesMax: 0)) {
-            queue = InboundQueue(waitingBytesMax: 100, budget: budget)
+        init(_ budget: MemoryBudget = MemoryBudget(bytesMax: 0), waitingBytesMax: Int = 100) {
+            queue = InboundQueue(waitingBytesMax: waitingBytesMax, budget: budget)
         }
 
         func next(orElse grant: @escaping MemoryBudget.Grant = { _ in }) -> MessageAssembler.Event? {
@@ -90,19 +90,32 @@ import Testing
 
     /// Nine messages of others must not keep everybody from uploading.
     @Test(arguments: [
-        ("upload 1 0 900 0 0 0 0\n", 0, 900, true), ("upload 1 0 900 0 0 0 0\n", 1, 900, false),
+        ("upload 1 0 900 0 0 0 0\n", 0, 900, true),
+        ("upload 1 0 900 0 0 0 0\n", InboundQueue.shortUploadBytesMax - 923, 900, true),
+        ("upload 1 0 900 0 0 0 0\n", InboundQueue.shortUploadBytesMax - 922, 900, false),
         ("upload 1 1 900 9 0 0 0\n", 0, 9, true), ("upload 1 1 300000 9 0 0 0\n", 0, 9, false),
         ("upload 1 1 x 9 0 0 0\n", 0, 9, false),
     ])
-    func aShortUploadPassesUnlessItsConnectionHasOthersWaiting(
+    func aShortUploadPassesUnlessItsConnectionHasMuchWaiting(
         head: String, waitingBytes: Int, bodyBytes: Int, passes: Bool
     ) {
-        let budget = MemoryBudget(bytesMax: 100_000), fixture = Fixture(budget)
+        let budget = MemoryBudget(bytesMax: 100_000)
+        let fixture = Fixture(budget, waitingBytesMax: InboundQueue.shortUploadBytesMax)
         budget.reserve(100_000)
         fixture.queue.requestWaits(waitingBytes)
         fixture.queue.append(Self.message(head + String(repeating: "x", count: bodyBytes)))
         #expect((fixture.next() != nil) == passes)
         #expect(budget.bytesInUse == 100_000 + (passes ? max(900, head.utf8.count + bodyBytes) : 0))
+    }
+
+    @Test(arguments: [(-1, true), (0, true), (1, false)])
+    func whatAnUploadHasWhenItIsInflatedMakesItShortOrLong(more: Int, passes: Bool) {
+        let budget = MemoryBudget(bytesMax: 8 << 20), fixture = Fixture(budget)
+        let bytes = InboundQueue.shortUploadBytesMax + more
+        budget.reserve(8 << 20)
+        fixture.queue.append(Self.message("upload 1 1 \(bytes) 9 0 0 0\n123456789"))
+        #expect((fixture.next() != nil) == passes)
+        #expect(budget.bytesInUse == 8 << 20 + (passes ? bytes : 0))
     }
 
     @Test func shortUploadsExceedTheLimitByAnEighth() {
@@ -120,14 +133,24 @@ import Testing
         fixture.queue.append(Self.upload)
         #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
         fixture.queue.removeAll()
+        #expect(budget.waitingCount == 0)
+    }
+
+    @Test func aPermitThatComesTooLateEnds() {
+        let budget = MemoryBudget(bytesMax: 100), grants = Mutex<[MemoryPermit]>([])
+        budget.reserve(100)
+        let fixture = Fixture(budget)
+        fixture.queue.append(Self.upload)
+        #expect(fixture.next { permit in grants.withLock { $0.append(permit) } } == nil)
         budget.release(100)
+        fixture.queue.removeAll()
         if let permit = grants.withLock({ $0.popLast() }) { fixture.queue.take(permit) }
         #expect(budget.bytesInUse == 0)
     }
 
     @Test func theMemoryOfALongMessageIsKeptUntilItHasBeenHandled() {
         let budget = MemoryBudget(bytesMax: 100), fixture = Fixture()
-        fixture.queue.append(Self.ping, budget.permitAtOnce(for: 70))
+        fixture.queue.append(Self.ping, budget.permit(for: 70))
         #expect(fixture.next() == Self.ping)
         #expect(budget.bytesInUse == 70)
         #expect(fixture.next() == nil)

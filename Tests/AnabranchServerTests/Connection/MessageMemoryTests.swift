@@ -69,8 +69,9 @@ import Testing
         try fixture.receive(bytes: MessageMemory.freeBytesMax - 3 << 20 + more)
         #expect(budget.bytesInUse == (needsPermit ? Fixture.permitBytes : 0))
         #expect(!fixture.memory.isReadHeld)
-        let permit = fixture.memory.endMessage()
-        #expect((permit != nil) == needsPermit)
+        let permit = fixture.memory.endFrame(messageBytes: nil)
+        #expect(permit?.bytes == (needsPermit ? 1 : nil), "what it has beyond what is free")
+        #expect(budget.bytesInUse == permit?.bytes ?? 0)
         _ = consume permit
         #expect(budget.bytesInUse == 0)
         try fixture.receive(bytes: MessageMemory.freeBytesMax)
@@ -93,10 +94,12 @@ import Testing
         #expect(budget.bytesInUse == Fixture.permitBytes)
     }
 
-    @Test("with a permit, 1 MiB has to come each minute", arguments: -1...1)
+    @Test("while others wait, 1 MiB has to come each minute", arguments: -1...1)
     func stall(more: Int) throws {
-        let budget = MemoryBudget(bytesMax: 64 << 20), fixture = try Fixture(budget)
+        let budget = MemoryBudget(bytesMax: Fixture.permitBytes), fixture = try Fixture(budget)
         try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        let wait = budget.wait(for: 1) { _ in }
+        defer { withExtendedLifetime(wait) {} }
         fixture.wait(seconds: 59)
         try fixture.receive(bytes: MessageMemory.bytesMin + more)
         fixture.wait(seconds: 1)
@@ -104,6 +107,18 @@ import Testing
         fixture.wait(seconds: 60)
         #expect(!fixture.channel.isActive && fixture.stalls == 1)
         #expect(budget.bytesInUse == 0)
+    }
+
+    @Test("while nobody waits, a message may come slowly, but has to come", arguments: [0, 1])
+    func slow(bytes: Int) throws {
+        let fixture = try Fixture(MemoryBudget(bytesMax: 64 << 20))
+        try fixture.receive(bytes: MessageMemory.freeBytesMax + 1)
+        for _ in 0..<3 {
+            fixture.wait(seconds: 59)
+            try fixture.receive(bytes: bytes)
+            fixture.wait(seconds: 1)
+        }
+        #expect(fixture.channel.isActive == (bytes > 0) && fixture.stalls == 1 - bytes)
     }
 
     @Test func whoeverLeavesTakesNoPermitAlong() throws {

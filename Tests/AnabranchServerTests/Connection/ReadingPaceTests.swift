@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 import NIOEmbedded
 import NIOWebSocket
@@ -84,6 +85,32 @@ import Testing
         socket.wait(milliseconds: 1)
         #expect(socket.reads == 1)
         #expect(socket.pauses == 1)
+    }
+
+    @Test func whoComesBackWithAllSessionsIsNotDelayed() throws {
+        let socket = try Socket()
+        socket.receive(4 * Limits().sessionsPerConnectionMax)
+        #expect(socket.pauses == 0 && socket.reads == 1)
+    }
+
+    @Test func aPauseKeepsNothingOfAConnectionThatIsGone() throws {
+        let channel = EmbeddedChannel()
+        weak var pace: ReadingPace?
+        do {
+            let handler = ReadingPace {}
+            pace = handler
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            try channel.pipeline.syncOperations.addHandler(handler)
+        }
+        for _ in 0...ReadingPace.framesAtOnceMax {
+            channel.pipeline.fireChannelRead(WebSocketFrame(opcode: .ping, data: ByteBuffer()))
+        }
+        channel.pipeline.fireChannelReadComplete()
+        channel.pipeline.read()
+        #expect(pace != nil)
+        channel.close(promise: nil)
+        channel.embeddedEventLoop.run()
+        #expect(pace == nil)
     }
 
     @Test("silence earns no more than the limit", arguments: [-1, 0, 1])

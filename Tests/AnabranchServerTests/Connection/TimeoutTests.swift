@@ -1,9 +1,7 @@
-import AnabranchHistory
 import AnabranchProtocol
 import Metrics
 import NIOCore
 import NIOEmbedded
-import NIOHTTP1
 import NIOWebSocket
 import Synchronization
 import Testing
@@ -12,63 +10,11 @@ import Testing
 
 /// Clocks that tests turn: the event loop's.
 @Suite struct TimeoutTests {
-    /// A WebSocket without a socket; nothing in these tests asks a file.
-    private struct Fixture {
-        let channel = EmbeddedChannel()
-        let files: StoreThreads
-        private(set) weak var handler: SyncHandler?
-
-        init(change: (inout ServerSettings) -> Void = { _ in }) throws {
-            let connections = ConnectionRegistry()
-            var settings = ServerSettings.small
-            change(&settings)
-            files = StoreThreads(
-                count: 1,
-                makeRegistry: {
-                    FileRegistry(
-                        store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
-                        metrics: SyncMetrics(),
-                        logger: .quiet, unixSeconds: { 1 })
-                }, deliver: { _ in })
-            let head = HTTPRequestHead(
-                version: .http1_1, method: .GET, uri: "/realm-sync",
-                headers: [
-                    "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
-                    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": WebSocketClient.offer,
-                ])
-            let handshake = try SyncHandshake(head)
-            let accepted = AcceptedHandshake(
-                app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, closeCode: nil)
-            let connection = SyncConnection(
-                connections.newID(), negotiation: handshake.negotiation, principal: Principal(app: ""),
-                limits: settings.limits,
-                metrics: SyncMetrics(), logger: .quiet)
-            let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
-            let memory = MessageMemory(
-                messageBytesMax: settings.limits.messageBytesMax, limit: .seconds(60), budget: files.messageMemory
-            ) {}
-            memory.isIdentified = true
-            let handler = SyncHandler(
-                connection, accepted, silence: silence, memory: memory, settings: settings, connections: connections,
-                files: files, logger: .quiet)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-            let pipeline = channel.pipeline.syncOperations
-            try pipeline.addHandlers([silence, memory])
-            try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
-            try pipeline.addHandler(handler)
-            self.handler = handler
-        }
-
-        func receive(_ bytes: [UInt8]) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }
-
-        func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
-    }
-
     private static let ping = WebSocketClient.frame(Array("ping 1 0\n".utf8))
 
     @Test("a connection without a message for three minutes is dead")
     func silence() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         fixture.wait(seconds: 179)
         try fixture.receive(Self.ping)
         fixture.wait(seconds: 179)
@@ -79,17 +25,25 @@ import Testing
     }
 
     @Test func nothingKeepsTheHandlerOfAClosedConnection() async throws {
-        let fixture = try Fixture()
+        let uploads = MemoryBudget(bytesMax: 1)
+        uploads.reserve(1)
+        let fixture = try HandlerRig(uploads: uploads)
+        // It waits for memory, and has a permit of its own.
+        let upload = WebSocketClient.frame(Array("upload ".utf8) + [UInt8](repeating: 0, count: 5 << 20))
+        try fixture.receive(Array(upload.dropLast()))
+        try fixture.receive(upload.suffix(1))
         #expect(fixture.handler != nil)
+        #expect(uploads.waitingCount == 1 && fixture.files.messageMemory.bytesInUse > 0)
         fixture.channel.close(promise: nil)
         fixture.channel.embeddedEventLoop.run()
         #expect(fixture.handler == nil)
+        #expect(uploads.waitingCount == 0 && fixture.files.messageMemory.bytesInUse == 0)
         try await fixture.files.shutDown()
     }
 
     @Test("WebSocket pings and text are no messages")
     func pingsAreNoMessages() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         fixture.wait(seconds: 170)
         try fixture.receive(WebSocketClient.frame([], opcode: 9))
         try fixture.receive(WebSocketClient.frame([], opcode: 1))
@@ -100,7 +54,7 @@ import Testing
 
     @Test("a long message under way is a sign of life as long as it gets on")
     func longMessage() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         let message = WebSocketClient.frame([UInt8](repeating: 0, count: 1 << 20))
         try fixture.receive(Array(message.prefix(100_000)))
         fixture.wait(seconds: 180)
@@ -119,7 +73,7 @@ import Testing
 
     @Test("a long message that is complete is no later sign of life")
     func completeMessage() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         try fixture.receive(Self.longBind)
         fixture.wait(seconds: 179)
         #expect(fixture.channel.isActive)
@@ -130,7 +84,7 @@ import Testing
 
     @Test("a client is not silent while it is not listened to")
     func heldReading() async throws {
-        let fixture = try Fixture { $0.waitingBytesMax = 0 }
+        let fixture = try HandlerRig { $0.waitingBytesMax = 0 }
         try fixture.receive(Self.longBind)
         fixture.channel.read()
         fixture.wait(seconds: 1_000)
@@ -140,7 +94,7 @@ import Testing
 
     @Test("after a connection error the client has its time to leave")
     func softClose() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         try fixture.receive(WebSocketClient.frame(Array("nonsense\n".utf8)))
         let frame = try #require(try fixture.channel.readOutbound(as: WebSocketFrame.self))
         #expect(frame.extensionData.map { String(buffer: $0).hasPrefix("json_error 102 ") } == true)
@@ -154,7 +108,7 @@ import Testing
 
     @Test("nothing is asked of a connection whose socket takes nothing")
     func unwritable() async throws {
-        let fixture = try Fixture()
+        let fixture = try HandlerRig()
         fixture.channel.isWritable = false
         try fixture.receive(Self.ping)
         #expect(try fixture.channel.readOutbound(as: WebSocketFrame.self) == nil)
@@ -179,7 +133,7 @@ import Testing
 
     @Test("what one reading has brought is answered at one go")
     func flushes() async throws {
-        let fixture = try Fixture(), counter = FlushCounter()
+        let fixture = try HandlerRig(), counter = FlushCounter()
         try fixture.channel.pipeline.syncOperations.addHandler(counter, position: .first)
         try fixture.receive([[UInt8]](repeating: Self.ping, count: 50).flatMap(\.self))
         #expect(counter.count == 1)

@@ -17,6 +17,7 @@ import Testing
 
         final class Resubmitted: Sendable {
             let requests = Mutex<[FileRequest]>([])
+            let waits = Mutex<[MemoryWait]>([])
         }
 
         init(_ sizes: [Int], budget: MemoryBudget) throws {
@@ -56,11 +57,15 @@ import Testing
                 user: nil, capabilities: .all, request: .scan(from: DownloadCursor()), mayBeLong: mayBeLong)
         }
 
-        /// The sizes of the changesets of a DOWNLOAD from the beginning, and its permit.
+        /// The sizes of the changesets of a DOWNLOAD from the beginning, and its permit; nil if it waits.
         func scan(_ request: FileRequest) throws -> (sizes: [Int], permit: MemoryPermit?)? {
-            try memory.download(
-                file.downloads(for: reader), after: DownloadCursor(), for: request, bytesSoftMax: 4 << 20
-            ).map { ($0.download.changesets.map(\.changeset.count), $0.permit) }
+            let outcome = try memory.download(
+                file.downloads(for: reader), after: DownloadCursor(), for: request, bytesSoftMax: 4 << 20)
+            switch outcome {
+            case .made(let download, let permit): return (download.changesets.map(\.changeset.count), permit)
+            case .waiting(let wait): resubmitted.waits.withLock { $0.append(wait) }
+            }
+            return nil
         }
     }
 
@@ -84,10 +89,24 @@ import Testing
     }
 
     @Test func aConnectionHasOneLongDownloadAtATime() throws {
-        let fixture = try Fixture([30_000, 35_536, 1_000], budget: MemoryBudget(bytesMax: 1 << 30))
-        #expect(try fixture.scan(fixture.request())?.sizes == [30_000, 35_536, 1_000])
+        let fixture = try Fixture([30_000, 35_536, 1_000, 1_000], budget: MemoryBudget(bytesMax: 1 << 30))
+        #expect(try fixture.scan(fixture.request())?.sizes == [30_000, 35_536, 1_000, 1_000])
         // The one that exceeds the limit is included.
         #expect(try fixture.scan(fixture.request(mayBeLong: false))?.sizes == [30_000, 35_536, 1_000])
+    }
+
+    @Test func theFirstOfSeveralDownloadsOfAConnectionMayBeLong() throws {
+        let rig = WireRig(keepsState: false)
+        let connection = rig.connect(try Negotiation(offer: WebSocketClient.offer))
+        for session in 1...2 { connection.wire.receive(Array("bind \(session) 2 0 1 0\n/\(session)".utf8)) }
+        rig.run()
+        for ident in connection.sent.map({ SyncMessage($0) }) {
+            connection.wire.receive(Array("ident \(ident.words.dropFirst().joined(separator: " ")) 0 0 0 0\n".utf8))
+        }
+        rig.submit(connection.wire.takeRequests())
+        while let outbound = connection.wire.next() { connection.note(outbound) }
+        let scans = connection.wire.takeRequests()
+        #expect(scans.map(\.mayBeLong) == [true, false])
     }
 
     @Test func aChangesetThatIsTooLongComesBackWithItsPermit() throws {

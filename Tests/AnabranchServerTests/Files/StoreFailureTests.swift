@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -91,6 +92,48 @@ import Testing
         rig.run()
         #expect(good.hear().map { $0.words[2] } == ["1"])
         #expect(bad.error() == "201 again")
+    }
+
+    @Test("a file that cannot be made is no trouble of those that are made with it")
+    func oneNewFileFails() throws {
+        let store = FragileStore()
+        let rig = WireRig(store: store)
+        let good = try Client(rig, "/good"), bad = try Client(rig, "/bad")
+        try store.damage(VirtualPath("//bad"))
+        var requests: [FileRequest] = []
+        for client in [good, bad] {
+            let bind = "bind 1 \(client.partition.utf8.count) 0 1 0\n\(client.partition)"
+            client.connection.wire.receive(Array(bind.utf8))
+            requests += client.connection.wire.takeRequests()
+        }
+        rig.submit(requests)
+        rig.run()
+        #expect(good.hear().map(\.kind) == ["ident"])
+        #expect(bad.error() == "201 again")
+    }
+
+    @Test("who comes back is let in although it cannot be noted that it was seen, and so are those who are there")
+    func noteFails() throws {
+        let store = FragileStore(), clock = Clock()
+        let rig = WireRig(store: store, unixSeconds: { clock.now.withLock { $0 } })
+        var client = try Client(rig, "/f"), other = try Client(rig, "/f")
+        client.start()
+        other.start()
+        #expect(client.hear().map(\.kind) == ["download"] && other.hear().map(\.kind) == ["download"])
+        client.say("unbind 1\n")
+        _ = client.hear()
+        clock.now.withLock { $0 = 100_000 }
+        store.fail(.commit)
+        client.start()
+        #expect(client.hear().map(\.kind) == ["download"])
+        #expect(other.hear().isEmpty)
+        store.fail()
+        upload(client)
+        #expect(other.hear().map(\.kind) == ["download"])
+    }
+
+    private final class Clock: Sendable {
+        let now = Mutex<UInt64>(1)
     }
 
     @Test("a store that cannot be opened, read or written refuses sessions while it is so", arguments: [0, 1, 2])

@@ -172,7 +172,7 @@ import Testing
             queue.append(
                 FileRequest(
                     path: VirtualPath("a"), session: key, user: nil, capabilities: .all,
-                    request: .scan(from: DownloadCursor()), permit: budget.permitAtOnce(for: 10)))
+                    request: .scan(from: DownloadCursor()), permit: budget.permit(for: 10)))
         }
         func takeOut() -> Int? { queue.popFirst()?.permit?.bytes }
         for rest in [20, 10, 0] {
@@ -223,10 +223,31 @@ import Testing
         #expect(budget.bytesInUse == 0)
     }
 
-    @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
-    func memory(bytesMax: Int) throws {
+    @Test("a scan waits for memory only as long as its session is there", arguments: [true, false])
+    func scanOfSessionThatEnds(isExpired: Bool) throws {
+        let rig = TurnRig(), budget = MemoryBudget(bytesMax: 200_000)
+        rig.turns.registry.downloadMemory = DownloadMemory(budget: budget) { _ in }
+        let clients = try rig.join(Self.path, count: 2)
+        rig.upload([Changesets.large(100_000, seed: 1)], of: clients[0])
+        rig.finish()
+        budget.reserve(150_000)
+        for _ in 0..<10 {
+            rig.bind(clients[1])
+            rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+            rig.finish()
+            #expect(budget.waitingCount == 1)
+            guard !isExpired else { break }
+            rig.submit(.close, of: clients[1])
+            rig.finish()
+        }
+        if isExpired { try rig.turns.registry.expire(clients[1].file.ident, of: clients[1].path) }
+        #expect(budget.waitingCount == 0)
+    }
+
+    /// Two files with the same long merge, of which three steps are done.
+    private static func longMerges() throws -> [FileSessions] {
         let store = InMemoryStore()
-        let files = try (1...2).map { number in
+        return try (1...2).map { number in
             let file = try SyncedFile(path: VirtualPath("//\(number)"), store: store, keepsState: false)
             _ = try file.allocateIdents(for: [nil, nil], at: 1)
             for ident in [2, 3] as [ClientFileID] {
@@ -238,20 +259,34 @@ import Testing
                 try file.enqueue(Upload(progress: cursor, changesets: changesets), from: ident)
                 if ident == 2 { _ = try file.integrate(at: 1) }
             }
-            return FileSessions(file)
+            let sessions = FileSessions(file)
+            for _ in 0..<3 { #expect(try !sessions.merge(at: 1, until: limit)) }
+            #expect(file.integrationBytes > 0)
+            return sessions
         }
-        let limit = StepLimit(asking: { true }, piece: 1)
+    }
+
+    private static let limit = StepLimit(asking: { true }, piece: 1)
+
+    @Test("what long merges need beside the largest decides whether all of them go on", arguments: -1...1)
+    func memoryLimit(more: Int) throws {
+        let files = try Self.longMerges()
+        var schedule = MergeSchedule(longMergeBytesMax: files[1].file.integrationBytes + more)
+        let dropped = files.map { schedule.appendLong($0) }
+        #expect(dropped == [0, more < 0 ? 1 : 0])
+        #expect(files.map(\.file.isIntegrating) == [true, more >= 0])
+    }
+
+    @Test("of long merges that need too much memory together the largest goes on", arguments: [0, Int.max])
+    func memory(bytesMax: Int) throws {
+        let files = try Self.longMerges()
         var schedule = MergeSchedule(longMergeBytesMax: bytesMax)
-        for file in files {
-            for _ in 0..<3 { #expect(try !file.merge(at: 1, until: limit)) }
-            #expect(file.file.integrationBytes > 0)
-            schedule.appendLong(file)
-        }
+        for file in files { schedule.appendLong(file) }
         #expect(files.map(\.file.isIntegrating) == [true, bytesMax > 0])
         var order: [Int] = []
         while let file = schedule.nextLong() {
             order.append(file === files[0] ? 1 : 2)
-            if try !file.merge(at: 1, until: limit) { schedule.appendLong(file) }
+            if try !file.merge(at: 1, until: Self.limit) { schedule.appendLong(file) }
         }
         // Both have their turns, but what the second does while the first is larger comes to nothing.
         #expect(order.starts(with: [1, 2, 1, 2]))

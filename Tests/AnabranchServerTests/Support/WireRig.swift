@@ -14,36 +14,40 @@ final class WireRig {
     private let destructiveSchema: DestructiveSchema
     private let metrics: SyncMetrics
     private let logger: Logger
+    private let unixSeconds: @Sendable () -> UInt64
 
     /// - Parameters:
     ///   - keepsState: whether changesets have to make sense.
     ///   - destructiveSchema: whether clients may take classes and columns away.
+    ///   - unixSeconds: the clock.
     init(
         store: any HistoryStore = InMemoryStore(), keepsState: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, limits: Limits = Limits(),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance, logger: Logger = .quiet
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, logger: Logger = .quiet,
+        unixSeconds: @escaping @Sendable () -> UInt64 = { 1 }
     ) {
+        self.unixSeconds = unixSeconds
         self.destructiveSchema = destructiveSchema
         self.keepsState = keepsState
         self.metrics = SyncMetrics(factory: metrics)
         self.logger = logger
-        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics, logger)
+        files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics, logger, unixSeconds)
     }
 
     private static func files(
         over store: any HistoryStore, _ keepsState: Bool, _ destructiveSchema: DestructiveSchema, _ limits: Limits,
-        _ metrics: SyncMetrics, _ logger: Logger
+        _ metrics: SyncMetrics, _ logger: Logger, _ unixSeconds: @escaping @Sendable () -> UInt64
     ) -> FileRegistry {
         FileRegistry(
             store: store, keepsState: keepsState, limits: limits, backlogBytesMax: 1 << 20,
             sharedBodiesBytesMax: 1 << 20, destructiveSchema: { _ in destructiveSchema },
-            metrics: metrics, logger: logger, beginStep: { .none }, unixSeconds: { 1 })
+            metrics: metrics, logger: logger, beginStep: { .none }, unixSeconds: unixSeconds)
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.
     func restart(over store: any HistoryStore) {
         connections = [:]
-        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics, logger)
+        files = WireRig.files(over: store, keepsState, destructiveSchema, Limits(), metrics, logger, unixSeconds)
     }
 
     func connect(_ negotiation: Negotiation, app: String = "", limits: Limits = Limits()) -> RigConnection {

@@ -53,6 +53,12 @@ import Testing
         #expect(try #require(problem([[]], error(.badClientFileIdent))).contains("told to reset"))
     }
 
+    /// Nobody can tell it from a loss of the network, and the client comes again and again.
+    @Test func anEndWithoutAnErrorIsAProblem() throws {
+        let words = try #require(problem(Self.written.deliveries, LoadError("the connection has ended")))
+        #expect(words == "a client is told no error: the connection has ended")
+    }
+
     // MARK: Bits
 
     private func withDirectory(_ body: (URL) throws -> Void) throws {
@@ -110,9 +116,56 @@ import Testing
             ["fuzz", "damage", "--serve", try LabProcess.server, "--count", "5", "--files", "2", "--changesets", "8"])
         let last = try #require(answer.output.split(separator: "\n").last)
         let numbers = try #require(last.wholeMatch(of: /(\d+) passed, (\d+) failed/), "\(answer.complaint)").output
-        #expect(Int(numbers.1).flatMap { passed in Int(numbers.2).map { passed + $0 } } == 5)
-        #expect(answer.status == (numbers.2 == "0" ? 0 : 1))
+        #expect(numbers.1 == "5" && numbers.2 == "0" && answer.status == 0, "\(answer.output)")
         #expect(answer.complaint.contains("5 of 5 bits"))
+    }
+
+    /// The store without damage is served to three of them, and the next one does not live to say where it listens.
+    private static let dyingScript = """
+        [ $(wc -l < "$PROCESSES") -le 3 ] && exec "$SERVER" "$@"
+        kill -KILL $$
+        """
+
+    @Test func whatFailedIsKeptAlsoTheSecondTime() throws {
+        try withDirectory { directory in
+            let keep = directory.appendingPathComponent("kept")
+            for _ in 0..<2 {
+                try withScript(Self.dyingScript) { script in
+                    let answer = try LabProcess.run(
+                        Self.small + ["--serve", script.path, "--seed", "7", "--count", "1", "--keep", keep.path])
+                    #expect(answer.status == 1)
+                    #expect(answer.output.contains("0 passed, 1 failed"), "\(answer.complaint)")
+                }
+                #expect(FileManager.default.fileExists(atPath: keep.appendingPathComponent("7/manifest.json").path))
+            }
+        }
+    }
+
+    private static let small = ["fuzz", "damage", "--files", "1", "--changesets", "2"]
+
+    /// The fourth server says that it has begun, and nothing more.
+    private static let silentScript = """
+        [ $(wc -l < "$PROCESSES") -le 3 ] && exec "$SERVER" "$@"
+        echo > "$BEGUN"
+        exec sleep 600
+        """
+
+    @Test(arguments: [SIGINT, SIGTERM]) func whoEndsTheCommandEndsItsServers(signal: Int32) throws {
+        try withDirectory { directory in
+            try withScript(Self.silentScript) { script in
+                let lab = try LabProcess(
+                    Self.small + ["--serve", script.path, "--count", "4", "--jobs", "2"], temporary: directory)
+                try script.waitUntilBegun()
+                if signal == SIGINT {
+                    lab.send(SIGINT)
+                    try lab.waitForComplaint("Ctrl-C again")
+                }
+                lab.send(signal)
+                #expect(try lab.end().status == 128 + signal)
+                for process in try script.processes { #expect(kill(process, 0) == -1, "process \(process) runs on") }
+                #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["more"])
+            }
+        }
     }
 
     @Test func aServerThatDoesNotStartIsAnError() throws {

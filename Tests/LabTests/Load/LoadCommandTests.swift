@@ -40,6 +40,7 @@ import Testing
         var seconds: Double
         var operations: Int
         var operation: String
+        var refusal: String?
         var latencyMs: [String: Numbers]
         var bytes: [String: Int]
         var counts: Numbers
@@ -142,15 +143,31 @@ import Testing
         #expect(line.counts["exit_status"] == 0)
     }
 
+    /// SIGTERM comes when the server has read an upload that takes seconds to merge.
     @Test func aServerCanBeEndedInTheMiddleOfAMerge() throws {
         let answer = try Self.run(
-            ["attack", "merge", "--shape", "nan", "--count", "1000", "--sigterm-after", "0"] + Self.short
+            ["attack", "merge", "--shape", "nan", "--count", "10000", "--sigterm-after", "0"] + Self.short
                 + ["--serve", try LabProcess.server])
         #expect(answer.status == 0, "\(answer.complaint)")
         let line = try line(of: answer)
+        // The preparation was answered; the merge was dropped, and its client told to try again.
+        #expect(line.operations == 1)
+        #expect(line.refusal == "the server ended the session: error 201, session error")
         #expect(line.counts["exit_status"] == 0)
-        #expect(line.counts["shutdown_seconds"] ?? 60 < 60)
-        #expect(line.bystander?.deliveryMs.after["count"] == 0)
+    }
+
+    @Test func aServerThatEndsByItselfIsAnError() throws {
+        try withScript("exec \"$SERVER\" \"$@\"") { script in
+            let lab = try LabProcess(
+                ["load", "attack", "merge", "--shape", "nan", "--count", "10000"] + Self.short
+                    + ["--serve", script.path])
+            try lab.waitForComplaint("the load begins")
+            try script.processes.forEach { kill($0, SIGKILL) }
+            let answer = try lab.end()
+            #expect(answer.status == 1)
+            #expect(answer.output.isEmpty)
+            #expect(answer.complaint.contains("the server has ended"), "\(answer.complaint)")
+        }
     }
 
     @Test func theFloorNeedsNoServer() throws {

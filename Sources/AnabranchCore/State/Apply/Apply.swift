@@ -41,9 +41,15 @@ extension ObjectGraph {
         var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
         applier.editor.objectBytesMax = limits.objectBytesMax
         applier.editor.loadedBytesMax = limits.loadedBytesMax
-        for changeset in changesets {
-            try applier.apply(changeset, skipping: isSkipped)
-            try applier.editor.eraseNewAsymmetricObjects()
+        let readBytes = readBytes
+        do throws(ApplyError) {
+            for changeset in changesets {
+                try applier.apply(changeset, skipping: isSkipped)
+                try applier.editor.eraseNewAsymmetricObjects()
+            }
+        } catch {
+            forgetReads(beyond: readBytes)
+            throw error
         }
         let result = applier.editor.finish()
         self = result.graph

@@ -37,6 +37,8 @@ struct GraphEditor {
         var fields: Fields
         /// Of the fields together; kept while they change.
         var size = 0
+        /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+        var erasedColumnCount: UInt32 = 0
         /// What its rows say.
         var stored: StoredObject?
         /// Of its row, if it was read from there.
@@ -153,11 +155,12 @@ struct GraphEditor {
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
         // It may become too large: a copy costs something, but leads back.
-        let before = self
+        let before = self, readBytes = graph.readBytes
         let effect = try editCurrent(place, path, edit)
         guard current.size > objectBytesMax, current.size > size else { return effect }
         let error = ApplyError.objectTooLarge(current.size, max: objectBytesMax)
         self = before
+        graph.forgetReads(beyond: readBytes)
         throw error
     }
 
@@ -191,21 +194,22 @@ struct GraphEditor {
     private mutating func load(_ object: ObjectReference) throws(ApplyError) {
         if current.reference == object { return }
         flush()
-        defer { if current.reference == object { dropErasedValues() } }
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
-        guard let entry = found.element else {
+        if let entry = found.element {
+            var loaded: Fields?
+            graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
+            current = CurrentObject(
+                reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
+                isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size,
+                erasedColumnCount: entry.erasedColumnCount)
+        } else {
             current = CurrentObject(
                 reference: object, index: found.index, isInMemory: false, exists: false, isTombstone: false,
-                fields: Fields())
+                fields: Fields(), erasedColumnCount: schema.erasedColumnCount)
             if graph.rows != nil { try loadStored(object) }
-            return
         }
-        var loaded: Fields?
-        graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
-        current = CurrentObject(
-            reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
-            isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
+        if current.erasedColumnCount != schema.erasedColumnCount { try dropErasedValues() }
     }
 
     /// What the rows say of the current object.
@@ -217,7 +221,7 @@ struct GraphEditor {
             current.rowBytes = entry.byteCount
             guard let stored = entry.object else { return current.isTombstone = true }
             (current.exists, current.fields, current.stored) = (true, stored.fields, stored)
-            current.size = stored.fields.size
+            (current.size, current.erasedColumnCount) = (stored.fields.size, stored.erasedColumnCount)
         } catch {
             current = .none
             throw error
@@ -232,11 +236,20 @@ struct GraphEditor {
     }
 
     /// What the object held in columns that were erased does not count for its size.
-    private mutating func dropErasedValues() {
-        guard schema[current.reference.classID].hasErasedColumns else { return }
-        for slot in current.fields.contents.indices where !schema[current.reference.classID].hasColumn(slot) {
-            grow(by: Content.null.size - current.fields.contents[slot].size)
-            current.fields.contents[slot] = .null
+    private mutating func dropErasedValues() throws(ApplyError) {
+        let classID = current.reference.classID
+        do throws(ApplyError) {
+            let bytes = schema.erasureSearchBytes(current.fields, of: classID)
+            try checkLoadedBytes(with: bytes)
+            graph.reads.add(bytes)
+            var size = current.size
+            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &size) {
+                (current.fields, current.size) = (rest, size)
+            }
+            current.erasedColumnCount = schema.erasedColumnCount
+        } catch {
+            flush()
+            throw error
         }
     }
 
@@ -253,7 +266,7 @@ struct GraphEditor {
         if object.isInMemory {
             if isKept {
                 graph.objects[position].modify(at: object.index) {
-                    ($0.fields, $0.size) = (fields, object.size)
+                    ($0.fields, $0.size, $0.erasedColumnCount) = (fields, object.size, object.erasedColumnCount)
                     if object.isChanged { $0.isStored = false }
                 }
             } else {
@@ -262,8 +275,8 @@ struct GraphEditor {
         } else if object.isChanged ? isKept : object.rowBytes > 0 {
             // Also what was only read: it would be read again each time that others were addressed in between.
             let entry = ObjectEntry(
-                key: object.reference.key, isStored: !object.isChanged, fields: fields, size: object.size,
-                stored: object.stored)
+                key: object.reference.key, isStored: !object.isChanged, erasedColumnCount: object.erasedColumnCount,
+                fields: fields, size: object.size, stored: object.stored)
             graph.objects[position].insert(entry, at: object.index)
             if object.rowBytes > 0 { graph.reads.add(object.rowBytes) }
         }

@@ -124,7 +124,7 @@ extension GraphEditor {
         let number = try classID(className)
         guard !schema[number].isKey(name) else { throw .invalid("the primary key cannot be erased") }
         guard let slot = schema[number].place(of: name)?.slot else { throw .invalid("no such field") }
-        graph.schema[number].eraseColumn(at: slot)
+        graph.schema.eraseColumn(at: slot, of: number)
         changes.isSchemaChanged = true
         changes.erasesValues = true
         return .applied

@@ -25,8 +25,8 @@ public struct ObjectGraph: Sendable {
         objects = Array(repeating: CountedTree(), count: schema.classes.count)
     }
 
-    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, and all
-    /// changesets since the last `unload`.
+    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
+    /// after a column was erased, and all changesets since the last `unload`.
     public var loadedBytes: Int { reads.bytes + changesetBytes }
 
     // MARK: Objects
@@ -89,6 +89,8 @@ struct ObjectEntry: TreeElement, Sendable {
     let key: PrimaryKey
     /// It is as its rows say.
     var isStored = false
+    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    var erasedColumnCount: UInt32 = 0
     /// Nil for a tombstone: the object does not exist, but links to it may, or its row is still stored.
     var fields: Fields?
     /// Of the fields together (`Content.size`).

@@ -12,6 +12,10 @@ struct Schema: Sendable {
     private var numbers: [[UInt8]: ClassID] = [:]
     /// Of all present classes together.
     private(set) var slotCount = 0
+    /// How many columns have ever been erased.
+    private(set) var erasedColumnCount: UInt32
+
+    init(erasedColumnCount: UInt32 = 0) { self.erasedColumnCount = erasedColumnCount }
 
     func number(of name: [UInt8]) -> ClassID? { numbers[name] }
 
@@ -47,6 +51,11 @@ struct Schema: Sendable {
         slotCount += 1
     }
 
+    mutating func eraseColumn(at slot: Int, of number: ClassID) {
+        self[number].eraseColumn(at: slot)
+        erasedColumnCount &+= 1
+    }
+
     mutating func erase(_ number: ClassID) {
         slotCount -= self[number].columns.count
         numbers[self[number].name] = nil
@@ -72,7 +81,6 @@ struct ClassState: Sendable {
     let key: KeyColumn?
     /// By slot; the slot of an erased column stays empty and is never used again.
     private(set) var columns: [Column?] = []
-    private(set) var hasErasedColumns = false
     private var slots: [[UInt8]: Int] = [:]
     /// The columns that link to this class, in the order in which they became known to it: a link column when it was
     /// added, a Mixed column when it first held a link. They stay when they are erased.
@@ -119,14 +127,13 @@ struct ClassState: Sendable {
 
     /// Adds a column, or nil in place of one that was erased.
     mutating func add(_ column: Column?) {
-        if let column { slots[column.name] = columns.count } else { hasErasedColumns = true }
+        if let column { slots[column.name] = columns.count }
         columns.append(column)
     }
 
-    mutating func eraseColumn(at slot: Int) {
+    fileprivate mutating func eraseColumn(at slot: Int) {
         if let column = columns[slot] { slots[column.name] = nil }
         columns[slot] = nil
-        hasErasedColumns = true
     }
 }
 

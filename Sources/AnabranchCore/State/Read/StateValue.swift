@@ -102,6 +102,9 @@ public struct StateSet: Sendable {
     /// How many there are, links to objects that do not exist included.
     public var count: Int { elements.count }
 
+    /// The element at an index below `count`, in the order of `StateValue.compare`.
+    public subscript(index: Int) -> StateValue { StateValue(elements.loadedElement(at: index).content, at: nil) }
+
     /// All elements, in the order of `StateValue.compare`.
     public var values: [StateValue] { elements.loadedElements.map { StateValue($0.content, at: nil) } }
 }

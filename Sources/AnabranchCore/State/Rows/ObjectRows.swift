@@ -78,6 +78,12 @@ extension ObjectGraph {
     /// How many objects are in memory.
     public var loadedCount: Int { objects.reduce(0) { $0 + $1.count } }
 
+    /// What was read by all copies since the last `unload`, and stays in memory, in bytes.
+    package var readBytes: Int { reads.bytes }
+
+    /// Copies were given up that have read something since there were so many bytes.
+    package func forgetReads(beyond bytes: Int) { reads.forget(beyond: bytes) }
+
     /// Forgets the objects in memory of a state whose changes are stored; they are read again when they are needed.
     public mutating func unload() {
         guard rows != nil else { return }
@@ -91,10 +97,13 @@ final class StoredObject: Sendable {
     let fields: Fields
     /// The highest number that a part of it has, or had.
     let lastPart: UInt64
+    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    let erasedColumnCount: UInt32
 
-    init(_ fields: Fields, lastPart: UInt64) {
+    init(_ fields: Fields, lastPart: UInt64, erasedColumnCount: UInt32) {
         self.fields = fields
         self.lastPart = lastPart
+        self.erasedColumnCount = erasedColumnCount
     }
 }
 

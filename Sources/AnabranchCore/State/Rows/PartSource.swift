@@ -129,7 +129,8 @@ extension Fields {
     }
 }
 
-/// Counts what was read of a state and stays in memory, by all of its copies together.
+/// Counts what was read of a state and stays in memory, by all of its copies together. Code that gives a copy up, after
+/// this has read something, has to say so.
 final class ReadCounter: Sendable {
     private let count = Atomic<Int>(0)
 
@@ -137,4 +138,7 @@ final class ReadCounter: Sendable {
     var bytes: Int { count.load(ordering: .relaxed) }
 
     func add(_ bytes: Int) { count.wrappingAdd(bytes, ordering: .relaxed) }
+
+    /// What was read since there were so many bytes is not in memory any more.
+    func forget(beyond bytes: Int) { count.store(bytes, ordering: .relaxed) }
 }

@@ -44,8 +44,9 @@ struct RowDecoder {
         switch try tag() {
         case .tombstone: return nil
         case .object:
-            let lastPart = try reader.u64()
-            return StoredObject(Fields(contents: try contents()), lastPart: lastPart)
+            let lastPart = try reader.u64(), erasedColumnCount = try reader.u32()
+            return StoredObject(
+                Fields(contents: try contents()), lastPart: lastPart, erasedColumnCount: erasedColumnCount)
         default: throw damage()
         }
     }
@@ -160,7 +161,7 @@ struct RowDecoder {
 
     mutating func schema() throws(ChangesetError) -> Schema {
         guard try tag() == .schema else { throw damage() }
-        var schema = Schema()
+        var schema = Schema(erasedColumnCount: try reader.u32())
         let count = try count()
         for index in 0..<count {
             let isErased = try reader.bool()

@@ -8,9 +8,10 @@ struct RowEncoder {
 
     mutating func tombstone() { writer.write(small: RowTag.tombstone.rawValue) }
 
-    mutating func object(_ fields: Fields, lastPart: UInt64) {
+    mutating func object(_ fields: Fields, lastPart: UInt64, erasedColumnCount: UInt32) {
         writer.write(small: RowTag.object.rawValue)
         writer.write(lastPart)
+        writer.write(erasedColumnCount)
         contents(fields)
     }
 
@@ -95,6 +96,7 @@ struct RowEncoder {
 
     mutating func schema(_ schema: Schema) {
         writer.write(small: RowTag.schema.rawValue)
+        writer.write(schema.erasedColumnCount)
         writer.write(UInt64(schema.classes.count))
         for state in schema.classes {
             writer.write(state.isErased)

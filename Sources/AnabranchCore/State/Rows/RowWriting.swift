@@ -31,8 +31,10 @@ extension ObjectGraph {
         var encoder = RowEncoder()
         if let fields = entry.fields {
             let written = writer.write(fields, in: schema[object.classID])
-            encoder.object(written, lastPart: writer.lastPart)
+            encoder.object(written, lastPart: writer.lastPart, erasedColumnCount: entry.erasedColumnCount)
             entry.fields = written
+            // What stood in erased columns has gone.
+            if entry.erasedColumnCount != schema.erasedColumnCount { entry.size = written.size }
         } else {
             encoder.tombstone()
         }
@@ -42,7 +44,9 @@ extension ObjectGraph {
         } else {
             writes.write(encoder.bytes, at: address)
         }
-        entry.stored = entry.fields.map { StoredObject($0, lastPart: writer.lastPart) }
+        entry.stored = entry.fields.map {
+            StoredObject($0, lastPart: writer.lastPart, erasedColumnCount: entry.erasedColumnCount)
+        }
         entry.isStored = true
         let written = entry
         objects[position].modify(at: found.index) { $0 = written }

@@ -8,7 +8,7 @@ struct DamagedPlace: Sendable {
     var seed: UInt64
     var flip: BitFlip
     var outcome = Outcome.served
-    /// By error code: how many files were refused with it; 0 stands for connections that were closed without one.
+    /// By error code: how many files were refused with it.
     var refusals: [Int: Int] = [:]
 
     enum Outcome: Sendable, Equatable {
@@ -31,6 +31,17 @@ struct DamagedPlace: Sendable {
     ) async throws {
         self.seed = seed
         flip = try BitFlip(seed: seed, in: store.directory)
+        try await serve(store, by: binary, on: eventLoop)
+        if case .failed = outcome, let keeps {
+            let copy = keeps.appendingPathComponent("\(seed)")
+            try? FileManager.default.removeItem(at: copy)  // of an earlier run
+            try FileManager.default.createDirectory(at: keeps, withIntermediateDirectories: true)
+            try FileManager.default.copyItem(at: store.directory, to: copy)
+            try flip.apply(in: copy)
+        }
+    }
+
+    private mutating func serve(_ store: IntactStore, by binary: String, on eventLoop: any EventLoop) async throws {
         let server: ServerUnderLoad
         do {
             server = try await ServerUnderLoad.start(binary) { [flip] directory in
@@ -44,12 +55,6 @@ struct DamagedPlace: Sendable {
         defer { server.kill() }
         let (readings, problem) = try await Self.read(store.files, from: server, on: eventLoop)
         judge(readings, expected: store.readings, problem)
-        if case .failed = outcome, let keeps {
-            try FileManager.default.createDirectory(at: keeps, withIntermediateDirectories: true)
-            let copy = keeps.appendingPathComponent("\(seed)")
-            try FileManager.default.copyItem(at: store.directory, to: copy)
-            try flip.apply(in: copy)
-        }
     }
 
     /// - Returns: what the clients of each file were given, and what is wrong with the server itself.
@@ -67,13 +72,13 @@ struct DamagedPlace: Sendable {
         var readings: [StoreReading] = []
         for file in files { readings.append(await StoreReading.read(file, from: target, on: eventLoop)) }
         if isLate.load(ordering: .relaxed) { return (readings, "no answer within \(patience)") }
-        if !server.isRunning { return (readings, "the server has ended: \(server.lastWords)") }
+        do { try server.checkIsRunning() } catch { return (readings, error.description) }
         return (readings, nil)
     }
 
     private mutating func judge(_ readings: [StoreReading], expected: [StoreReading], _ problem: String?) {
         for reading in readings {
-            if let refusal = reading.refusal { refusals[refusal.told?.code.rawValue ?? 0, default: 0] += 1 }
+            if let told = reading.refusal?.told { refusals[told.code.rawValue, default: 0] += 1 }
         }
         let wrong = zip(readings, expected).enumerated().compactMap { number, pair in
             pair.0.problem(expected: pair.1).map { "file \(number): \($0)" }

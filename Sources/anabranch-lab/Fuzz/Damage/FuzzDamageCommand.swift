@@ -61,16 +61,21 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-damage-\(UInt32.random(in: 0 ... .max))")
         defer { try? FileManager.default.removeItem(at: directory) }
-        let interruption = Interruption(), start = ContinuousClock.now
+        let isStopped = Atomic(false), start = ContinuousClock.now
+        let signals = EndingSignals {
+            isStopped.store(true, ordering: .relaxed)
+            RunProgress.note("waiting for the servers that are being read; Ctrl-C again ends them at once")
+        } cleanUp: {
+            try? FileManager.default.removeItem(at: directory)
+        }
+        defer { signals.cancel() }
         let store = try await writeStore(to: directory, on: eventLoops)
         let done = Atomic(0)
         let keeps = keep.map { URL(fileURLWithPath: $0) }
         let places = try await concurrentMap(0..<count, limit: jobs) { [serve, seed, count] number -> DamagedPlace? in
-            if interruption.isAsked { return nil }
+            if isStopped.load(ordering: .relaxed) { return nil }
             let place = try await DamagedPlace(
                 seed: seed &+ UInt64(number), store: store, binary: serve, on: eventLoops.next(), keeps: keeps)
-            // Ctrl-C ends the servers as well.
-            if interruption.isAsked { return nil }
             let finished = done.wrappingAdd(1, ordering: .relaxed).newValue
             RunProgress.report(
                 "\(finished) of \(count) bits", share: Double(finished) / Double(count), after: .now - start)
@@ -79,7 +84,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         RunProgress.end()
         try await eventLoops.shutdownGracefully()
         let report = DamageReport(places, command: "anabranch-lab fuzz damage --serve \(serve) --count 1")
-        print(json ? try report.jsonLine(inSnakeCase: true) : report.text)
+        print(json ? try report.jsonLine() : report.text)
         if !report.failures.isEmpty { throw ExitCode.failure }
         if places.count < count {
             RunProgress.note("stopped after \(places.count) of \(count) bits")

@@ -27,12 +27,15 @@ struct StoreReading: Sendable {
     var refusal: LoadError?
 
     /// What a client has been given or told that it must not; nil if there is nothing. A client may be given less than
-    /// there is if it is told so.
+    /// there is if it is told so by an error of the protocol.
     ///
     /// - Parameter expected: what the store says without damage.
     func problem(expected: StoreReading) -> String? {
-        if let told = refusal?.told, told.action.isReset {
-            return "a client is told to reset: error \(told.code.rawValue), \(told.message)"
+        if let refusal {
+            guard let told = refusal.told else { return "a client is told no error: \(refusal)" }
+            guard !told.action.isReset else {
+                return "a client is told to reset: error \(told.code.rawValue), \(told.message)"
+            }
         }
         for (client, (given, written)) in zip(deliveries, expected.deliveries).enumerated() {
             let isAll = refusal == nil || client < deliveries.count - 1

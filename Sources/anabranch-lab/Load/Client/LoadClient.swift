@@ -136,6 +136,9 @@ actor LoadClient {
 
     // MARK: Messages
 
+    /// Waits until the server has read everything that was sent before.
+    func ping() async throws { try await connection?.ping() }
+
     /// Sends changesets, each a version of its own.
     ///
     /// - Parameter timestamp: nil for the time, and for another one each time.

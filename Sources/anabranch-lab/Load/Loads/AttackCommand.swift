@@ -17,7 +17,7 @@ struct AttackCommand: AsyncParsableCommand {
               lists       Updates that make an element a list, on both sides, in a list that both lengthen
 
             Most of it compresses to almost nothing. With --sigterm-after, the server that --serve has started gets \
-            SIGTERM so many seconds after the attack: "shutdown_seconds" and "exit_status" say how it ended.
+            SIGTERM so many seconds after it has read the attack: "shutdown_seconds" and "exit_status" say how it ended.
 
             Latencies: "prepared" (what makes the attack possible) and "answered" (the attack itself: acknowledged, or \
             refused, with the server's words in "refusal"). An attack without an answer ends after --patience. An \
@@ -51,7 +51,7 @@ struct AttackCommand: AsyncParsableCommand {
     @Option(help: "How many AddIntegers follow the values of an object.")
     var increments = 20
 
-    @Option(help: ArgumentHelp("End the server so long after the attack.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("End the server so long after it has read the attack.", valueName: "seconds"))
     var sigtermAfter: Double?
 
     @Option(help: "How many seconds to wait for an answer.")
@@ -74,12 +74,16 @@ struct AttackCommand: AsyncParsableCommand {
         numbers["sigterm_after"] = sigtermAfter
         let name = kind == .merge && shape != .increments ? "merge \(shape.rawValue)" : kind.rawValue
         try await options.run("attack \(name)", numbers) { run in
-            let attacker = try await Attacker(run, of: "\(run.name)-attack", patience: .seconds(patience))
+            let (reading, onRead) = AsyncStream.makeStream(of: Void.self)
+            let attacker = try await Attacker(run, of: "\(run.name)-attack", patience: .seconds(patience)) {
+                onRead.yield()
+            }
             var device: LoadClient?
             if kind == .merge { device = try await attacker.prepareMerge(shape, count) }
             try await run.measure { [device] in
                 let ending = sigtermAfter.map { seconds in
                     Task {
+                        for await _ in reading.prefix(1) {}
                         try await Task.sleep(for: .seconds(seconds))
                         await run.endServer()
                     }
@@ -90,6 +94,7 @@ struct AttackCommand: AsyncParsableCommand {
                 case .object: await attacker.grow(count, megabytes, increments: increments)
                 case .name: await attacker.upload([AttackChangesets.longName(megabytes)])
                 }
+                onRead.finish()
                 try await ending?.value
                 return await attacker.outcome
             }

@@ -9,13 +9,19 @@ actor Attacker {
     private let client: LoadClient
     private let file: String
     private let patience: Duration
+    private let onRead: @Sendable () -> Void
     private(set) var outcome = LoadOutcome(operations: 0, operation: "answer")
 
     /// Comes in, and makes an object.
-    init(_ run: LoadRun, of file: String, patience: Duration) async throws {
+    ///
+    /// - Parameter onRead: is called when the server has read what it is attacked with.
+    init(
+        _ run: LoadRun, of file: String, patience: Duration, onRead: @escaping @Sendable () -> Void
+    ) async throws {
         self.run = run
         self.file = file
         self.patience = patience
+        self.onRead = onRead
         client = try await run.connectedClient(of: file)
         let version = await client.upload([AttackChangesets.start]).version
         _ = try await client.wait { $0.isAcknowledged(version) }
@@ -39,6 +45,12 @@ actor Attacker {
             await client.leave()
         }
         defer { timer.cancel() }
+        if name == "answered" {
+            Task { [onRead] in
+                try await client.ping()
+                onRead()
+            }
+        }
         do {
             let time = try await client.wait { $0.isAcknowledged(version) }
             outcome.latencies[name, default: []].append(time - sent)

@@ -56,7 +56,7 @@ struct FloorCommand: AsyncParsableCommand {
                 latencyMs: outcome.latencies.mapValues(Percentiles.init),
                 bytes: Traffic.Bytes(sent: readers * rounds * bytes, received: readers * rounds * bytes),
                 counts: ["per_second": (Double(outcome.operations) / seconds).rounded(places: 0)]
-            ).jsonLine(inSnakeCase: true))
+            ).jsonLine())
         try await writers.shutdownGracefully()
         try await readerLoops.shutdownGracefully()
     }

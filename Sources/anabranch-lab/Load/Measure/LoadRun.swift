@@ -55,10 +55,11 @@ final class LoadRun: Sendable {
         let end = ContinuousClock.now
         let bytes = traffic.bytes - before
         await disconnect()
-        if server?.isRunning != false {
-            try sampler?.sample()
+        if server?.wasEnded != true {
+            try? sampler?.sample()
             report("the load is over, the bystanders are alone again")
             try await leaveBystandersAlone()
+            try server?.checkIsRunning()
             await sampler?.readGauges()
             try sampler?.sample()
         }

@@ -7,15 +7,20 @@ enum ServerGauges {
     private static let names: Set<String> = ["anabranch_connections", "anabranch_websockets", "anabranch_sessions"]
 
     /// Nil if the server with this data directory has no admin interface, or does not answer.
-    static func read(dataDirectory: String) async -> [String: Double]? {
+    ///
+    /// - Throws: `LoadError` if it will never answer: its admin interface speaks TLS.
+    static func read(dataDirectory: String) async throws(LoadError) -> [String: Double]? {
         let folder = URL(fileURLWithPath: dataDirectory)
-        func line(_ name: String) -> String? {
+        func firstLine(_ name: String) -> String? {
             let text = try? String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
-            return text?.trimmingCharacters(in: .whitespacesAndNewlines)
+            return text?.split(whereSeparator: \.isNewline).first.map(String.init)
         }
-        guard let address = line("admin-address").flatMap(URLComponents.init(string:)), let token = line("admin-token"),
-            let host = address.host, let port = address.port
+        guard let address = firstLine("admin-address").flatMap(URLComponents.init(string:)),
+            let token = firstLine("admin-token"), let host = address.host, let port = address.port
         else { return nil }
+        guard address.scheme == "http" else {
+            throw LoadError("no gauges: the server's admin interface speaks TLS")
+        }
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: "/metrics",
             headers: ["Host": "\(host):\(port)", "Authorization": "Bearer \(token)", "Connection": "close"])

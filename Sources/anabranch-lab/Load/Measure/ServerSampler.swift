@@ -28,7 +28,7 @@ struct ServerFigures: Encodable {
     /// The server's log, if it is known.
     var logMib: Level?
     /// What the server itself counts before the load and after it; those of the bystanders are among them. Nil if its
-    /// data directory is not known, or it has no admin interface.
+    /// data directory is not known, or if it has no admin interface or one that speaks TLS.
     var gauges: [String: Change]?
 
     struct Change: Encodable {
@@ -60,7 +60,8 @@ final class ServerSampler: Sendable {
 
     private let place: Place
     private let samples = Mutex<[Sample]>([])
-    private let gauges = Mutex<[[String: Double]]>([])
+    /// Nil if the server will never tell.
+    private let gauges = Mutex<[[String: Double]]?>([])
 
     init(_ place: Place) { self.place = place }
 
@@ -82,18 +83,23 @@ final class ServerSampler: Sendable {
 
     /// Asks the server for its own counts. One that has just begun may not have announced its admin interface yet.
     func readGauges() async {
-        guard let directory = place.dataDirectory else { return }
-        for _ in 0..<Self.attemptsMax {
-            if let values = await ServerGauges.read(dataDirectory: directory) {
-                return gauges.withLock { $0.append(values) }
+        guard let directory = place.dataDirectory, gauges.withLock({ $0 != nil }) else { return }
+        do throws(LoadError) {
+            for _ in 0..<Self.attemptsMax {
+                if let values = try await ServerGauges.read(dataDirectory: directory) {
+                    return gauges.withLock { $0?.append(values) }
+                }
+                try? await Task.sleep(for: Self.interval)
             }
-            try? await Task.sleep(for: Self.interval)
+        } catch {
+            RunProgress.note("\(error)")
+            gauges.withLock { $0 = nil }
         }
     }
 
     private var gaugeChanges: [String: ServerFigures.Change]? {
         let gauges = gauges.withLock { $0 }
-        guard gauges.count > 1, let first = gauges.first, let last = gauges.last else { return nil }
+        guard let gauges, gauges.count > 1, let first = gauges.first, let last = gauges.last else { return nil }
         return first.reduce(into: [:]) { changes, gauge in
             changes[gauge.key] = last[gauge.key].map { ServerFigures.Change(before: gauge.value, after: $0) }
         }

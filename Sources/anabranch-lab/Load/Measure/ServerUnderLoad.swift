@@ -9,6 +9,8 @@ final class ServerUnderLoad: Sendable {
     private let process: Process
     private let directory: URL
     private let ending = Mutex<Ending?>(nil)
+    /// All that were begun and whose directories are still there.
+    private static let begun = Mutex<[URL: Process]>([:])
 
     /// How a process has ended.
     struct Ending: Sendable {
@@ -39,30 +41,32 @@ final class ServerUnderLoad: Sendable {
         }
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-load-\(UInt32.random(in: 0 ... .max))")
-        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let process = Process()
+        begun.withLock { $0[directory] = process }
         do {
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             try fill(directory.appendingPathComponent("data"))
-            return try await start(binary, arguments, in: directory)
+            return try await start(process, binary, arguments, in: directory)
         } catch {
-            try? FileManager.default.removeItem(at: directory)
+            end(process, in: directory)
             throw error
         }
     }
 
     private static func start(
-        _ binary: String, _ arguments: [String], in directory: URL
+        _ process: Process, _ binary: String, _ arguments: [String], in directory: URL
     ) async throws -> ServerUnderLoad {
         let data = directory.appendingPathComponent("data").path
         let log = directory.appendingPathComponent("server.log").path
         try Data().write(to: URL(fileURLWithPath: log))
-        let process = Process(), output = Pipe()
+        let output = Pipe()
         process.executableURL = URL(fileURLWithPath: binary)
         process.arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0"] + arguments
         process.environment = ProcessInfo.processInfo.environment
             .merging(["ANABRANCH_CONNECTIONS": "1000000"]) { $1 }
         process.standardOutput = output
         process.standardError = FileHandle(forWritingAtPath: log)
-        try process.run()
+        try begun.withLock { _ in try process.run() }
         let timer = Task {
             try await Task.sleep(for: startPatience)
             Foundation.kill(process.processIdentifier, SIGKILL)
@@ -97,12 +101,14 @@ final class ServerUnderLoad: Sendable {
         self.place = place
     }
 
-    /// Whether the process is still there.
-    var isRunning: Bool { process.isRunning }
+    /// Whether `end` has ended it.
+    var wasEnded: Bool { ending.withLock { $0 != nil } }
 
-    /// The end of what it has logged.
-    var lastWords: String {
-        place.log.flatMap { try? String(contentsOfFile: $0, encoding: .utf8) }.map { String($0.suffix(500)) } ?? ""
+    /// - Throws: `LoadError` with the end of its log if it does not run any more.
+    func checkIsRunning() throws(LoadError) {
+        guard !process.isRunning else { return }
+        let log = place.log.flatMap { try? String(contentsOfFile: $0, encoding: .utf8) } ?? ""
+        throw LoadError("the server has ended: \(log.suffix(500))")
     }
 
     /// Ends it with SIGTERM, with SIGKILL if that takes longer than `patience`. Its directory stays.
@@ -116,7 +122,7 @@ final class ServerUnderLoad: Sendable {
         while process.isRunning, ContinuousClock.now - start < patience {
             try? await Task.sleep(for: .milliseconds(10))
         }
-        killProcess()
+        Self.kill(process)
         let ending = Ending(
             seconds: ((ContinuousClock.now - start) / .seconds(1)).rounded(places: 3),
             status: process.terminationStatus, hasFallenToSignal: process.terminationReason == .uncaughtSignal)
@@ -127,12 +133,27 @@ final class ServerUnderLoad: Sendable {
     }
 
     /// Ends it at once and removes its directory.
-    func kill() {
-        killProcess()
-        try? FileManager.default.removeItem(at: directory)
+    func kill() { Self.end(process, in: directory) }
+
+    /// Ends all at once, removes their directories, and ends this process, so that no further one begins.
+    static func endAll(exitStatus: Int32, cleanUp: () -> Void) -> Never {
+        begun.withLock { servers -> Never in
+            for (directory, process) in servers {
+                kill(process)
+                try? FileManager.default.removeItem(at: directory)
+            }
+            cleanUp()
+            exit(exitStatus)
+        }
     }
 
-    private func killProcess() {
+    private static func end(_ process: Process, in directory: URL) {
+        kill(process)
+        try? FileManager.default.removeItem(at: directory)
+        begun.withLock { $0[directory] = nil }
+    }
+
+    private static func kill(_ process: Process) {
         guard process.isRunning else { return }
         Foundation.kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()

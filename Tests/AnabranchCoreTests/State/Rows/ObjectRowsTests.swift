@@ -197,6 +197,20 @@ import Testing
         #expect(try ObjectGraph(rows: rows).json == #"{"A":[[{"int":"1"},{"i":{"int":"2"}}]]}"#)
     }
 
+    /// They may have held something in the column: that is looked for once, and not each time the object is changed.
+    @Test func embeddedObjectsAreLookedThroughOnceAfterAnErasure() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<2_000 { steps.append(.insert(.at("le", .index(index)), .objectValue, size: index)) }
+        try store(changeset(steps + [.addColumn("E", "gone"), .eraseColumn("E", "gone")]), in: &rows)
+        rows.readCount = 0
+        try store(changeset(.update(.at("i"), .int(1))), in: &rows)
+        #expect(rows.readCount > 16)
+        rows.readCount = 0
+        try store(changeset(.update(.at("i"), .int(2))), in: &rows)
+        #expect(rows.readCount < 4)
+    }
+
     @Test func anErasedClassTakesItsRowsAlong() throws {
         var rows = MemoryRows()
         try store(

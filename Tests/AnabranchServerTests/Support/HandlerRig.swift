@@ -1,0 +1,66 @@
+import AnabranchHistory
+import AnabranchProtocol
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import NIOWebSocket
+
+@testable import AnabranchServer
+
+/// A WebSocket without a socket, with the event loop's clock in the hands of the test. Its files are there, but nothing
+/// that they reply comes back.
+struct HandlerRig {
+    let channel = EmbeddedChannel()
+    let files: StoreThreads
+    private(set) weak var handler: SyncHandler?
+
+    /// - Parameters:
+    ///   - uploads: the memory of requests to files.
+    ///   - isIdentified: whether messages may be long from the beginning.
+    ///   - change: what is to be different about the settings.
+    init(
+        uploads: MemoryBudget = MemoryBudget(bytesMax: .max), isIdentified: Bool = true,
+        change: (inout ServerSettings) -> Void = { _ in }
+    ) throws {
+        let connections = ConnectionRegistry()
+        var settings = ServerSettings.small
+        change(&settings)
+        files = StoreThreads(
+            count: 1, budget: uploads,
+            makeRegistry: {
+                FileRegistry(
+                    store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
+                    metrics: SyncMetrics(), logger: .quiet, unixSeconds: { 1 })
+            }, deliver: { _ in })
+        let head = HTTPRequestHead(
+            version: .http1_1, method: .GET, uri: "/realm-sync",
+            headers: [
+                "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": WebSocketClient.offer,
+            ])
+        let handshake = try SyncHandshake(head)
+        let accepted = AcceptedHandshake(
+            app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, closeCode: nil)
+        let connection = SyncConnection(
+            connections.newID(), negotiation: handshake.negotiation, principal: Principal(app: ""),
+            limits: settings.limits, metrics: SyncMetrics(), logger: .quiet)
+        let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
+        let memory = MessageMemory(
+            messageBytesMax: settings.limits.messageBytesMax, limit: .seconds(60), budget: files.messageMemory
+        ) {}
+        memory.isIdentified = isIdentified
+        let handler = SyncHandler(
+            connection, accepted, silence: silence, memory: memory, settings: settings, connections: connections,
+            files: files, logger: .quiet)
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandlers([silence, memory])
+        try pipeline.addHandler(ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 32 << 20)))
+        try pipeline.addHandler(handler)
+        self.handler = handler
+    }
+
+    func receive(_ bytes: some Sequence<UInt8>) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }
+
+    func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
+}
