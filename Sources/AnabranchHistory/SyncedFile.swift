@@ -9,10 +9,22 @@ public final class SyncedFile {
     /// The name of the file.
     public let path: VirtualPath
     let store: any HistoryStore
-    let id: SyncedFileID
+    /// The store's number for the file.
+    package let id: SyncedFileID
     let lease: Lease
     /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).
     public internal(set) var head: FileHead
+    /// The newest part of the log; nil if none is kept, and after a commit that failed, so late perhaps that it
+    /// succeeded.
+    private(set) var tail: LogTail?
+    private let tailBytesMax: Int
+    var sharedScans = SharedScans()
+    /// Client files as they are by UPLOADs that brought nothing else, where that is not stored yet.
+    var unwritten: [ClientFileID: ClientFile] = [:]
+    /// Whether the next commits write all of them.
+    package internal(set) var isProgressDue = false
+    /// Somebody else may write the file.
+    private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
     private var state: ObjectGraph?
     /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
@@ -49,13 +61,15 @@ public final class SyncedFile {
     ///   - adoptsUnownedClientFiles: whether a client file that was made when the server did not know its user belongs
     ///     to the first user who comes with it. If not, users are refused with it.
     ///   - backlogBytesMax: what may wait for integration, in bytes (`Spec/History.md`, section 5, row 12).
+    ///   - tailBytesMax: how much of the newest log entries stays in memory, in bytes, and as much of client files; by
+    ///     default 4 MiB, or nothing if the store is in memory itself.
     /// - Throws: a failure of the store; `storeDamaged` if the state is of a version that is not in the log.
     public init(
         path: VirtualPath, store: any HistoryStore, keepsState: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, cachedObjectsMax: Int = 16_384,
         cachedBytesMax: Int = 16 << 20,
         objectBytesMax: Int = 17 << 20, adoptsUnownedClientFiles: Bool = false,
-        backlogBytesMax: Int = 256 << 20,
+        backlogBytesMax: Int = 256 << 20, tailBytesMax: Int? = nil,
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator()
     ) throws(HistoryError) {
         let opened = try store.open(path)
@@ -64,6 +78,7 @@ public final class SyncedFile {
         self.cachedObjectsMax = cachedObjectsMax
         self.cachedBytesMax = cachedBytesMax
         self.backlogBytesMax = backlogBytesMax
+        self.tailBytesMax = tailBytesMax ?? (store.isInMemory ? 0 : 4 << 20)
         self.adoptsUnownedClientFiles = adoptsUnownedClientFiles
         mergeOptions.destructiveSchema = destructiveSchema
         mergeOptions.objectBytesMax = objectBytesMax
@@ -72,6 +87,7 @@ public final class SyncedFile {
         id = opened.id
         lease = opened.lease
         head = opened.head
+        if self.tailBytesMax > 0 { tail = LogTail(at: opened.head, bytesMax: self.tailBytesMax) }
         versionSalt = Salt.random(using: &self.randomness)
         guard keepsState else { return }
         state = try store.state(of: id)
@@ -93,10 +109,32 @@ public final class SyncedFile {
         state?.unload()
     }
 
+    /// What of the log's newest part, and of client files, is in memory, in bytes.
+    public var tailByteCount: Int { tail?.byteCount ?? 0 }
+
+    /// Frees it. Who asks for it next reads the store.
+    public func releaseTail() { tail = nil }
+
+    /// Frees what scans have in common: to be called when nobody is likely to ask for the same again.
+    public func releaseScans() { sharedScans = SharedScans() }
+
+    /// Reads the file as it is stored.
+    /// - Parameter missesTail: whether more than a little of what is read is likely not to be in the tail.
     func read<Result: Sendable>(
-        _ body: (any FileView) throws(HistoryError) -> Result
+        missesTail: Bool = true, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try store.read(id, body)
+        guard let tail = try currentTail() else { return try store.read(id, body) }
+        if !missesTail { return try body(TailView(tail, .closed(store, id))) }
+        return try store.read(id) { view throws(HistoryError) in try body(TailView(tail, .open(view))) }
+    }
+
+    private func currentTail() throws(HistoryError) -> LogTail? {
+        guard tailBytesMax > 0, !isLeaseLost else { return nil }
+        if let tail { return tail }
+        let head = try store.read(id) { view throws(HistoryError) in try view.head() }
+        let tail = LogTail(at: head, bytesMax: tailBytesMax)
+        self.tail = tail
+        return tail
     }
 
     /// The state at the newest version that is stored; nil for a relay.
@@ -119,21 +157,37 @@ public final class SyncedFile {
     }
 
     /// Commits for different files of one store, in one transaction for each shard, and takes over what the commits
-    /// say.
+    /// say. Progress that is not written goes with them.
     /// - Returns: for each commit why it failed; nil if it has succeeded.
     static func commit(_ commits: [(file: SyncedFile, commit: Commit)]) -> [HistoryError?] {
+        let commits = commits.map { file, commit in (file: file, commit: file.withProgress(commit)) }
         let changes = commits.map(\.commit).filter { !$0.isEmpty }
         let failures = changes.isEmpty ? [:] : commits.first?.file.store.commitByShard(changes) ?? [:]
         return commits.map { file, commit in
             if let failure = failures[file.shard] {
-                file.isStateUncertain = true
-                file.dropIntegration()
+                file.commitFailed(failure)
                 return failure
             }
             file.head = commit.newHead
+            file.progressWritten(by: commit)
+            file.releaseScans()
+            if !commit.isEmpty {
+                // It may have failed together with a commit of another file whose lease was lost.
+                file.isLeaseLost = false
+                file.tail?.append(commit)
+            }
             if let update = commit.state { file.retain(update.after) }
             return nil
         }
+    }
+
+    private func commitFailed(_ error: HistoryError) {
+        isStateUncertain = true
+        tail = nil
+        // What is stored may be further now.
+        unwritten = [:]
+        if error.code == .leaseLost { isLeaseLost = true }
+        dropIntegration()
     }
 
     private func retain(_ state: ObjectGraph) {

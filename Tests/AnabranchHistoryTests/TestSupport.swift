@@ -90,11 +90,14 @@ extension SyncedFile {
     /// objects.
     static func open(
         _ path: String = "/a", in store: any HistoryStore, seed: UInt64 = 1, keepsState: Bool = false,
-        destructiveSchema: DestructiveSchema = .allow, cachedObjectsMax: Int = 16_384
+        destructiveSchema: DestructiveSchema = .allow, cachedObjectsMax: Int = 16_384, tailBytesMax: Int = 4 << 20,
+        commitBytesMax: Int? = nil
     ) throws(HistoryError) -> SyncedFile {
-        try SyncedFile(
+        let file = try SyncedFile(
             path: VirtualPath(path), store: store, keepsState: keepsState, destructiveSchema: destructiveSchema,
-            cachedObjectsMax: cachedObjectsMax, randomness: SeededRandom(seed: seed))
+            cachedObjectsMax: cachedObjectsMax, tailBytesMax: tailBytesMax, randomness: SeededRandom(seed: seed))
+        if let commitBytesMax { file.mergeOptions.commitBytesMax = commitBytesMax }
+        return file
     }
 
     /// A new client file of nobody.
@@ -105,6 +108,11 @@ extension SyncedFile {
     func integrate(_ upload: Upload, from ident: ClientFileID, at time: UInt64 = 1000) throws -> HistoryError? {
         try enqueue(upload, from: ident)
         return try integrate(at: time).outcomes.first { $0.ident == ident }?.refusal
+    }
+
+    /// A client file as it is, whether that is written or not.
+    func newest(_ ident: ClientFileID) throws -> ClientFile? {
+        try read { view throws(HistoryError) in try current(ident, in: view) }
     }
 
     func reciprocals(of ident: ClientFileID) throws -> [ReciprocalChangeset] {

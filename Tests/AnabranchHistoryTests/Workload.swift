@@ -47,7 +47,7 @@ final class Workload {
     private var queued: [(ident: ClientFileID, upload: Upload)] = []
     private var clock: UInt64 = 1_000
     private var opened: UInt64
-    private let cachedObjectsMax: Int
+    private let cachedObjectsMax, tailBytesMax: Int
     /// Whether uploads are merged in small steps, between which everything else goes on.
     private let isStepwise: Bool
     /// Whether each changeset is a commit of its own.
@@ -65,16 +65,20 @@ final class Workload {
         test = try TestStore(kind)
         cachedObjectsMax = seed % 2 == 0 ? 1 : 1000
         isStepwise = seed % 3 > 0
+        tailBytesMax = [0, 600, 3000, 4 << 20][Int(seed / 2 % 4)]
         commitsChangesets = seed % 6 == 0
         file = try SyncedFile.open(
-            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
-        if commitsChangesets { file.mergeOptions.commitBytesMax = 1 }
+            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax,
+            tailBytesMax: tailBytesMax, commitBytesMax: commitsChangesets ? 1 : nil)
         rogue = try file.allocateIdent()
         for _ in 0..<3 { try join() }
     }
 
     func run(steps: Int) throws {
-        for _ in 0..<steps { try step() }
+        for _ in 0..<steps {
+            try step()
+            try TailComparison(file, test.store).check(using: &random)
+        }
         try settle()
         try checkStored()
     }
@@ -90,7 +94,8 @@ final class Workload {
         case 940..<955: try rejectsMutatedIdent(participant)
         case 955..<970: rejectsIllegalUpload(participant)
         case 970..<985: try uploadNonsense()
-        case 985..<990: try replaceRogue()
+        case 985..<988: try replaceRogue()
+        case 988..<990: try file.writeProgress()
         case 990..<995: if participants.count < 6 { try join() }
         default: try restart()
         }
@@ -132,8 +137,8 @@ final class Workload {
         do {
             participant.session = try file.identify(participant.client.identRequest)
             // I-30: so is an IDENT built from any earlier DOWNLOAD that is not older than what was confirmed.
-            for request in participant.headers
-            where request.download.serverVersion >= participant.row.uploadCursor.serverVersion {
+            let base = try file.newest(participant.client.ident)?.uploadCursor.serverVersion ?? 0
+            for request in participant.headers where request.download.serverVersion >= base {
                 _ = try file.identify(request)
             }
         } catch {
@@ -151,11 +156,11 @@ final class Workload {
         case 2: (request.latest.version, expected) = (file.version + 1, [.badServerVersion])
         case 3: (request.latest.salt, expected) = (Salt(request.latest.salt.rawValue ^ 1), [.divergingHistories])
         case 4:
-            let base = try file.clientFile(participant.client.ident)?.uploadCursor.serverVersion ?? 0
+            let base = try file.newest(participant.client.ident)?.uploadCursor.serverVersion ?? 0
             guard base > 0 else { return }
             (request.download.serverVersion, expected) = (base - 1, [.badServerVersion])
         default:
-            let newest = try file.clientFile(participant.client.ident)?.uploadCursor.clientVersion ?? 0
+            let newest = try file.newest(participant.client.ident)?.uploadCursor.clientVersion ?? 0
             (request.download.clientVersion, expected) = (newest + 1, [.badClientVersion])
         }
         let found = try code { _ = try file.identify(request) }
@@ -169,6 +174,7 @@ final class Workload {
     private func upload(_ participant: Participant) throws -> Bool {
         guard let upload = participant.client.nextUpload(1 + below(5)) else { return false }
         if let rest = try participant.session.accept(upload) {
+            if try file.noteProgress(rest, from: participant.client.ident, at: clock) { return true }
             try file.enqueue(rest, from: participant.client.ident)
             queued.append((participant.client.ident, rest))
         }
@@ -247,9 +253,7 @@ final class Workload {
     }
 
     private func checkRow(of participant: Participant) throws {
-        guard let row = try file.clientFile(participant.client.ident) else {
-            throw Violation(description: "a row went away")
-        }
+        let row = try #require(try file.clientFile(participant.client.ident), "a row went away")
         let (old, new) = (participant.row, row)
         try require(
             new.uploadCursor.clientVersion >= old.uploadCursor.clientVersion
@@ -261,8 +265,7 @@ final class Workload {
     // MARK: Downloads
 
     private func download(_ participant: Participant, isLost: Bool = false) throws {
-        let ident = participant.client.ident
-        let previous = participant.session.download
+        let ident = participant.client.ident, previous = participant.session.download
         let batch = try file.downloads(for: ident).download(after: previous, byteBudget: below(4) * 40)
         try checkDownload(batch, after: previous, of: participant)
         participant.session.download = batch.progress.cursor
@@ -287,10 +290,8 @@ final class Workload {
         try require(
             batch.progress.cursor.clientVersion == clientVersion(batch.progress.cursor.serverVersion),
             "I-21: \(batch.progress.cursor)")
-        let between = log.filter {
-            previous.serverVersion < $0.version && $0.version <= batch.progress.cursor.serverVersion
-        }
-        let wanted = between.filter { $0.origin != ident && !$0.changeset.isEmpty }
+        let range = VersionRange(after: previous.serverVersion, through: batch.progress.cursor.serverVersion)
+        let wanted = log.filter { range.contains($0.version) && $0.origin != ident && !$0.changeset.isEmpty }
         try require(batch.changesets.map(\.cursor.serverVersion) == wanted.map(\.version), "I-22: versions")
         try require(batch.changesets.map(\.changeset) == wanted.map(\.changeset), "I-22: changesets")
         let row = try file.clientFile(ident)
@@ -303,9 +304,7 @@ final class Workload {
                 && batch.progress.latest.version == file.version && batch.progress.latest.salt == file.head.versionSalt,
             "I-23: \(batch)")
         let total = log.last?.cumulativeSize ?? 0
-        let here =
-            batch.progress.cursor.serverVersion == 0
-            ? 0 : log[Int(batch.progress.cursor.serverVersion.rawValue) - 1].cumulativeSize
+        let here = range.last == 0 ? 0 : log[Int(range.last.rawValue) - 1].cumulativeSize
         try require(batch.progress.downloadableBytes == total - here, "I-28: \(batch.progress.downloadableBytes)")
     }
 
@@ -317,8 +316,8 @@ final class Workload {
         let before = file.head
         queued.removeAll()
         file = try SyncedFile.open(
-            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax)
-        if commitsChangesets { file.mergeOptions.commitBytesMax = 1 }
+            in: test.store, seed: opened, keepsState: profile == .data, cachedObjectsMax: cachedObjectsMax,
+            tailBytesMax: tailBytesMax, commitBytesMax: commitsChangesets ? 1 : nil)
         try require(file.head == before, "a restart changed the head")
         for participant in participants { try connect(participant) }
     }

@@ -15,9 +15,6 @@ package struct ClientQueue<Element>: Sequence {
 
     package func makeIterator() -> some IteratorProtocol<Element> { batches.joined().makeIterator() }
 
-    /// The last element of a client file; nil if it has none.
-    package func last(from client: ClientFileID) -> Element? { batches.joined().last { ident($0) == client } }
-
     /// How many elements client files have.
     package func counts(from clients: Set<ClientFileID>) -> [ClientFileID: Int] {
         var counts: [ClientFileID: Int] = [:]

@@ -54,6 +54,8 @@ struct Integration: ~Copyable {
     private var added = AddedEntries()
     /// The state at the end of the log; nil for a relay.
     private var state: PendingState?
+    /// Client files that are further than the store says.
+    private let unwritten: [ClientFileID: ClientFile]
     private let versionSalt: Salt
     /// Seconds since 1970.
     let time: UInt64
@@ -73,10 +75,11 @@ struct Integration: ~Copyable {
     ///   - queue: what to integrate.
     ///   - head: the head of the log.
     ///   - state: the state there; nil for a relay.
+    ///   - unwritten: client files that are further than the store says.
     ///   - time: seconds since 1970, at least 1.
     init(
-        of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, versionSalt: Salt, time: UInt64,
-        options: MergeOptions
+        of queue: UploadQueue, at head: FileHead, state: ObjectGraph?, unwritten: [ClientFileID: ClientFile],
+        versionSalt: Salt, time: UInt64, options: MergeOptions
     ) {
         waiting = queue.joined(bytesMax: options.commitBytesMax)[...]
         self.head = head
@@ -84,6 +87,7 @@ struct Integration: ~Copyable {
             objectBytesMax: options.objectBytesMax, loadedBytesMax: options.appliedBytesMax)
         self.state = state.map { PendingState($0, within: limits) }
         room = CommitRoom(bytes: options.commitBytesMax, loadedBytesMax: options.loadedBytesMax)
+        self.unwritten = unwritten
         self.versionSalt = versionSalt
         self.time = time
         self.options = options
@@ -156,7 +160,8 @@ struct Integration: ~Copyable {
 
     private func begin(_ uploads: JoinedUploads, past log: inout PendingLog) throws(HistoryError) -> Current {
         let (ident, upload) = (uploads.ident, uploads.upload)
-        guard let file = try log.view.clientFile(ident), file.salt != 0 else {
+        let found = if let file = unwritten[ident] { file } else { try log.view.clientFile(ident) }
+        guard let file = found, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
@@ -249,7 +254,7 @@ extension ClientFile {
     }
 
     /// Section 6, steps 9 and 10: nothing ever goes back.
-    fileprivate mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
+    mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion
             uploadCursor.serverVersion = max(uploadCursor.serverVersion, progress.serverVersion)

@@ -32,7 +32,7 @@ extension SyncedFile {
         // It would come behind the write.
         dropIntegration()
         let key = idempotencyKey.map { Array($0.utf8) }
-        let (head, made, newest) = try read { view throws(HistoryError) in
+        let (head, made, newest) = try read(missesTail: key != nil) { view throws(HistoryError) in
             let head = try view.head()
             let made = if let key { try view.version(ofWrite: key) } else { nil as ServerVersion? }
             return (head, made, try view.entry(head.version)?.timestamp ?? 0)

@@ -59,7 +59,7 @@ extension SyncedFile {
     ) throws(HistoryError) -> Bool {
         do {
             let state = isIntegrating ? nil : try currentState()
-            return try read { view throws(HistoryError) in
+            return try read(missesTail: queue.missesTail(tail)) { view throws(HistoryError) in
                 if !isIntegrating { integration = begin(at: try view.head(), state, max(1, time)) }
                 return integration?.advance(over: view, until: &limit) ?? true
             }
@@ -75,7 +75,8 @@ extension SyncedFile {
     /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
     private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
         var integration = Integration(
-            of: queue, at: head, state: state, versionSalt: versionSalt, time: time, options: mergeOptions)
+            of: queue, at: head, state: state, unwritten: unwritten, versionSalt: versionSalt, time: time,
+            options: mergeOptions)
         swap(&integration.decodedEntries, &decodedEntries)
         return integration
     }

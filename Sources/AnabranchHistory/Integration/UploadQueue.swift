@@ -8,6 +8,8 @@ struct UploadQueue {
     }
 
     private var items = ClientQueue<Item> { $0.ident }
+    /// How many uploads each client file has, and where they end.
+    private var ends: [ClientFileID: (count: Int, progress: UploadCursor, lockedVersion: ServerVersion)] = [:]
     /// What the items occupy, in bytes.
     private(set) var byteCount = 0
     /// Counted for each upload and each changeset beside its bytes, so that empty ones cost something too.
@@ -19,15 +21,32 @@ struct UploadQueue {
         upload.changesets.reduce(overheadBytes) { $0 + $1.changeset.count + overheadBytes }
     }
 
+    /// Integrating more than this, in bytes, needs objects that are not in memory, most likely.
+    private static let littleBytes = 8 << 10
+
+    /// Whether the integration needs more than a little that a tail does not have.
+    func missesTail(_ tail: LogTail?) -> Bool {
+        guard let tail, byteCount <= Self.littleBytes else { return true }
+        return !items.allSatisfy { item in
+            let base = item.upload.changesets.first?.cursor.serverVersion ?? tail.base
+            return tail.covers(item.ident, after: base)
+        }
+    }
+
     mutating func append(_ upload: Upload, from ident: ClientFileID) {
         items.append(Item(ident: ident, upload: upload))
+        ends[ident] = ((ends[ident]?.count ?? 0) + 1, upload.progress, upload.lockedVersion)
         byteCount += UploadQueue.byteCount(of: upload)
     }
 
     /// Removes the first uploads of client files.
     /// - Parameter counts: how many of each; at most all of them.
     mutating func remove(_ counts: [ClientFileID: Int]) {
-        for item in items.removeFirst(counts) { byteCount -= UploadQueue.byteCount(of: item.upload) }
+        for item in items.removeFirst(counts) {
+            byteCount -= UploadQueue.byteCount(of: item.upload)
+            ends[item.ident]?.count -= 1
+            if ends[item.ident]?.count == 0 { ends[item.ident] = nil }
+        }
     }
 
     /// How many uploads client files have.
@@ -36,7 +55,7 @@ struct UploadQueue {
     /// Where the queued uploads of a client file end; nil if there are none. The progress of a file never goes back, so
     /// its last upload has come furthest.
     func progress(of ident: ClientFileID) -> (progress: UploadCursor, lockedVersion: ServerVersion)? {
-        items.last(from: ident).map { ($0.upload.progress, $0.upload.lockedVersion) }
+        ends[ident].map { ($0.progress, $0.lockedVersion) }
     }
 
     /// The uploads that came first, up to the one with which they have `bytesMax` bytes: one for each client file, in

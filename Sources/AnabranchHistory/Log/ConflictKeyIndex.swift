@@ -4,6 +4,7 @@ import AnabranchCore
 /// newest first, as chains through one array.
 struct ConflictKeyIndex {
     private struct Node {
+        var key: UInt64
         var version: ServerVersion
         var origin: ClientFileID
         /// The next older node of the same key; −1: none.
@@ -22,7 +23,22 @@ struct ConflictKeyIndex {
         let older = newest.updateValue(nodes.count, forKey: entry.key) ?? -1
         var olderOfOthers = older
         if older >= 0, nodes[older].origin == entry.origin { olderOfOthers = nodes[older].olderOfOthers }
-        nodes.append(Node(version: entry.version, origin: entry.origin, older: older, olderOfOthers: olderOfOthers))
+        nodes.append(
+            Node(
+                key: entry.key, version: entry.version, origin: entry.origin, older: older,
+                olderOfOthers: olderOfOthers))
+    }
+
+    /// How many conflict keys of entries it has.
+    var count: Int { nodes.count }
+
+    /// Forgets what the entries up to `version` write. Costs as much as inserting the others.
+    mutating func removeAll(through version: ServerVersion) {
+        let kept = nodes.drop { $0.version <= version }
+        self = ConflictKeyIndex()
+        for node in kept {
+            insert(ConflictKeyEntry(key: node.key, version: node.version, origin: node.origin))
+        }
     }
 
     /// Appends the versions in `range` that write one of `keys` and have another origin, in no order, perhaps several

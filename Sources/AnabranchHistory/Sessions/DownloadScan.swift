@@ -12,45 +12,66 @@ public struct DownloadScan {
 }
 
 extension DownloadScan: DownloadSource {
+    /// Readers at one place, of whom the log holds nothing behind it, share the work.
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
-        let head = file.head
-        let (ident, capabilities) = (ident, capabilities)
-        let last = min(head.version, cursor.serverVersion + UInt64(versionsMax))
+        let isFollowing = file.tail?.covers(ident, after: cursor.serverVersion) ?? false
         let state = capabilities == .all ? nil : try file.currentState()
-        return try file.read { view throws(HistoryError) in
+        return try file.read(missesTail: !isFollowing) { view throws(HistoryError) in
             guard let reader = try view.clientFile(ident) else {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
-            let range = VersionRange(after: cursor.serverVersion, through: last)
-            var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
-            var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
-            // A relay knows no types, and passes on what it has.
-            if let state {
-                let count = found.count
-                found = try AdaptedEntries(found, for: ident, capabilities, state, view, head).entries
-                isAtEnd = isAtEnd && found.count == count
+            let newest = try view.lastReceipt(from: ident, upTo: file.head.version)?.version ?? 0
+            let key = SharedScans.Key(
+                cursor: cursor, byteBudget: byteBudget, versionsMax: versionsMax, capabilities: capabilities)
+            var download: Download
+            if newest > cursor.serverVersion {
+                download = try scan(view, after: cursor, byteBudget: byteBudget, state)
+            } else if let found = file.sharedScans.find(key) {
+                download = found
+            } else {
+                download = try scan(view, after: cursor, byteBudget: byteBudget, state)
+                file.sharedScans.keep(download, as: key)
             }
-            let end = isAtEnd ? last : found.last?.version ?? last
-            let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
-            let sizeAtEnd =
-                if end == head.version {
-                    head.cumulativeSize
-                } else if let newest = found.last, newest.version == end {
-                    newest.cumulativeSize
-                } else {
-                    try view.entry(end)?.cumulativeSize ?? head.cumulativeSize
-                }
-            let progress = DownloadProgress(
-                cursor: DownloadCursor(
-                    serverVersion: max(end, cursor.serverVersion),
-                    clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
-                latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: reader.uploadCursor,
-                downloadableBytes: head.cumulativeSize - min(sizeAtEnd, head.cumulativeSize))
-            return Download(
-                progress: progress,
-                changesets: DownloadScan.interleave(found, with: own, startingAt: cursor.clientVersion))
+            download.progress.upload = reader.uploadCursor
+            return download
         }
+    }
+
+    /// What follows `cursor`, but for the reader's upload cursor.
+    private func scan(
+        _ view: any FileView, after cursor: DownloadCursor, byteBudget: Int, _ state: ObjectGraph?
+    ) throws(HistoryError) -> Download {
+        let head = file.head
+        let last = min(head.version, cursor.serverVersion + UInt64(versionsMax))
+        let range = VersionRange(after: cursor.serverVersion, through: last)
+        var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
+        var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
+        // A relay knows no types, and passes on what it has.
+        if let state {
+            let count = found.count
+            found = try AdaptedEntries(found, for: ident, capabilities, state, view, head).entries
+            isAtEnd = isAtEnd && found.count == count
+        }
+        let end = isAtEnd ? last : found.last?.version ?? last
+        let own = try view.receipts(from: ident, in: VersionRange(after: cursor.serverVersion, through: end))
+        let sizeAtEnd =
+            if end == head.version {
+                head.cumulativeSize
+            } else if let newest = found.last, newest.version == end {
+                newest.cumulativeSize
+            } else {
+                try view.entry(end)?.cumulativeSize ?? head.cumulativeSize
+            }
+        let progress = DownloadProgress(
+            cursor: DownloadCursor(
+                serverVersion: max(end, cursor.serverVersion),
+                clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
+            latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: UploadCursor(),
+            downloadableBytes: head.cumulativeSize - min(sizeAtEnd, head.cumulativeSize))
+        return Download(
+            progress: progress,
+            changesets: DownloadScan.interleave(found, with: own, startingAt: cursor.clientVersion))
     }
 
     /// Gives each entry the client version of the reader's newest receipt before it.

@@ -40,8 +40,8 @@ extension SyncedFile {
         let seen = identified.filter { time >= $1 &+ Self.seenPrecision }.keys.sorted()
         identified = [:]
         guard !seen.isEmpty || !users.isEmpty else { return Commit(file: id, lease: lease, head: self.head) }
-        let (head, returned) = try read { view throws(HistoryError) in
-            (try view.head(), try seen.map { ident throws(HistoryError) in try view.clientFile(ident) })
+        let (head, returned) = try read(missesTail: false) { view throws(HistoryError) in
+            (try view.head(), try seen.map { ident throws(HistoryError) in try current(ident, in: view) })
         }
         var commit = Commit(file: id, lease: lease, head: head)
         commit.clientFiles = returned.compactMap { file in
@@ -75,12 +75,14 @@ extension SyncedFile {
     ///   `clientFileExpired`, `badClientVersion` or `userMismatch`; a failure of the store.
     public func identify(_ request: IdentRequest, user: String? = nil) throws(HistoryError) -> SessionProgress {
         let head = head
-        var file = try read { view throws(HistoryError) in
-            try SyncedFile.check(request, head: head, view: view)
+        let isKept = tail?.clientFile(request.file.ident) != nil
+        let (stored, found) = try read(missesTail: !isKept) { view throws(HistoryError) in
+            (try view.head(), try check(request, head: head, view: view))
         }
+        var file = found
         if adoptsUnownedClientFiles, let user, file.user == nil {
             file.user = user
-            try commit([file], at: head)
+            try commit([file], at: stored)
         }
         try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")
         identified[file.ident] = file.lastSeen
@@ -90,12 +92,12 @@ extension SyncedFile {
             lockedVersion: max(queued?.lockedVersion ?? 0, file.lockedVersion))
     }
 
-    private static func check(
+    private func check(
         _ request: IdentRequest, head: FileHead, view: any FileView
     ) throws(HistoryError) -> ClientFile {
         let ident = request.file.ident, download = request.download, latest = request.latest.version
         try require(latest <= head.version, .badServerVersion, "the client has seen a version that does not exist")
-        guard ident > 0, let file = try view.clientFile(ident) else {
+        guard ident > 0, let file = try current(ident, in: view) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(
@@ -112,7 +114,7 @@ extension SyncedFile {
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
         try require(
-            try isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
+            try SyncedFile.isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
             "wrong salt of the latest version")
         let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(
@@ -133,14 +135,16 @@ extension SyncedFile {
 
     /// What is stored about a client file; nil if there is none.
     public func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
-        try read { view throws(HistoryError) in try view.clientFile(ident) }
+        try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
     /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
     /// expired already.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
     public func expire(_ ident: ClientFileID) throws(HistoryError) {
-        let (head, file) = try read { view throws(HistoryError) in (try view.head(), try view.clientFile(ident)) }
+        let (head, file) = try read(missesTail: false) { view throws(HistoryError) in
+            (try view.head(), try current(ident, in: view))
+        }
         guard var file, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }

@@ -50,6 +50,18 @@ public struct Commit: Sendable {
         return result
     }
 
+    /// The reciprocal changesets of one client file after the other.
+    var reciprocalsByFile: [(ident: ClientFileID, reciprocals: [ReciprocalChangeset])] {
+        var files: [(ident: ClientFileID, reciprocals: [ReciprocalChangeset])] = []
+        var changes = reciprocals[...]
+        while let ident = changes.first?.ident {
+            let ofOneFile = changes.prefix { $0.ident == ident }
+            files.append((ident, ofOneFile.map(\.reciprocal)))
+            changes = changes[ofOneFile.endIndex...]
+        }
+        return files
+    }
+
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil

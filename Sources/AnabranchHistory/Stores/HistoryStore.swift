@@ -134,6 +134,9 @@ public protocol HistoryStore: Sendable {
     /// - Throws: `storeFailed`, `storeDamaged`: the first trouble, after all that could be freed was.
     func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
 
+    /// Whether reading costs next to nothing, so that nothing that was read or written need be kept a second time.
+    var isInMemory: Bool { get }
+
     /// Remembers uploads that may have ended a process; nil if the store cannot.
     var suspects: (any UploadSuspects)? { get }
 }
@@ -188,6 +191,9 @@ public protocol FileView {
 }
 
 extension HistoryStore {
+    /// Reading costs something.
+    public var isInMemory: Bool { false }
+
     /// Nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }
 

@@ -40,12 +40,7 @@ struct InMemoryFile: Sendable {
 
     mutating func apply(_ commit: Commit) {
         for file in commit.clientFiles { store(file) }
-        var changes = commit.reciprocals[...]
-        while let ident = changes.first?.ident {
-            let ofOneFile = changes.prefix { $0.ident == ident }
-            reciprocals[Int(ident.rawValue)].merge(ofOneFile.map(\.reciprocal))
-            changes = changes[ofOneFile.endIndex...]
-        }
+        for (ident, newer) in commit.reciprocalsByFile { reciprocals[Int(ident.rawValue)].merge(newer) }
         for entry in commit.entries where entry.origin > 0 {
             receipts[Int(entry.origin.rawValue)].append(
                 Receipt(version: entry.version, clientVersion: entry.clientVersion))
@@ -162,7 +157,7 @@ extension InMemoryFile: FileView {
 }
 
 /// Something of which a sorted array holds at most one for each server version.
-private protocol Versioned {
+protocol Versioned {
     var version: ServerVersion { get }
 }
 
@@ -171,7 +166,7 @@ extension ReciprocalChangeset: Versioned {}
 
 extension Array where Element: Versioned {
     /// How many elements have a version of at most `version`.
-    fileprivate func count(upTo version: ServerVersion) -> Int { countOfFirst { $0.version <= version } }
+    func count(upTo version: ServerVersion) -> Int { countOfFirst { $0.version <= version } }
 
     /// How many elements satisfy a condition that none does behind one that does not.
     private func countOfFirst(_ condition: (Element) -> Bool) -> Int {
@@ -184,7 +179,7 @@ extension Array where Element: Versioned {
     }
 
     /// Puts sorted elements in their places, instead of those that had their versions.
-    fileprivate mutating func merge(_ newer: [Element]) {
+    mutating func merge(_ newer: [Element]) {
         guard let first = newer.first else { return }
         let start = countOfFirst { $0.version < first.version }
         let older = self[start...]

@@ -18,6 +18,9 @@ public final class InMemoryStore: Sendable {
     /// A store without files.
     public init() {}
 
+    /// It is.
+    public var isInMemory: Bool { true }
+
     private func file(_ id: SyncedFileID) throws(HistoryError) -> LockedFile {
         let file = directory.withLock { directory in
             directory.files.indices.contains(Int(id.number)) ? directory.files[Int(id.number)] : nil

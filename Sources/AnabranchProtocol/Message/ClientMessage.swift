@@ -31,7 +31,10 @@ public enum ClientMessage: Equatable, Sendable {
         case testCommand = "test_command"
 
         /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
-        public init?(of message: some Collection<UInt8>) { self.init(firstWordOf: message) }
+        public init?(of message: some Collection<UInt8>) { self.init(firstWordOfCollection: message) }
+
+        /// The same of bytes in memory: each message comes by here several times.
+        package init?(of message: UnsafeRawBufferPointer) { self.init(firstWordOf: message) }
     }
 }
 

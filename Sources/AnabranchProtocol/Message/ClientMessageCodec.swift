@@ -34,7 +34,7 @@ public struct ClientMessageCodec: Sendable {
     public func decode(
         _ message: [UInt8], skipsUploads: (_ session: SessionID) -> Bool = { _ in false }
     ) throws(ProtocolError) -> ClientMessage {
-        guard let kind = ClientMessage.Kind(of: message) else { throw .unknownMessage }
+        guard let kind = message.withUnsafeBytes({ ClientMessage.Kind(of: $0) }) else { throw .unknownMessage }
         var head = HeadReader(message, kind)
         switch kind {
         case .bind: return try decodeBind(&head)
@@ -215,7 +215,7 @@ public struct ClientMessageCodec: Sendable {
 
 extension ClientMessage {
     /// The length of an UPLOAD's body before it was compressed, as the head says; nil if that cannot be read.
-    package static func inflatedUploadBytes(_ message: some Collection<UInt8>) -> Int? {
+    package static func inflatedUploadBytes(_ message: UnsafeRawBufferPointer) -> Int? {
         // No head is longer.
         var head = HeadReader(Array(message.prefix(256)), Kind.upload)
         guard Kind(of: message) == .upload, let _ = try? head.ident() as UInt64 else { return nil }

@@ -1,19 +1,22 @@
 public import AnabranchCore
+import Synchronization
 
 /// One WebSocket binary message to be sent: the head, then the body, which may be shared with other messages.
 public struct EncodedMessage: Equatable, Sendable {
     /// The first line with its line feed.
     public let head: [UInt8]
     /// What follows the line feed.
-    public let body: [UInt8]
+    public var body: [UInt8] { sharedBody?.bytes ?? [] }
+    /// The same; nil if there is nothing.
+    package let sharedBody: SharedBytes?
     /// The code of a server's JSON_ERROR; nil for other messages.
     public let errorCode: ErrorCode?
     /// That of the body.
     package var attachment: MessageAttachment?
 
-    init(head: [UInt8], body: [UInt8], errorCode: ErrorCode? = nil) {
+    init(head: [UInt8], body: SharedBytes?, errorCode: ErrorCode? = nil) {
         self.head = head
-        self.body = body
+        sharedBody = body.flatMap { $0.bytes.isEmpty ? nil : $0 }
         self.errorCode = errorCode
     }
 
@@ -22,6 +25,26 @@ public struct EncodedMessage: Equatable, Sendable {
 
     /// The whole message.
     public var bytes: [UInt8] { head + body }
+}
+
+/// Bytes that messages have in common, and what a host has made of them for its sockets: once for all messages.
+package final class SharedBytes: Equatable, Sendable {
+    package let bytes: [UInt8]
+    private let form = Mutex<(any Sendable)?>(nil)
+
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// The bytes in the host's form: there is one for each host.
+    package func form<Form: Sendable>(_ make: ([UInt8]) -> Form) -> Form {
+        form.withLock { known in
+            if let form = known as? Form { return form }
+            let form = make(bytes)
+            known = form
+            return form
+        }
+    }
+
+    package static func == (left: SharedBytes, right: SharedBytes) -> Bool { left.bytes == right.bytes }
 }
 
 /// Something of the host that has to live as long as a message waits to be sent. It is no part of what is said, so
@@ -38,7 +61,7 @@ package struct MessageAttachment: Equatable, Sendable {
 /// (`Spec/Protocol.md`, section 11). Readers with the same client versions may share one.
 public struct EncodedBody: Equatable, Sendable {
     /// What goes on the wire.
-    let bytes: [UInt8]
+    let shared: SharedBytes
     let isCompressed: Bool
     let uncompressedBytes: Int
     /// Is kept as long as the body, and as the message that it becomes.
@@ -46,6 +69,8 @@ public struct EncodedBody: Equatable, Sendable {
 
     /// The size on the wire in bytes.
     public var count: Int { bytes.count }
+
+    var bytes: [UInt8] { shared.bytes }
 
     /// The body of a message without changesets.
     public static let empty = EncodedBody(deflating: [], limits: Limits())
@@ -62,9 +87,9 @@ public struct EncodedBody: Equatable, Sendable {
         if body.count > limits.compressionThresholdBytes,
             let deflated = BodyCompression.deflate(body, level: limits.compressionLevel)
         {
-            (bytes, isCompressed) = (deflated, true)
+            (shared, isCompressed) = (SharedBytes(deflated), true)
         } else {
-            (bytes, isCompressed) = (body, false)
+            (shared, isCompressed) = (SharedBytes(body), false)
         }
     }
 }

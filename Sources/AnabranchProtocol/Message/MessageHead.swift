@@ -5,7 +5,12 @@ import AnabranchCore
 struct HeadWriter {
     private var bytes: [UInt8]
 
-    init(_ kind: some RawRepresentable<String>) { bytes = Array(kind.rawValue.utf8) }
+    init(_ kind: some RawRepresentable<String>) {
+        bytes = []
+        // Few heads are longer.
+        bytes.reserveCapacity(128)
+        bytes += kind.rawValue.utf8
+    }
 
     mutating func write(_ number: some FixedWidthInteger) {
         bytes.append(UInt8(ascii: " "))
@@ -18,6 +23,11 @@ struct HeadWriter {
 
     /// The end of the head, and the message.
     consuming func end(body: [UInt8] = [], errorCode: ErrorCode? = nil) -> EncodedMessage {
+        end(sharing: body.isEmpty ? nil : SharedBytes(body), errorCode: errorCode)
+    }
+
+    /// The same, with a body that other messages may have too.
+    consuming func end(sharing body: SharedBytes?, errorCode: ErrorCode? = nil) -> EncodedMessage {
         bytes.append(UInt8(ascii: "\n"))
         return EncodedMessage(head: bytes, body: body, errorCode: errorCode)
     }
@@ -123,10 +133,23 @@ extension ProtocolError {
 }
 
 extension RawRepresentable<String> where Self: CaseIterable {
-    /// The case whose word the message begins with. No more than the longest word is looked at.
-    init?(firstWordOf message: some Collection<UInt8>) {
-        let wordBytesMax = Self.allCases.lazy.map(\.rawValue.utf8.count).max() ?? 0
-        let word = message.prefix(wordBytesMax + 1).prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\n") }
-        self.init(rawValue: String(decoding: word, as: UTF8.self))
+    /// The case whose word the message begins with. Each message comes by here, so there is no text made of its word.
+    init?(firstWordOf message: UnsafeRawBufferPointer) {
+        let found = Self.allCases.first { kind in
+            let word = kind.rawValue.utf8
+            guard message.starts(with: word) else { return false }
+            guard message.count > word.count else { return true }
+            let next = message[word.count]
+            return next == UInt8(ascii: " ") || next == UInt8(ascii: "\n")
+        }
+        guard let found else { return nil }
+        self = found
+    }
+
+    /// The same, wherever the bytes are.
+    init?(firstWordOfCollection message: some Collection<UInt8>) {
+        let found = message.withContiguousStorageIfAvailable { Self(firstWordOf: UnsafeRawBufferPointer($0)) }
+        guard let kind = found ?? Array(message).withUnsafeBytes({ Self(firstWordOf: $0) }) else { return nil }
+        self = kind
     }
 }

@@ -28,7 +28,7 @@ public enum ServerMessage: Equatable, Sendable {
         case error = "json_error"
 
         /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
-        public init?(of message: some Collection<UInt8>) { self.init(firstWordOf: message) }
+        public init?(of message: some Collection<UInt8>) { self.init(firstWordOfCollection: message) }
     }
 }
 

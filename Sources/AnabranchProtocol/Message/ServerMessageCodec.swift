@@ -78,7 +78,7 @@ public struct ServerMessageCodec: Sendable {
         head.write(body.isCompressed)
         head.write(body.uncompressedBytes)
         head.write(body.isCompressed ? body.count : 0)
-        var message = head.end(body: body.bytes)
+        var message = head.end(sharing: body.shared)
         message.attachment = body.attachment
         return message
     }

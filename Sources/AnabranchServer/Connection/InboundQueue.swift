@@ -50,7 +50,7 @@ struct InboundQueue: ~Copyable {
         permits = []
         guard let (event, permit) = events.first, waitingBytes <= waitingBytesMax else { return nil }
         // PINGs are answered however much others upload.
-        if case .message(let message) = event, ClientMessage.Kind(of: message.readableBytesView) == .upload {
+        if case .message(let message) = event, Self.isUpload(message) {
             guard wait == nil else { return nil }
             let bytes = message.readableBytes
             guard let room = uploadPermit ?? permitForShort(message) ?? budget.permit(for: bytes) else {
@@ -64,8 +64,13 @@ struct InboundQueue: ~Copyable {
         return events.removeFirst().event
     }
 
+    private static func isUpload(_ message: ByteBuffer) -> Bool {
+        message.withUnsafeReadableBytes { ClientMessage.Kind(of: $0) == .upload }
+    }
+
     private func permitForShort(_ message: ByteBuffer) -> MemoryPermit? {
-        guard let inflated = ClientMessage.inflatedUploadBytes(message.readableBytesView) else { return nil }
+        let inflated = message.withUnsafeReadableBytes { ClientMessage.inflatedUploadBytes($0) }
+        guard let inflated else { return nil }
         let bytes = max(message.readableBytes, inflated)
         return bytes <= Self.shortUploadBytesMax - waitingBytes ? budget.permitBeyondLimit(for: bytes) : nil
     }

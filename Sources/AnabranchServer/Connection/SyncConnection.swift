@@ -26,7 +26,7 @@ struct SyncConnection: ~Copyable {
 
     let id: ConnectionID
     private let principal: Principal
-    private let release: ClientRelease
+    private let capabilities: ClientCapabilities
     private let uploader: Uploader
     private let authorizer: any Authorizer
     private let metrics: SyncMetrics
@@ -36,6 +36,8 @@ struct SyncConnection: ~Copyable {
     /// `FileSessions` (to the file).
     private var sessions: [SessionHandle: Session] = [:]
     private var requests: [FileRequest] = []
+    /// DOWNLOADs that have come before the machine asked for them, each with the cursor that it follows.
+    private var news: [SessionHandle: (follows: DownloadCursor, event: SessionEvent)] = [:]
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
@@ -49,7 +51,7 @@ struct SyncConnection: ~Copyable {
     ) {
         self.id = id
         self.principal = principal
-        release = negotiation.release
+        capabilities = negotiation.release.capabilities
         uploader = Uploader(
             release: negotiation.release.said?.number ?? 0,
             protocolVersion: UInt64(clamping: negotiation.version.number))
@@ -142,6 +144,9 @@ struct SyncConnection: ~Copyable {
     mutating func receive(_ reply: FileReply) {
         let session = reply.session.session
         switch reply.event {
+        case .download(let progress, _) where reply.follows != nil:
+            if let cursor = reply.follows, news[session] == nil { news[session] = (cursor, reply.event) }
+            return machine.receive(.versionExposed(progress.latest.version), for: session)
         case .fileIdentAllocated(let file):
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
@@ -163,6 +168,10 @@ struct SyncConnection: ~Copyable {
         }
         machine.receive(reply.event, for: session)
     }
+
+    /// Nothing more of what has come can be sent now. What was not asked for goes: a client that reads slowly costs no
+    /// memory for it.
+    mutating func dropNews() { news.removeAll(keepingCapacity: true) }
 
     // MARK: From the rest of the server
 
@@ -206,11 +215,21 @@ struct SyncConnection: ~Copyable {
                 return .lastMessage(message)
             case .close(let code):
                 return .close(code: code)
+            case .ask(let session, .scan(let cursor)):
+                scan(session, from: cursor)
             case .ask(let session, let request):
                 ask(session, request)
             }
         }
         return nil
+    }
+
+    private mutating func scan(_ session: SessionHandle, from cursor: DownloadCursor) {
+        guard let found = news.removeValue(forKey: session), found.follows == cursor else {
+            return ask(session, .scan(from: cursor))
+        }
+        metrics.downloadsMade.increment()
+        machine.receive(found.event, for: session)
     }
 
     private func count(_ message: EncodedMessage) {
@@ -226,7 +245,7 @@ struct SyncConnection: ~Copyable {
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), user: principal.user,
-                capabilities: release.capabilities, request: request, uploader: uploader,
+                capabilities: capabilities, request: request, uploader: uploader,
                 mayBeLong: machine.downloadsUnderWay <= 1))
     }
 

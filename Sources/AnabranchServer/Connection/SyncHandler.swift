@@ -22,11 +22,13 @@ final class SyncHandler: ChannelDuplexHandler {
     let handshake: AcceptedHandshake
     private let settings: ServerSettings
     private let connections: ConnectionRegistry
-    private let files: StoreThreads
+    private let outbox: RequestOutbox
     private let logger: Logger
 
     private var phase = Phase.open
     private(set) var context: ChannelHandlerContext?
+    /// That of the handler which makes bytes of frames.
+    private var encoder: ChannelHandlerContext?
     private var assembler: MessageAssembler
     private var inbound: InboundQueue
     /// Called on any thread when there is memory for a message that waits.
@@ -35,6 +37,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private var isSending = false
     /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
     private var isReading = false
+    private var hasUnflushed = false
     private let silence: SilenceDetector
     private let memory: MessageMemory
     private var closeTimer: Scheduled<Void>?
@@ -42,9 +45,10 @@ final class SyncHandler: ChannelDuplexHandler {
     /// - Parameters:
     ///   - silence: a handler before this one.
     ///   - memory: likewise.
+    ///   - outbox: of the connection's event loop.
     init(
         _ connection: consuming SyncConnection, _ handshake: AcceptedHandshake, silence: SilenceDetector,
-        memory: MessageMemory, settings: ServerSettings, connections: ConnectionRegistry, files: StoreThreads,
+        memory: MessageMemory, settings: ServerSettings, connections: ConnectionRegistry, outbox: RequestOutbox,
         logger: Logger
     ) {
         self.connection = connection
@@ -53,14 +57,15 @@ final class SyncHandler: ChannelDuplexHandler {
         self.memory = memory
         self.settings = settings
         self.connections = connections
-        self.files = files
+        self.outbox = outbox
         self.logger = logger
         assembler = MessageAssembler(messageBytesMax: settings.limits.messageBytesMax)
-        inbound = InboundQueue(waitingBytesMax: settings.waitingBytesMax, budget: files.budget)
+        inbound = InboundQueue(waitingBytesMax: settings.waitingBytesMax, budget: outbox.files.budget)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        encoder = try? context.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
         resume = { permit in handler.eventLoop.execute { handler.value.take(permit) } }
         connections.connect(connection.id, handler, replies)
@@ -77,7 +82,7 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        self.context = nil
+        (self.context, encoder) = (nil, nil)
         // They keep the handler alive.
         resume = { _ in }
         memory.onExcess = {}
@@ -120,7 +125,7 @@ final class SyncHandler: ChannelDuplexHandler {
     func channelReadComplete(context: ChannelHandlerContext) {
         if isReading {
             isReading = false
-            context.flush()
+            flush(context)
         }
         context.fireChannelReadComplete()
     }
@@ -139,6 +144,7 @@ final class SyncHandler: ChannelDuplexHandler {
             case .ping(let payload):
                 // A client that does not read gets no pile of pongs: RFC 6455 wants the newest PING answered only.
                 if context.channel.isWritable {
+                    hasUnflushed = true
                     context.write(
                         wrapOutboundOut(WebSocketFrame(fin: true, opcode: .pong, data: payload)), promise: nil)
                     flush(context)
@@ -179,7 +185,7 @@ final class SyncHandler: ChannelDuplexHandler {
     func submitRequests() {
         for request in connection.takeRequests() {
             inbound.requestWaits(request.cost)
-            files.submit(request)
+            outbox.append(request)
         }
     }
 
@@ -191,10 +197,17 @@ final class SyncHandler: ChannelDuplexHandler {
     private func take(_ batch: ConnectionReplies) {
         inbound.requestsDone(batch.doneBytes)
         guard let context, phase != .closed else { return }
+        guard !batch.replies.isEmpty else { return resumeAfterRequests(context) }
         for reply in batch.replies { connection.receive(reply) }
         if connection.isSuperseded { return context.close(promise: nil) }
         submitRequests()
         send(context)
+        connection.dropNews()
+        resumeAfterRequests(context)
+    }
+
+    /// Goes on with what has waited for the end of requests.
+    private func resumeAfterRequests(_ context: ChannelHandlerContext) {
         resumeInbound(context)
         closeIfDrained()
     }
@@ -224,8 +237,7 @@ final class SyncHandler: ChannelDuplexHandler {
             hasWritten = true
             switch outbound {
             case .message(let message):
-                context.write(
-                    wrapOutboundOut(Self.frame(message)), promise: message.attachment?.promise(on: context.eventLoop))
+                write(message, context)
             case .lastMessage(let message):
                 close(
                     CloseHandshake(
@@ -240,8 +252,19 @@ final class SyncHandler: ChannelDuplexHandler {
         return hasWritten
     }
 
+    /// The frames of messages pass the frame encoder by, which would write each in three pieces.
+    private func write(_ message: EncodedMessage, _ context: ChannelHandlerContext) {
+        let frame = MessageFrame(message), sent = message.attachment?.promise(on: context.eventLoop)
+        let encoder = encoder ?? context
+        hasUnflushed = true
+        encoder.write(NIOAny(frame.start), promise: frame.rest == nil ? sent : nil)
+        if let rest = frame.rest { encoder.write(NIOAny(rest), promise: sent) }
+    }
+
     private func flush(_ context: ChannelHandlerContext) {
-        if !isReading { context.flush() }
+        guard !isReading, hasUnflushed else { return }
+        hasUnflushed = false
+        context.flush()
     }
 
     /// Head and body go out as one frame without being copied together.

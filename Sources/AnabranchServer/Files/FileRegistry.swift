@@ -2,7 +2,6 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
-import Metrics
 
 /// The synced files of one store thread. Opens a file when a session needs it, closes it when none does, and commits
 /// the uploads of all files together.
@@ -12,30 +11,34 @@ import Metrics
 final class FileRegistry {
     private let store: any HistoryStore
     private let keepsState: Bool
-    private let limits: Limits
+    let limits: Limits
     private let backlogBytesMax: Int
     private let objectBytesMax: Int
     private let adoptsUnownedClientFiles: Bool
     private let destructiveSchema: (VirtualPath) -> DestructiveSchema
-    private let unixSeconds: @Sendable () -> UInt64
-    private let metrics: SyncMetrics
-    private let log: FileLog
+    let unixSeconds: @Sendable () -> UInt64
+    let metrics: SyncMetrics
+    let log: FileLog
     private(set) var openFiles: [VirtualPath: FileSessions] = [:]
-    private var bodies: SharedBodies
+    var bodies: SharedBodies
     /// Room for the bodies until they are sent.
     var downloadMemory = DownloadMemory(budget: MemoryBudget(bytesMax: .max)) { _ in }
     /// The files with the newest integrations, the newest at the end. They keep in memory what makes the next
     /// integration cheaper.
-    private var recentFiles: [VirtualPath] = []
+    var recentFiles: [VirtualPath] = []
     /// How many files keep something for their next integration.
     static let recentFilesMax = 32
+    var tails: TailBudget
+    /// The files that may have progress to be written.
+    var pathsWithProgress: Set<VirtualPath> = []
     /// The files with requests in this turn.
-    private var activePaths: Set<VirtualPath> = []
+    var activePaths: Set<VirtualPath> = []
     /// The last replies of files that were closed because of an error.
     private var closingReplies: [FileReply] = []
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
-    private var merges = MergeSchedule()
+    var merges = MergeSchedule()
+    private let storedProgressSessionsMax: Int
     /// How long a step of a merge takes, and each other part of a turn, unless it is one thing that cannot be cut.
     static let stepMillisecondsMax: Int64 = 10
     /// Begins a step.
@@ -50,14 +53,16 @@ final class FileRegistry {
     ///   - destructiveSchema: whether clients may take classes and columns of a file away.
     ///   - newFiles: a user whose share of new files is used up can only open files that are open already.
     ///   - newClientFiles: a user whose share of new client files is used up gets no further ident.
+    ///   - tailsBytesMax: how much of their newest log entries the files may keep in memory together.
+    ///   - storedProgressSessionsMax: files with more sessions keep mere progress in memory for a while.
     ///   - beginStep: begins a part of a turn.
     ///   - unixSeconds: the clock, in seconds since 1970: when a client file was last seen.
     init(
         store: any HistoryStore, keepsState: Bool = true, limits: Limits, backlogBytesMax: Int,
         sharedBodiesBytesMax: Int, objectBytesMax: Int = .max, adoptsUnownedClientFiles: Bool = false,
         destructiveSchema: @escaping (VirtualPath) -> DestructiveSchema = { _ in .refuse },
-        newFiles: UserQuota = UserQuota(), newClientFiles: UserQuota = UserQuota(),
-        metrics: SyncMetrics, logger: Logger,
+        newFiles: UserQuota = UserQuota(), newClientFiles: UserQuota = UserQuota(), tailsBytesMax: Int = 64 << 20,
+        storedProgressSessionsMax: Int = FileSessions.storedProgressSessionsMax, metrics: SyncMetrics, logger: Logger,
         beginStep: @escaping @Sendable () -> StepLimit = { StepLimit(milliseconds: FileRegistry.stepMillisecondsMax) },
         unixSeconds: @escaping @Sendable () -> UInt64
     ) {
@@ -70,11 +75,13 @@ final class FileRegistry {
         self.destructiveSchema = destructiveSchema
         self.newFiles = newFiles
         self.newClientFiles = newClientFiles
+        self.storedProgressSessionsMax = storedProgressSessionsMax
         self.beginStep = beginStep
         self.unixSeconds = unixSeconds
         self.metrics = metrics
         log = FileLog(metrics: metrics, logger: logger)
         bodies = SharedBodies(bytesMax: sharedBodiesBytesMax)
+        tails = TailBudget(bytesMax: tailsBytesMax)
     }
 
     // MARK: A turn
@@ -88,6 +95,7 @@ final class FileRegistry {
             }
             if limit.isOver { break }
         }
+        for sessions in activeFiles { sessions.file.releaseScans() }
         updateClientFiles()
         return replies + takeReplies()
     }
@@ -154,7 +162,7 @@ final class FileRegistry {
         activePaths.insert(request.path)
         let start = ContinuousClock.now
         do {
-            try sessions.handle(request, bodies: &bodies, memory: downloadMemory, limits: limits)
+            try sessions.handle(request, bodies: &bodies, memory: downloadMemory, limits: limits, at: unixSeconds())
         } catch {
             log.note(error, path: request.path)
         }
@@ -165,93 +173,6 @@ final class FileRegistry {
 
     /// Whether a session asks for what has just come, not for what it has missed.
     func isLive(_ request: FileRequest) -> Bool { openFiles[request.path]?.isLive(request.session) ?? false }
-
-    /// Whether uploads wait for `commit` or `advanceLongMerge`.
-    var hasMerges: Bool { !merges.isEmpty }
-
-    /// Whether a merge of the file has begun and is not committed.
-    func isMerging(_ path: VirtualPath) -> Bool { openFiles[path]?.file.isIntegrating ?? false }
-
-    /// Merges uploads that have come in, and commits what is merged in one transaction.
-    func commit() -> [FileReply] {
-        let start = ContinuousClock.now, limit = beginStep()
-        var merged: [FileSessions] = []
-        while let sessions = merges.nextNew() {
-            if merge(sessions) { merged.append(sessions) }
-            if limit.isOver { break }
-        }
-        commit(merged, since: start)
-        return endTurn()
-    }
-
-    /// Takes one step of the long merge whose turn it is, and commits it if that was the last one.
-    func advanceLongMerge() -> [FileReply] {
-        guard let sessions = merges.nextLong() else { return [] }
-        let start = ContinuousClock.now
-        if merge(sessions) { commit([sessions], since: start) }
-        return endTurn()
-    }
-
-    private func endTurn() -> [FileReply] {
-        defer { activePaths.removeAll(keepingCapacity: true) }
-        let replies = takeReplies()
-        for sessions in activeFiles where sessions.isIdle { openFiles[sessions.file.path] = nil }
-        return replies
-    }
-
-    /// - Returns: whether everything is merged.
-    private func merge(_ sessions: FileSessions) -> Bool {
-        activePaths.insert(sessions.file.path)
-        do {
-            if try sessions.merge(at: unixSeconds(), until: beginStep()) { return true }
-            metrics.mergeSteps.increment()
-            metrics.mergesDropped.increment(by: merges.appendLong(sessions))
-        } catch {
-            close(sessions, because: error)
-        }
-        return false
-    }
-
-    /// One transaction for all files of a shard; if it fails, one for each of them, so that a file in trouble does not
-    /// stop the others.
-    private func commit(_ files: [FileSessions], since start: ContinuousClock.Instant) {
-        guard !files.isEmpty else { return }
-        var committed: [(sessions: FileSessions, report: IntegrationReport)] = []
-        var failed: [Int: [(sessions: FileSessions, error: HistoryError)]] = [:]
-        for (sessions, result) in zip(files, SyncedFile.commitIntegrations(of: files.map(\.file))) {
-            switch result {
-            case .success(let report): committed.append((sessions, report))
-            case .failure(let error): failed[sessions.file.shard, default: []].append((sessions, error))
-            }
-        }
-        if !committed.isEmpty { didCommit(committed, since: start) }
-        for (_, files) in failed.sorted(by: { $0.key < $1.key }) {
-            if let only = files.first, files.count == 1 {
-                close(only.sessions, because: only.error)
-                continue
-            }
-            // Anew, because the store may have taken them after all.
-            for (sessions, _) in files where merge(sessions) { commit([sessions], since: start) }
-        }
-    }
-
-    private func didCommit(
-        _ files: [(sessions: FileSessions, report: IntegrationReport)], since start: ContinuousClock.Instant
-    ) {
-        metrics.committed(files.map(\.report), in: start.duration(to: .now))
-        for (sessions, report) in files {
-            sessions.didCommit(report)
-            for outcome in report.outcomes { log.note(outcome, path: sessions.file.path) }
-            if sessions.file.hasQueuedUploads { merges.append(sessions) }
-        }
-        retainRecent(files.map(\.sessions.file.path))
-    }
-
-    /// Gives long merges up: their clients send the changesets again.
-    func dropLongMerges() -> [FileReply] {
-        for sessions in merges.takeLong() { end(sessions, because: HistoryError(.storeFailed, "the server ends")) }
-        return endTurn()
-    }
 
     // MARK: Between turns
 
@@ -278,7 +199,7 @@ final class FileRegistry {
             let sessions = try sessions(at: path)
             activePaths.insert(path)
             let made = try sessions.file.write(idempotencyKey: idempotencyKey, at: timestamp, body)
-            sessions.notifyExposed()
+            sessions.announce(bodies: &bodies, limits: limits, until: beginStep())
             retainRecent([path])
             return made
         } catch let error as HistoryError {
@@ -294,7 +215,7 @@ final class FileRegistry {
 
     // MARK: Open files
 
-    private var activeFiles: [FileSessions] { activePaths.compactMap { openFiles[$0] } }
+    var activeFiles: [FileSessions] { activePaths.compactMap { openFiles[$0] } }
 
     /// - Returns: nil if the file is not open and the request does not open it: its session has ended meanwhile.
     private func sessions(for request: FileRequest) throws(HistoryError) -> FileSessions? {
@@ -311,7 +232,8 @@ final class FileRegistry {
             try SyncedFile(
                 path: path, store: store, keepsState: keepsState, destructiveSchema: destructiveSchema(path),
                 objectBytesMax: objectBytesMax, adoptsUnownedClientFiles: adoptsUnownedClientFiles,
-                backlogBytesMax: backlogBytesMax))
+                backlogBytesMax: backlogBytesMax),
+            storedProgressSessionsMax: storedProgressSessionsMax)
         openFiles[path] = sessions
         return sessions
     }
@@ -334,23 +256,22 @@ final class FileRegistry {
 
     private var now: Int64 { Int64(clamping: unixSeconds()) }
 
-    private func retainRecent(_ paths: [VirtualPath]) {
-        recentFiles.removeAll { paths.contains($0) }
-        recentFiles += paths
-        for path in recentFiles.dropLast(Self.recentFilesMax) { openFiles[path]?.file.releaseCaches() }
-        recentFiles.removeFirst(max(0, recentFiles.count - Self.recentFilesMax))
-    }
-
-    private func close(_ sessions: FileSessions, because error: HistoryError) {
+    func close(_ sessions: FileSessions, because error: HistoryError) {
         log.note(error, path: sessions.file.path)
         end(sessions, because: error)
     }
 
-    private func end(_ sessions: FileSessions, because error: HistoryError) {
+    func end(_ sessions: FileSessions, because error: HistoryError) {
         merges.remove(sessions)
         sessions.failAll(error)
         closingReplies += sessions.takeReplies()
         done += sessions.takeDone()
+        forget(sessions)
+    }
+
+    /// Its file can be opened anew.
+    func forget(_ sessions: FileSessions) {
         openFiles[sessions.file.path] = nil
+        _ = tails.note([(sessions.file.path, 0)])
     }
 }

@@ -56,4 +56,6 @@ struct RequestCharge: Sendable {
 struct FileReply: Sendable {
     let session: SessionKey
     let event: SessionEvent
+    /// Of a DOWNLOAD that was made before the session asked for it: the cursor that it follows.
+    var follows: DownloadCursor?
 }

@@ -11,9 +11,15 @@ import AnabranchProtocol
 final class FileSessions {
     private struct Running {
         let clientFile: ClientFileID
+        let capabilities: ClientCapabilities
         var progress: SessionProgress
         /// Whether it has had everything once.
         var isLive = false
+        /// Where the DOWNLOAD ends that was last made without a question; 0 if the session has asked since.
+        var unaskedVersion: ServerVersion = 0
+
+        /// Whether the client is known to have taken it. Until then there is no other one.
+        var hasTakenUnasked: Bool { progress.uploaded.serverVersion >= unaskedVersion }
         /// While a DOWNLOAD waits for memory.
         var wait: MemoryWait?
     }
@@ -32,13 +38,24 @@ final class FileSessions {
     /// Whether it is in the `MergeSchedule`, which alone changes this.
     var isScheduled = false
     private var done: [RequestCharge] = []
+    /// What sessions were last told of.
+    private var announcedVersion: ServerVersion
 
-    init(_ file: SyncedFile) {
+    /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it
+    /// is stored at once, and reported with the next DOWNLOAD.
+    static let storedProgressSessionsMax = 64
+    private let storedProgressSessionsMax: Int
+
+    init(_ file: SyncedFile, storedProgressSessionsMax: Int = FileSessions.storedProgressSessionsMax) {
         self.file = file
+        announcedVersion = file.version
+        self.storedProgressSessionsMax = storedProgressSessionsMax
     }
 
     /// Whether the file can be closed: no session would notice that it is opened again later.
-    var isIdle: Bool { open.isEmpty && running.isEmpty && !file.hasQueuedUploads }
+    var isIdle: Bool { hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress }
+
+    var hasNoSessions: Bool { open.isEmpty && running.isEmpty }
 
     func takeReplies() -> [FileReply] {
         defer { replies = [] }
@@ -56,15 +73,17 @@ final class FileSessions {
     /// Handles one request. Uploads are queued for `merge`, new idents for `allocateIdents`.
     /// - Throws: trouble of the store; the session has been told.
     func handle(
-        _ request: FileRequest, bodies: inout SharedBodies, memory: DownloadMemory, limits: Limits
+        _ request: FileRequest, bodies: inout SharedBodies, memory: DownloadMemory, limits: Limits,
+        at unixSeconds: UInt64
     ) throws(HistoryError) {
         let key = request.session, uploadCount = uploads.count
         defer { if uploads.count == uploadCount { done.append(request.charge) } }
         do throws(HistoryError) {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
-            case .identify(let claim): try identify(key, claim, user: request.user)
-            case .integrate(let upload): try queue(upload, by: request.uploader, of: key, request.charge)
+            case .identify(let claim): try identify(key, claim, user: request.user, request.capabilities)
+            case .integrate(let upload):
+                try queue(upload, by: request.uploader, of: key, request.charge, at: unixSeconds)
             case .scan(let cursor):
                 try scan(request, from: cursor, bodies: &bodies, memory: memory, limits: limits)
             case .close: remove(key)
@@ -81,7 +100,9 @@ final class FileSessions {
     }
 
     /// IDENT: the checks of `Spec/History.md`, section 4. Rows 1 to 10 are in the history library, 11 and 12 here.
-    private func identify(_ key: SessionKey, _ claim: IdentRequest, user: String?) throws(HistoryError) {
+    private func identify(
+        _ key: SessionKey, _ claim: IdentRequest, user: String?, _ capabilities: ClientCapabilities
+    ) throws(HistoryError) {
         guard open.contains(key) else { return }
         let clientFile = claim.file.ident
         let progress = try file.identify(claim, user: user)
@@ -93,18 +114,22 @@ final class FileSessions {
             reply(other, .superseded)
         }
         open.remove(key)
-        running[key] = Running(clientFile: clientFile, progress: progress)
+        running[key] = Running(clientFile: clientFile, capabilities: capabilities, progress: progress)
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
 
-    /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit.
+    /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
+    /// mere progress of one among many.
     private func queue(
-        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
+        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge,
+        at unixSeconds: UInt64
     ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile,
             var rest = try running[key]?.progress.accept(upload.upload)
         else { return }
+        let isOneOfMany = running.count > storedProgressSessionsMax
+        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: unixSeconds) { return }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
@@ -122,9 +147,10 @@ final class FileSessions {
         running[key]?.wait = outcome.wait
         guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
+        running[key]?.unaskedVersion = 0
         if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
         var body = bodies.body(
-            of: download, after: cursor, path: file.path, capabilities, limits: limits)
+            of: download, after: cursor, file: file.id, capabilities, limits: limits)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
@@ -168,18 +194,53 @@ final class FileSessions {
     }
 
     /// Called when the commit of what was merged is durable.
-    func didCommit(_ report: IntegrationReport) {
+    func didCommit(_ report: IntegrationReport, bodies: inout SharedBodies, limits: Limits, until limit: StepLimit) {
         done += uploads.removeFirst(report.uploadsDone).map(\.charge)
         for outcome in report.outcomes {
             guard let refusal = outcome.refusal, let key = sessionOfClientFile[outcome.ident] else { continue }
             fail(key, ErrorMessage(refusal))
         }
-        if report.madeVersions { notifyExposed() }
+        if report.madeVersions { announce(bodies: &bodies, limits: limits, until: limit) }
     }
 
-    /// Tells every running session the newest version: it asks for a DOWNLOAD when it can send one.
-    func notifyExposed() {
-        for key in sessionOfClientFile.values { reply(key, .versionExposed(file.version)) }
+    /// Tells every running session what has just come. Those that had everything before get the DOWNLOAD at once, which
+    /// is the same for most of them, until the step is over. The others are told the newest version, and ask for a
+    /// DOWNLOAD when they can send one.
+    func announce(bodies: inout SharedBodies, limits: Limits, until limit: StepLimit) {
+        var next = running.startIndex
+        while next < running.endIndex {
+            let index = next
+            running.formIndex(after: &next)
+            let key = running.keys[index], cursor = running.values[index].progress.download
+            let news = limit.isOver ? nil : news(for: running.values[index], &bodies, limits)
+            guard let (progress, body) = news else {
+                reply(key, .versionExposed(file.version))
+                continue
+            }
+            running.values[index].progress.download = progress.cursor
+            running.values[index].unaskedVersion = progress.cursor.serverVersion
+            replies.append(FileReply(session: key, event: .download(progress, body), follows: cursor))
+        }
+        announcedVersion = file.version
+        file.releaseScans()
+    }
+
+    /// What has come since the last announcement.
+    /// - Returns: nil if the session has to ask: it has not had everything before, or may not have taken the last one
+    ///   yet, or there is much.
+    private func news(
+        for session: Running, _ bodies: inout SharedBodies, _ limits: Limits
+    ) -> (DownloadProgress, EncodedBody)? {
+        let cursor = session.progress.download
+        guard session.isLive, session.hasTakenUnasked, cursor.serverVersion >= announcedVersion,
+            // If it fails, it fails again when the session asks, which is told then.
+            let download = try? file.downloads(for: session.clientFile, session.capabilities)
+                .download(after: cursor, byteBudget: min(DownloadMemory.shortBytesMax, limits.downloadBytesSoftMax)),
+            download.progress.cursor.serverVersion == file.version,
+            download.changesets.reduce(0, { $0 + $1.changeset.count }) <= DownloadMemory.shortBytesMax
+        else { return nil }
+        let body = bodies.body(of: download, after: cursor, file: file.id, session.capabilities, limits: limits)
+        return (download.progress, body)
     }
 
     /// Fails all sessions because the store could not do its work. They resume on a file that is opened anew, as after

@@ -9,15 +9,15 @@ import AnabranchProtocol
 /// cursors and the client version determine the body. So it is for clients that only read, and for new client files.
 struct SharedBodies {
     struct Key: Hashable {
-        let path: VirtualPath
+        let file: SyncedFileID
         let from: DownloadCursor
         let serverVersion: ServerVersion
         /// Some releases need another form of some changesets.
         let capabilities: ClientCapabilities
-
-        /// What it takes to keep a body under this key: paths can be longer than bodies.
-        func cost(of body: EncodedBody) -> Int { body.count + path.bytes.count + 256 }
     }
+
+    /// What it takes to keep a body.
+    static func cost(of body: EncodedBody) -> Int { body.count + 256 }
 
     private(set) var bodies: [Key: EncodedBody] = [:]
     /// The keys of the bodies from the oldest on, behind those of `goneCount` that are kept no longer.
@@ -30,9 +30,9 @@ struct SharedBodies {
         self.bytesMax = bytesMax
     }
 
-    /// The body of `download`, which follows `cursor` in the file at `path` and is for clients with `capabilities`.
+    /// The body of `download`, which follows `cursor` in a file and is for clients with `capabilities`.
     mutating func body(
-        of download: Download, after cursor: DownloadCursor, path: VirtualPath, _ capabilities: ClientCapabilities,
+        of download: Download, after cursor: DownloadCursor, file: SyncedFileID, _ capabilities: ClientCapabilities,
         limits: Limits
     ) -> EncodedBody {
         guard !download.changesets.isEmpty else { return .empty }
@@ -40,7 +40,7 @@ struct SharedBodies {
         guard end.clientVersion == cursor.clientVersion else {
             return EncodedBody(download.changesets, limits: limits)
         }
-        let key = Key(path: path, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
+        let key = Key(file: file, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
         if let body = bodies[key] { return body }
         let body = EncodedBody(download.changesets, limits: limits)
         keep(body, as: key)
@@ -48,14 +48,14 @@ struct SharedBodies {
     }
 
     private mutating func keep(_ body: EncodedBody, as key: Key) {
-        guard key.cost(of: body) <= bytesMax else { return }
+        guard Self.cost(of: body) <= bytesMax else { return }
         bodies[key] = body
         order.append(key)
-        byteCount += key.cost(of: body)
+        byteCount += Self.cost(of: body)
         while byteCount > bytesMax {
             let oldest = order[goneCount]
             goneCount += 1
-            byteCount -= bodies.removeValue(forKey: oldest).map(oldest.cost) ?? 0
+            byteCount -= bodies.removeValue(forKey: oldest).map(Self.cost) ?? 0
         }
         // Many at a time, because removing from the front moves all the others.
         if goneCount > order.count / 2 {

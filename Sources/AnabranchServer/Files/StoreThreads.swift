@@ -36,7 +36,15 @@ final class StoreThreads: Sendable {
 
     func submit(_ request: FileRequest) {
         budget.reserve(request.cost)
-        thread(of: request.path).submit(request)
+        submitReserved([request])
+    }
+
+    /// Submits requests whose memory is taken into account already.
+    func submitReserved(_ requests: [FileRequest]) {
+        guard threads.count > 1 else { return threads[0].submit(requests) }
+        for (number, requests) in Dictionary(grouping: requests, by: { number(of: $0.path) }) {
+            threads[number].submit(requests)
+        }
     }
 
     /// Runs a job with the files of the thread that `path` belongs to, before the requests that wait. When the call
@@ -60,8 +68,13 @@ final class StoreThreads: Sendable {
         }
     }
 
-    private func thread(of path: VirtualPath) -> StoreThread {
-        threads[Int(path.hashValue.magnitude % UInt(threads.count))]
+    private func number(of path: VirtualPath) -> Int { Int(path.hashValue.magnitude % UInt(threads.count)) }
+
+    private func thread(of path: VirtualPath) -> StoreThread { threads[number(of: path)] }
+
+    /// Has all files written, where that is not done, how far clients have come: to be called every second.
+    func writeProgress() {
+        for thread in threads { thread.writeProgress() }
     }
 
     /// From now on a merge that takes longer than a step is given up, and so are those that have begun: their sessions
@@ -83,6 +96,8 @@ private final class StoreThread: Sendable {
         var requests: [FileRequest] = []
         var isScheduled = false
         var isEnding = false
+        /// Progress that is in memory only is to be written.
+        var writesProgress = false
     }
 
     private let pool = NIOThreadPool(numberOfThreads: 1)
@@ -96,13 +111,15 @@ private final class StoreThread: Sendable {
     ) {
         turns = Mutex(StoreTurns(registry, budget, deliver: deliver))
         pool.start()
-        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submit($0) }
+        let memory = DownloadMemory(budget: messageMemory) { [weak self] in self?.submit([$0]) }
         turns.withLock { $0.registry.downloadMemory = memory }
     }
 
-    func submit(_ request: FileRequest) { submit { $0.requests.append(request) } }
+    func submit(_ requests: [FileRequest]) { submit { $0.requests += requests } }
 
     func submit(_ job: StoreJob) { submit { $0.jobs.append(job) } }
+
+    func writeProgress() { submit { $0.writesProgress = true } }
 
     private func submit(_ put: (inout Inbox) -> Void) {
         let isFirst = inbox.withLock { inbox in
@@ -128,6 +145,7 @@ private final class StoreThread: Sendable {
     private func takeTurns(_ turns: StoreTurns) {
         while let inbox = next(hasWork: turns.hasWork) {
             turns.take(inbox.jobs, inbox.requests)
+            if inbox.writesProgress { turns.registry.writeProgress() }
             turns.takeTurn(isEnding: inbox.isEnding)
         }
     }
@@ -136,11 +154,11 @@ private final class StoreThread: Sendable {
     /// - Parameter hasWork: whether there is another turn in any case.
     private func next(hasWork: Bool) -> Inbox? {
         inbox.withLock { inbox in
-            guard hasWork || !inbox.jobs.isEmpty || !inbox.requests.isEmpty else {
+            guard hasWork || !inbox.jobs.isEmpty || !inbox.requests.isEmpty || inbox.writesProgress else {
                 inbox.isScheduled = false
                 return nil
             }
-            defer { (inbox.jobs, inbox.requests) = ([], []) }
+            defer { (inbox.jobs, inbox.requests, inbox.writesProgress) = ([], [], false) }
             return inbox
         }
     }
@@ -148,6 +166,7 @@ private final class StoreThread: Sendable {
     func endLongMerges() { inbox.withLock { $0.isEnding = true } }
 
     func shutDown() async throws {
+        writeProgress()
         // The promise is kept behind everything that was submitted, and whether or not the task is cancelled.
         await withCheckedContinuation { continuation in pool.submit { _ in continuation.resume() } }
         try await pool.shutdownGracefully()

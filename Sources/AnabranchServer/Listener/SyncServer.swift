@@ -93,6 +93,7 @@ public final class SyncServer: Service {
         let channels = OpenChannels(
             countMax: settings.connectionsMax, countPerAddressMax: settings.connectionsPerAddressMax)
         let users = ConnectionLimit(countMax: settings.connectionsPerUserMax)
+        let outboxes = RequestOutboxes(to: files)
         let operations = ServerOperations(
             connections: connections, files: files, socketCount: { channels.count },
             isServing: { [self] in isServing.load(ordering: .acquiring) }, unixSeconds: unixSeconds)
@@ -105,7 +106,7 @@ public final class SyncServer: Service {
                 connectionMetrics.turnedAway(error.rawValue)
                 return channel.close(promise: nil)
             }
-            try open(channel, users, connections, files)
+            try open(channel, users, connections, outboxes)
         }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
@@ -115,6 +116,9 @@ public final class SyncServer: Service {
         try await withTaskCancellationOrGracefulShutdownHandler {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { [self] in await refreshEverySecond(connections) }
+                group.addTask {
+                    while (try? await Task.sleep(for: .seconds(1))) != nil { files.writeProgress() }
+                }
                 try await listener.closeFuture.get()
                 group.cancelAll()
             }
@@ -149,7 +153,8 @@ public final class SyncServer: Service {
 
     /// Sets up a new socket: HTTP first, and the sync protocol once a handshake was accepted.
     private func open(
-        _ channel: any Channel, _ users: ConnectionLimit, _ connections: ConnectionRegistry, _ files: StoreThreads
+        _ channel: any Channel, _ users: ConnectionLimit, _ connections: ConnectionRegistry,
+        _ outboxes: RequestOutboxes
     ) throws {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
@@ -170,11 +175,12 @@ public final class SyncServer: Service {
             }
             let stall = StallDetector(limit: stallLimit) { onStall("reading") }
             let memory = MessageMemory(
-                messageBytesMax: settings.limits.messageBytesMax, limit: stallLimit, budget: files.messageMemory
+                messageBytesMax: settings.limits.messageBytesMax, limit: stallLimit,
+                budget: outboxes.files.messageMemory
             ) { onStall("sending the rest of a long message") }
             let handler = SyncHandler(
                 connection, handshake, silence: silence, memory: memory, settings: settings, connections: connections,
-                files: files, logger: logger)
+                outbox: outboxes.outbox(of: channel.eventLoop), logger: logger)
             try channel.pipeline.syncOperations.addHandlers([stall, silence, memory], position: .first)
             let pace = ReadingPace { [connectionMetrics] in connectionMetrics.readingsDelayed.increment() }
             try channel.pipeline.syncOperations.addHandlers([pace, handler])

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 @testable import AnabranchProtocol
+import NIOEmbedded
 import Synchronization
 import Testing
 
@@ -21,6 +22,41 @@ import Testing
                 try await stores.run(on: VirtualPath("/f")) { _ in }
             }
         }
+    }
+
+    @Test("requests of one pass of an event loop go to the threads of their files together, and all of them are done")
+    func outbox() async throws {
+        let (done, onDone) = AsyncStream.makeStream(of: ConnectionReplies.self)
+        let stores = StoreThreads(
+            count: 3,
+            makeRegistry: {
+                FileRegistry(
+                    store: InMemoryStore(), limits: Limits(), backlogBytesMax: 0, sharedBodiesBytesMax: 0,
+                    metrics: SyncMetrics(), logger: .quiet, unixSeconds: { 1 })
+            }, deliver: { for batch in $0 { onDone.yield(batch) } })
+        let loop = EmbeddedEventLoop()
+        let outbox = RequestOutboxes(to: stores).outbox(of: loop)
+        for number in 1...50 as ClosedRange<UInt64> {
+            let session = SessionKey(
+                connection: ConnectionID(number: number), session: SessionHandle(ident: 1, serial: 1))
+            let request = SessionRequest.open(BindRequest(partition: Array("\(number)".utf8), needsFileIdent: true))
+            outbox.append(
+                FileRequest(
+                    path: VirtualPath("//\(number)"), session: session, user: nil, capabilities: .all, request: request)
+            )
+        }
+        let reserved = stores.budget.bytesInUse
+        #expect(reserved == 50 * 256)
+        loop.run()
+        var replies: Set<ConnectionID> = [], doneBytes = 0
+        for await batch in done {
+            if !batch.replies.isEmpty { replies.insert(batch.connection) }
+            doneBytes += batch.doneBytes
+            if doneBytes == reserved { break }
+        }
+        #expect(replies.count == 50)
+        try await stores.shutDown()
+        #expect(stores.budget.bytesInUse == 0)
     }
 
     /// A client that learns of the write from whoever made it asks by MARK whether it has everything. The answer has to

@@ -147,6 +147,33 @@ import Testing
         #expect(short[0].downloads.count == 1 && long[3].downloads.count == 2)
     }
 
+    @Test("the progress of many is written every second, and before its file is closed; that of few at once")
+    func progress() throws {
+        let rig = TurnRig(storedProgressSessionsMax: 1)
+        let clients = try rig.join(Self.path, count: 2)
+        let stored = { try SyncedFile(path: VirtualPath(Self.path), store: rig.store, keepsState: false) }
+        let progress = { (version: ClientVersion) in
+            SessionRequest.integrate(
+                UploadMessage(Upload(progress: UploadCursor(clientVersion: version, serverVersion: 0))))
+        }
+        rig.submit(progress(5), of: clients[0])
+        rig.finish()
+        #expect(clients[0].doneBytes == clients[0].submittedBytes)
+        #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 0)
+        rig.turns.registry.writeProgress()
+        rig.finish()
+        #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 5)
+        rig.submit(progress(6), of: clients[1])
+        rig.submit(.close, of: clients[1])
+        rig.submit(progress(7), of: clients[0])
+        rig.finish()
+        #expect(try rig.stored(clients[0])?.uploadCursor.clientVersion == 7)
+        rig.submit(.close, of: clients[0])
+        rig.finish()
+        #expect(rig.turns.registry.openFiles.isEmpty)
+        #expect(try stored().clientFile(clients[1].file.ident)?.uploadCursor.clientVersion == 6)
+    }
+
     @Test("of the requests that wait, those of one file keep their order, and files take turns")
     func fairQueue() {
         var queue = FairQueue()

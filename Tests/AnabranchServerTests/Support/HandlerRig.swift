@@ -51,7 +51,7 @@ struct HandlerRig {
         memory.isIdentified = isIdentified
         let handler = SyncHandler(
             connection, accepted, silence: silence, memory: memory, settings: settings, connections: connections,
-            files: files, logger: .quiet)
+            outbox: RequestOutbox(channel.eventLoop, to: files), logger: .quiet)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         let pipeline = channel.pipeline.syncOperations
         try pipeline.addHandlers([silence, memory])
@@ -61,6 +61,12 @@ struct HandlerRig {
     }
 
     func receive(_ bytes: some Sequence<UInt8>) throws { try channel.writeInbound(ByteBuffer(bytes: bytes)) }
+
+    /// The next message, whose frame is one piece.
+    func message() throws -> String? {
+        let frame = try channel.readOutbound(as: ByteBuffer.self)
+        return frame.map { String(decoding: $0.readableBytesView.dropFirst(2), as: UTF8.self) }
+    }
 
     func wait(seconds: Int64) { channel.embeddedEventLoop.advanceTime(by: .seconds(seconds)) }
 }

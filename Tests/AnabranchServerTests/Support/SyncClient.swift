@@ -32,6 +32,11 @@ final class SyncClient {
     private(set) var changes: [Change] = []
     private(set) var received: [DownloadedChangeset] = []
 
+    /// How far it has said that it has come.
+    private var reported: ClientVersion = 0
+    /// What of that the server has read.
+    private(set) var heard: ClientVersion = 0
+
     /// - Parameter port: where the server is; asked anew for each connection.
     init(partition: String, port: @escaping () -> Int) {
         self.partition = partition
@@ -79,7 +84,10 @@ final class SyncClient {
     }
 
     /// Uploads the changes after the first `count`.
-    func upload(after count: Int) async throws { try await send(uploadMessage(after: count)) }
+    func upload(after count: Int) async throws {
+        reported = version
+        try await send(uploadMessage(after: count))
+    }
 
     func uploadMessage(after count: Int) -> [UInt8] {
         var body: [UInt8] = []
@@ -164,6 +172,7 @@ final class SyncClient {
 
     private func nextMessage() async throws -> SyncMessage {
         let message = try await require().message()
+        if message.kind == "pong" { heard = reported }
         if !["ident", "mark", "unbound", "pong"].contains(message.kind) { try take(message) }
         try await onMessage()
         return message

@@ -30,6 +30,7 @@ final class TurnRig {
             events.reduce(nil) { latest, event in
                 switch event {
                 case .versionExposed(let version), .identAccepted(_, exposedVersion: let version): version
+                case .download(let progress, _): progress.latest.version
                 default: latest
                 }
             }
@@ -53,13 +54,18 @@ final class TurnRig {
         var of: [ConnectionID: Client] = [:]
     }
 
-    init(store: any HistoryStore = InMemoryStore(), keepsState: Bool = false) {
+    /// - Parameter storedProgressSessionsMax: how many sessions of a file have their progress stored at once.
+    init(
+        store: any HistoryStore = InMemoryStore(), keepsState: Bool = false,
+        storedProgressSessionsMax: Int = FileSessions.storedProgressSessionsMax
+    ) {
         let clients = Clients()
         self.clients = clients
         self.store = store
         let registry = FileRegistry(
             store: store, keepsState: keepsState, limits: Limits(), backlogBytesMax: 1 << 20,
-            sharedBodiesBytesMax: 0, destructiveSchema: { _ in .allow }, metrics: SyncMetrics(), logger: .quiet,
+            sharedBodiesBytesMax: 0, destructiveSchema: { _ in .allow },
+            storedProgressSessionsMax: storedProgressSessionsMax, metrics: SyncMetrics(), logger: .quiet,
             beginStep: { StepLimit(asking: { true }, piece: 1) }, unixSeconds: { 1 })
         turns = StoreTurns(registry, MemoryBudget(bytesMax: .max)) { batches in
             for batch in batches {
@@ -114,6 +120,12 @@ final class TurnRig {
     /// Takes turns until nothing waits.
     func finish() {
         while turns.hasWork { takeTurn() }
+    }
+
+    /// What the store has of a client file.
+    func stored(_ client: Client) throws -> ClientFile? {
+        guard let file = turns.registry.openFiles[client.path]?.file else { return nil }
+        return try store.read(file.id) { view throws(HistoryError) in try view.clientFile(client.file.ident) }
     }
 
     func isMerging(_ path: String) -> Bool { turns.registry.isMerging(VirtualPath(path)) }

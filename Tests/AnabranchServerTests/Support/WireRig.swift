@@ -11,6 +11,7 @@ final class WireRig {
     private var connections: [ConnectionID: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
     private let keepsState: Bool
+    private let keepsNews: Bool
     private let destructiveSchema: DestructiveSchema
     private let metrics: SyncMetrics
     private let logger: Logger
@@ -18,10 +19,11 @@ final class WireRig {
 
     /// - Parameters:
     ///   - keepsState: whether changesets have to make sense.
+    ///   - keepsNews: whether connections can send what comes without being asked for.
     ///   - destructiveSchema: whether clients may take classes and columns away.
     ///   - unixSeconds: the clock.
     init(
-        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true,
+        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, keepsNews: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, limits: Limits = Limits(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance, logger: Logger = .quiet,
         unixSeconds: @escaping @Sendable () -> UInt64 = { 1 }
@@ -29,6 +31,7 @@ final class WireRig {
         self.unixSeconds = unixSeconds
         self.destructiveSchema = destructiveSchema
         self.keepsState = keepsState
+        self.keepsNews = keepsNews
         self.metrics = SyncMetrics(factory: metrics)
         self.logger = logger
         files = WireRig.files(over: store, keepsState, destructiveSchema, limits, self.metrics, logger, unixSeconds)
@@ -81,7 +84,11 @@ final class WireRig {
     func commit() { deliver(files.commit()) }
 
     private func deliver(_ replies: [FileReply]) {
-        for reply in replies { connections[reply.session.connection]?.wire.receive(reply) }
+        for reply in replies {
+            let connection = connections[reply.session.connection]
+            connection?.wire.receive(reply)
+            if !keepsNews { connection?.wire.dropNews() }
+        }
     }
 
     /// Lets everything happen that can happen; each connection's messages are in `sent` afterwards.
@@ -90,9 +97,6 @@ final class WireRig {
         while isBusy {
             isBusy = false
             for connection in connections.values {
-                let requests = connection.wire.takeRequests()
-                isBusy = isBusy || !requests.isEmpty
-                submit(requests)
                 guard !connection.wire.isSuperseded else {
                     disconnect(connection)
                     continue
@@ -101,6 +105,10 @@ final class WireRig {
                     isBusy = true
                     connection.note(outbound)
                 }
+                connection.wire.dropNews()
+                let requests = connection.wire.takeRequests()
+                isBusy = isBusy || !requests.isEmpty
+                submit(requests)
             }
         }
     }

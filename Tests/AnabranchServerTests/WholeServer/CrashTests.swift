@@ -9,15 +9,20 @@ import Testing
 /// The built server, killed without warning.
 @Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct CrashTests {
-    /// One shard behaves as each of several, so some places are enough for it.
-    @Test("the server is killed between any two messages, and nothing acknowledged is lost", arguments: [8, 1])
-    func killedBetweenAnyTwoMessages(shards: Int) async throws {
-        var messageCount = 0, killedAt = 1
+    /// One shard behaves as each of several, so some places are enough for it. In a file with many sessions, what is
+    /// only reported stays in memory at first, and goes with the process.
+    @Test(
+        "the server is killed between any two messages, and nothing acknowledged is lost",
+        arguments: [(8, false), (8, true), (1, false)])
+    func killedBetweenAnyTwoMessages(shards: Int, isCrowded: Bool) async throws {
+        var last = Conversation(), killedAt = 1, forgottenCount = 0
         repeat {
-            messageCount = try await Self.conversation(killedAt: killedAt, shards: shards)
+            last = try await Self.conversation(killedAt: killedAt, shards: shards, isCrowded: isCrowded)
+            forgottenCount += last.forgottenCount
             killedAt += shards == 1 ? 4 : 1
-        } while killedAt <= messageCount
-        #expect(messageCount > 40)
+        } while killedAt <= last.messageCount
+        #expect(last.messageCount > 40)
+        if isCrowded { #expect(forgottenCount > 0) }
     }
 
     @Test("a server that is told to end ends with status 0, and what it acknowledged is there")
@@ -69,20 +74,27 @@ struct CrashTests {
 
     private struct Killed: Error {}
 
+    private struct Conversation {
+        var messageCount = 0
+        /// How often the server had heard how far a client had come, and forgot it.
+        var forgottenCount = 0
+    }
+
     /// Two clients take turns in changing, uploading and downloading. The server is killed after this many messages and
     /// started again; the clients go on from what they have on their disks.
-    /// - Returns: how many messages there were.
-    private static func conversation(killedAt: Int, shards: Int) async throws -> Int {
+    /// - Parameter isCrowded: whether the file has so many sessions that the server is lazy about progress.
+    private static func conversation(killedAt: Int, shards: Int, isCrowded: Bool) async throws -> Conversation {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try SQLiteStore(directory: directory, options: .init(shards: shards)).close()
         var server = try await ServerProcess(data: directory)
-        var port = server.port, messageCount = 0
-        let clients = [0, 1].map { _ in SyncClient(partition: "{\"$oid\":\"1\"}") { port } }
+        var crowd = isCrowded ? try await crowd(on: server.port) : nil
+        var port = server.port, result = Conversation()
+        let clients = [0, 1].map { _ in SyncClient(partition: partition) { port } }
         for client in clients {
             client.onMessage = {
-                messageCount += 1
-                if messageCount == killedAt { throw Killed() }
+                result.messageCount += 1
+                if result.messageCount == killedAt { throw Killed() }
             }
         }
 
@@ -92,8 +104,11 @@ struct CrashTests {
             } catch is Killed {
                 await server.kill()
                 try verify(directory)
+                result.forgottenCount += try forgottenCount(of: clients, directory)
                 server = try await ServerProcess(data: directory)
                 port = server.port
+                try await crowd?.close()
+                if isCrowded { crowd = try await Self.crowd(on: port) }
                 for client in clients { try await client.disconnect() }
                 try await action(client)
             }
@@ -107,22 +122,60 @@ struct CrashTests {
                     if !client.isConnected { try await client.reconnect() }
                     try await client.upload()
                     try await client.waitForAcknowledgement()
-                    if round % 2 == index { try await client.mark() }
+                    if round % 2 == index { try await report(client) }
                 }
             }
         }
-        for client in clients {
+        for client in clients + clients {
             try await survive(client) { client in
                 if !client.isConnected { try await client.reconnect() }
-                try await client.mark()
+                try await report(client)
             }
         }
         await server.kill()
+        try await crowd?.close()
         try verify(directory)
-        let store = try SQLiteStore(directory: directory)
-        let log = try SyncedFile(path: VirtualPath("/{\"$oid\":\"1\"}"), store: store).log()
+        let log = try readFile(directory) { try $0.log() }
         for client in clients { client.checkInvariants(log) }
-        return messageCount
+        return result
+    }
+
+    private static let partition = "{\"$oid\":\"1\"}"
+
+    private static func readFile<Result>(_ directory: String, _ body: (SyncedFile) throws -> Result) throws -> Result {
+        let store = try SQLiteStore(directory: directory)
+        defer { try? store.close() }
+        return try body(try SyncedFile(path: VirtualPath("/" + partition), store: store))
+    }
+
+    /// Downloads everything and says so, which the server may forget when it is killed.
+    private static func report(_ client: SyncClient) async throws {
+        try await client.mark()
+        try await client.upload()
+        try await client.ping()
+    }
+
+    /// Sessions that do nothing, of clients of their own, on one connection: so many that mere progress is not stored
+    /// at once.
+    private static func crowd(on port: Int) async throws -> WebSocketClient {
+        let socket = try await WebSocketClient.open(port: port)
+        let sessions = 1...FileSessions.storedProgressSessionsMax
+        for session in sessions { try await socket.send("bind \(session) \(partition.utf8.count) 0 1 0\n\(partition)") }
+        var idents: [[UInt64]] = []
+        for _ in sessions { idents.append(try await socket.message().numbers) }
+        for ident in idents { try await socket.send("ident \(ident[0]) \(ident[1]) \(ident[2]) 0 0 0 0\n") }
+        for _ in sessions { #expect(try await socket.message().kind == "download") }
+        return socket
+    }
+
+    /// How many of the clients have told the server more than it has stored.
+    private static func forgottenCount(of clients: [SyncClient], _ directory: String) throws -> Int {
+        try readFile(directory) { file in
+            try clients.count { client in
+                let stored = try file.clientFile(client.ident)?.uploadCursor.clientVersion ?? 0
+                return client.heard > stored
+            }
+        }
     }
 
     /// Whatever is on the disk is whole; the state is what the log makes.

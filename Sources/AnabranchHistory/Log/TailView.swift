@@ -1,0 +1,142 @@
+import AnabranchCore
+
+/// One state of a synced file: what its tail has, from memory, and anything else from the store. Both say the same,
+/// so what it answers does not depend on how much the tail keeps.
+struct TailView: FileView {
+    /// How the store is read.
+    enum Stored {
+        /// All at once.
+        case open(any FileView)
+        /// Each time that something is missing, for those who hardly miss anything.
+        case closed(any HistoryStore, SyncedFileID)
+    }
+
+    private let tail: LogTail
+    private let source: Stored
+
+    init(_ tail: LogTail, _ source: Stored) {
+        self.tail = tail
+        self.source = source
+    }
+
+    private func stored<Result: Sendable>(
+        _ body: (any FileView) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        switch source {
+        case .open(let view): try body(view)
+        case .closed(let store, let id): try store.read(id, body)
+        }
+    }
+
+    func head() -> FileHead { tail.head }
+
+    func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
+        if let file = tail.clientFile(ident) { return file }
+        let file = try stored { view throws(HistoryError) in try view.clientFile(ident) }
+        if let file { tail.keep(file) }
+        return file
+    }
+
+    func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+        if version > tail.head.version { return nil }
+        if version > tail.base { return tail.entry(version) }
+        return try stored { view throws(HistoryError) in try view.entry(version) }
+    }
+
+    func salt(of version: ServerVersion) throws(HistoryError) -> Salt? {
+        if version > tail.head.version { return nil }
+        if version > tail.base { return tail.entry(version).salt }
+        return try stored { view throws(HistoryError) in try view.salt(of: version) }
+    }
+
+    func received(_ version: ServerVersion) throws(HistoryError) -> ReceivedChangeset? {
+        try stored { view throws(HistoryError) in try view.received(version) }
+    }
+
+    func entries(
+        in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int
+    ) throws(HistoryError) -> [LogEntry] {
+        var found: [LogEntry] = []
+        let (older, newer) = split(range)
+        if !older.isEmpty {
+            found = try stored { view throws(HistoryError) in
+                try view.entries(in: older, excludingOrigin: origin, byteBudget: byteBudget)
+            }
+        }
+        let bytes = found.reduce(0) { $0 + $1.changeset.count }
+        if bytes <= byteBudget {
+            found += tail.entries(in: newer, excludingOrigin: origin, byteBudget: byteBudget - bytes)
+        }
+        return found
+    }
+
+    func versions(
+        in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion] {
+        var found: [ServerVersion] = []
+        let (older, newer) = split(range)
+        if !older.isEmpty {
+            found = try stored { view throws(HistoryError) in try view.versions(in: older, excludingOrigin: origin) }
+        }
+        return found + tail.versions(in: newer, excludingOrigin: origin)
+    }
+
+    func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt] {
+        var found: [Receipt] = []
+        let (older, newer) = split(range)
+        if !older.isEmpty {
+            found = try stored { view throws(HistoryError) in try view.receipts(from: ident, in: older) }
+        }
+        return found + tail.receipts(from: ident, in: newer)
+    }
+
+    func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt? {
+        if let receipt = tail.lastReceipt(from: ident, upTo: version) { return receipt }
+        let base = tail.base
+        guard version >= base else {
+            return try stored { view throws(HistoryError) in try view.lastReceipt(from: ident, upTo: version) }
+        }
+        if case .known(let receipt) = tail.olderReceipt(of: ident) { return receipt }
+        let receipt = try stored { view throws(HistoryError) in try view.lastReceipt(from: ident, upTo: base) }
+        tail.keep(receipt, of: ident)
+        return receipt
+    }
+
+    func versions(
+        writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) throws(HistoryError) -> [ServerVersion] {
+        var found: [ServerVersion] = []
+        let (older, newer) = split(range)
+        if !older.isEmpty {
+            found = try stored { view throws(HistoryError) in
+                try view.versions(writing: keys, in: older, excludingOrigin: origin)
+            }
+        }
+        tail.collect(keys, in: newer, excludingOrigin: origin, into: &found)
+        return found.sortedUnique()
+    }
+
+    func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? {
+        try stored { view throws(HistoryError) in try view.version(ofWrite: key) }
+    }
+
+    func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
+        let kept = tail.reciprocals(of: ident)
+        if case .known(let all) = kept { return all.filter { range.contains($0.version) } }
+        guard case .unknown = kept, tail.clientFile(ident) != nil else {
+            return try stored { view throws(HistoryError) in try view.reciprocals(of: ident, in: range) }
+        }
+        let whole = VersionRange(after: 0, through: .largest)
+        let all = try stored { view throws(HistoryError) in try view.reciprocals(of: ident, in: whole) }
+        tail.keep(all, of: ident)
+        return all.filter { range.contains($0.version) }
+    }
+
+    /// What lies before the tail, and in it.
+    private func split(_ range: VersionRange) -> (older: VersionRange, newer: VersionRange) {
+        (
+            VersionRange(after: range.base, through: min(range.last, tail.base)),
+            VersionRange(after: max(range.base, tail.base), through: range.last)
+        )
+    }
+}

@@ -1,0 +1,73 @@
+public import AnabranchCore
+
+/// UPLOADs without changesets, which only say how far a client has come. Nobody is promised that: it stays in memory
+/// and is written with another commit of the file, or by `writeProgress` (`Spec/Durability.md`, section 1). A DOWNLOAD
+/// reports what is stored.
+extension SyncedFile {
+    /// Whether progress is not written yet.
+    public var hasUnwrittenProgress: Bool { !unwritten.isEmpty }
+
+    /// Takes over what `SessionProgress.accept` has left of an upload without changesets.
+    /// - Parameter time: seconds since 1970.
+    /// - Returns: false if it has to be queued: it has changesets, comes behind something that is queued, or is to be
+    ///   refused.
+    /// - Throws: a failure of the store.
+    public func noteProgress(
+        _ upload: Upload, from ident: ClientFileID, at time: UInt64
+    ) throws(HistoryError) -> Bool {
+        guard upload.changesets.isEmpty, queue.progress(of: ident) == nil,
+            upload.progress.serverVersion <= version, upload.lockedVersion <= version
+        else { return false }
+        let found = try read(missesTail: false) { view throws(HistoryError) in try current(ident, in: view) }
+        guard var file = found, file.salt != 0, !file.isExpired else { return false }
+        let before = file
+        file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
+        if file != before {
+            file.lastSeen = max(1, time)
+            unwritten[ident] = file
+        }
+        return true
+    }
+
+    /// Writes what is not written.
+    /// - Throws: a failure of the store. Then it is forgotten, like a message that got lost.
+    public func writeProgress() throws(HistoryError) {
+        while hasUnwrittenProgress {
+            writeProgressWithNextCommit()
+            let head = try read(missesTail: false) { view throws(HistoryError) in try view.head() }
+            try commit([], at: head)
+        }
+    }
+
+    /// Has the next commits of the file, also empty ones, write what is not written.
+    public func writeProgressWithNextCommit() { isProgressDue = true }
+
+    /// A client file as it is, whether that is written or not.
+    func current(_ ident: ClientFileID, in view: any FileView) throws(HistoryError) -> ClientFile? {
+        if let file = unwritten[ident] { return file }
+        return try view.clientFile(ident)
+    }
+
+    /// So much of it every commit takes along: the rows of a few clients cost less than a commit of their own. Those of
+    /// many would delay it.
+    private static let carriedCountMax = 64
+    /// When it is due, a commit takes so much of it, and the next one more.
+    static let writtenCountMax = 512
+
+    /// A commit with the progress that it does not know of.
+    func withProgress(_ commit: Commit) -> Commit {
+        guard isProgressDue || unwritten.count <= Self.carriedCountMax, hasUnwrittenProgress else { return commit }
+        var commit = commit
+        var files: [ClientFileID: ClientFile] = [:]
+        for ident in unwritten.keys.sorted().prefix(Self.writtenCountMax) { files[ident] = unwritten[ident] }
+        for file in commit.clientFiles { files[file.ident] = file }
+        commit.clientFiles = files.values.sorted { $0.ident < $1.ident }
+        return commit
+    }
+
+    func progressWritten(by commit: Commit) {
+        guard hasUnwrittenProgress else { return isProgressDue = false }
+        for file in commit.clientFiles { unwritten[file.ident] = nil }
+        if unwritten.isEmpty { isProgressDue = false }
+    }
+}
