@@ -19,6 +19,7 @@ let package = Package(
         .library(name: "AnabranchQuery", targets: ["AnabranchQuery"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
+        .library(name: "AnabranchRows", targets: ["AnabranchRows"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
@@ -48,8 +49,12 @@ let package = Package(
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
         .target(
+            name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
+        .target(
             name: "AnabranchSQLite",
-            dependencies: ["AnabranchCore", "AnabranchHistory", .product(name: "GRDB", package: "GRDB.swift")]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchRows", .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
         .target(
             name: "AnabranchServer",
             dependencies: [
@@ -88,9 +93,11 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "CBuildInfo",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchTesting",
+                "CBuildInfo",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -105,7 +112,7 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchTesting",
+                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchSQLite", "AnabranchTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(

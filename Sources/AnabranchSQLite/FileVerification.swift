@@ -275,8 +275,10 @@ final class FileVerification {
         do {
             let (replayed, skippedCount) = try file.replay(VersionRange(after: head.baseVersion, through: version))
             result.skippedCount = skippedCount
-            let isSame = try StateDigest(of: rows.graph()) == StateDigest(of: replayed)
+            let stored = try rows.graph()
+            let isSame = try StateDigest(of: stored) == StateDigest(of: replayed)
             expect(isSame, .state, "state", "it is not what the log makes of it")
+            expect(try !stored.hasDamagedLinks(), .state, "state", "the rows of links are not those of its objects")
         } catch let error as ApplyError {
             expect(false, .state, "state", error.description)
         } catch let error as HistoryError {

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -28,7 +29,7 @@ extension SQLiteFile {
         record.chain = try append(commit.entries, chain: record.chain)
         for entry in commit.conflictKeys { try store(entry) }
         for received in commit.received { try store(received, start: start) }
-        if let state { try store(state) }
+        if let state { try StateTable(file: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
         record.head = commit.newHead
         record.lease = max(record.lease, commit.lease)
@@ -108,25 +109,6 @@ extension SQLiteFile {
         try execute(
             "INSERT INTO conflict_key (file, key, version, origin) VALUES (?, ?, ?, ?)",
             [id.number, stored(entry.key), stored(entry.version), stored(entry.origin)])
-    }
-
-    private func store(_ state: RowWrites) throws {
-        for number in state.erasedClasses {
-            try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [id.number, Int64(number.rawValue)])
-        }
-        for address in state.removed {
-            try execute(
-                "DELETE FROM state_row WHERE file = ? AND class = ? AND key = ? AND chunk = ?", arguments(address))
-        }
-        for row in state.rows {
-            try execute(
-                "INSERT OR REPLACE INTO state_row (file, class, key, chunk, content) VALUES (?, ?, ?, ?, ?)",
-                arguments(row.address) + [Data(row.bytes)])
-        }
-    }
-
-    func arguments(_ address: RowAddress) -> StatementArguments {
-        [id.number, Int64(address.classID.rawValue), Data(address.key), stored(address.chunk)]
     }
 
     /// Keeps the newest keys of the file.

@@ -1,5 +1,6 @@
 public import AnabranchCore
 public import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 
@@ -111,7 +112,7 @@ extension RepairedFile.Parts {
 extension SQLiteFile {
     /// The state is that before the log, and so to be made from all of it.
     fileprivate func dropState() throws {
-        try db.execute(sql: "DELETE FROM state_row WHERE file = ?", arguments: [id.number])
+        try StateTable(file: id.number).removeAll(in: db)
         var record = try record()
         record.head.stateVersion = record.head.baseVersion
         try store(record)

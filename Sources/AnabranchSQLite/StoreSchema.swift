@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchRows
 import GRDB
 
 /// The tables of a shard, and what marks its database. Numbers are stored as 64 bits: those above 2^63−1, which
@@ -80,8 +81,8 @@ enum StoreSchema {
         try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
     }
 
-    /// The log has row numbers: in a table without them, SQLite reads whole rows to compare their keys, and a changeset
-    /// can have megabytes.
+    /// Tables with changesets have row numbers: in a table without them, SQLite reads whole rows to compare their keys,
+    /// and a changeset can have megabytes.
     private static let tables = """
         CREATE TABLE store_meta (name TEXT NOT NULL PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
         CREATE TABLE synced_file (
@@ -141,7 +142,7 @@ enum StoreSchema {
             checksum BLOB NOT NULL,
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, version)
-        ) WITHOUT ROWID;
+        );
         CREATE INDEX received_by_age ON received (time);
         CREATE TABLE reciprocal (
             file INTEGER NOT NULL,
@@ -150,7 +151,7 @@ enum StoreSchema {
             checksum BLOB NOT NULL,
             changeset BLOB NOT NULL,
             PRIMARY KEY (file, ident, version)
-        ) WITHOUT ROWID;
+        );
         CREATE TABLE conflict_key (
             file INTEGER NOT NULL,
             key INTEGER NOT NULL,

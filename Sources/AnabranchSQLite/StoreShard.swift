@@ -85,8 +85,8 @@ final class StoreShard: Sendable {
         return configuration
     }
 
-    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Leases that were given out before
-    /// are lower than those that are given out from now on.
+    /// Begins a new epoch in all shards of a store: when it is opened, and once a day. Leases that were given out
+    /// before are lower than those that are given out from now on.
     ///
     /// Each counts twice, and none ahead of the others by more than one: so what was interrupted here can be told from
     /// a shard that is of an earlier time than the others.

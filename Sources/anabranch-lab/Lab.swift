@@ -47,5 +47,6 @@ struct BenchCommand: ParsableCommand {
         commandName: "bench", abstract: "Time merges, a server, and changes of a state.",
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
+            BenchRowsCommand.self,
         ])
 }

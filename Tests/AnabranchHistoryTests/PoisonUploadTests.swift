@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRows
 import AnabranchTesting
 import Foundation
 import Testing
@@ -14,7 +15,7 @@ import Testing
         var endsInCommit = false
 
         private struct Rows: ObjectRows {
-            let base: SQLiteRows
+            let base: StateRows
 
             func row(at address: RowAddress) throws -> [UInt8]? {
                 if address.classID.rawValue > 0 { fatalError("an object is read") }
@@ -41,7 +42,8 @@ import Testing
 
         func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
             guard !endsInCommit else { return try base.state(of: file) }
-            do { return try ObjectGraph(rows: Rows(base: SQLiteRows(file: file, pool: base.shards[0].pool))) } catch {
+            let rows = Rows(base: StateRows(StateTable(file: file.number), in: base.shards[0].pool))
+            do { return try ObjectGraph(rows: rows) } catch {
                 throw HistoryError(.storeFailed, error.reason)
             }
         }

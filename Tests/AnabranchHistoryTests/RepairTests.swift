@@ -65,6 +65,7 @@ import Testing
         ("UPDATE state_row SET content = x'00' WHERE class = 0", RepairedFile.Parts.state),
         ("UPDATE state_row SET content = x'0d01' || content WHERE class = 1", .state),
         ("DELETE FROM state_row WHERE class = 1", .state),
+        ("UPDATE state_row SET content = x'01' || substr(content, 2) WHERE class = 1", .state),
         ("DELETE FROM state_row WHERE 1", .state),
         ("UPDATE state_row SET key = key || x'00' WHERE class = 1", .state),
         ("DELETE FROM conflict_key WHERE version = 3", .conflictKeys),

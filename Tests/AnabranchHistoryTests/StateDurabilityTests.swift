@@ -34,6 +34,12 @@ import Testing
             ("UPDATE state_row SET content = x'00' WHERE class = 1", .state, "state"),
             ("UPDATE state_row SET content = x'00' WHERE class = 0", .state, "state"),
             ("UPDATE state_row SET content = substr(content, 1, 3) WHERE class = 1", .state, "state"),
+            // Only the checksum tells.
+            ("UPDATE state_row SET content = x'01' || substr(content, 2) WHERE class = 1", .state, "state"),
+            (
+                "UPDATE state_row SET content = (SELECT content FROM state_row WHERE class = 1) WHERE class = 1",
+                .state, "state"
+            ),
             (
                 "UPDATE state_row SET key = x'09' WHERE class = 1 AND key = (SELECT MAX(key) FROM state_row)", .state,
                 "state"
@@ -88,7 +94,7 @@ import Testing
         #expect(versions.count > 3)
     }
 
-    /// Objects that cannot be read are no reason to refuse a client.
+    /// Objects that are not what was written are no reason to refuse a client.
     @Test func aDamagedRowIsTransient() throws {
         let test = try Self.fixture()
         let store = try #require(test.store as? SQLiteStore)
@@ -98,7 +104,8 @@ import Testing
         let file = try SyncedFile.open(in: store, keepsState: true)
         try file.enqueue(Upload([ChangesetWriter.setting(2, to: 5)], from: 20, base: 3), from: 3)
         let outcome = try #require(try file.integrate(at: 1).outcomes.first)
-        #expect(outcome.refusal?.code == .storeFailed && outcome.refusal?.isTransient == true)
+        #expect(outcome.refusal?.code == .storeDamaged && outcome.refusal?.isTransient == true)
+        #expect(outcome.refusal?.reason.contains("T[2]: the row is not what was written") == true)
         #expect(try file.clientFile(3)?.uploadCursor.clientVersion ?? 20 < 20)
     }
 

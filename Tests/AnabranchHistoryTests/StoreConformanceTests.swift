@@ -232,14 +232,12 @@ import Testing
         var fixture = try Fixture(test)
         var total: UInt64 = 0
         for number in 1...5 {
-            let before = try fixture.store.state(of: fixture.file.id)
-            var after = before
+            var after = try fixture.store.state(of: fixture.file.id)
             let changes = try Self.changes(of: &after, number)
             total += 1
             try fixture.commit { commit in
                 commit.entries = [Self.entry(UInt64(number), origin: 0, [1], total: total)]
-                commit.state = StateUpdate(
-                    version: ServerVersion(number), before: before, after: after, changes: changes)
+                commit.state = StateUpdate(version: ServerVersion(number), after: after, changes: changes)
             }
             let expected = try after.canonicalJSON()
             #expect(try fixture.store.state(of: fixture.file.id).canonicalJSON() == expected, "commit \(number)")
@@ -266,10 +264,9 @@ import Testing
         let test = try TestStore(kind)
         let fixture = try Fixture(test)
         var after = try fixture.store.state(of: fixture.file.id)
-        let before = after
         let changes = try Self.changes(of: &after, 1)
         var commit = Commit(file: fixture.file.id, lease: fixture.file.lease, head: fixture.head)
-        commit.state = StateUpdate(version: 0, before: before, after: after, changes: changes)
+        commit.state = StateUpdate(version: 0, after: after, changes: changes)
         try fixture.store.commit([commit])
         let state = try fixture.store.state(of: fixture.file.id)
         let text = try fixture.store.read(fixture.file.id) { view throws(HistoryError) in

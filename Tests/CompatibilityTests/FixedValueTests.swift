@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -85,12 +86,13 @@ import Testing
     /// change by change; and the digest after each.
     @Test func rowsAndDigestsAreFixed() throws {
         var lines = ["digest of the state without classes: \(StateDigest())"]
-        var graph = ObjectGraph()
+        var rows = MemoryRows()
         for (name, edit) in Self.edits {
-            let stored = graph
+            var graph = try ObjectGraph(rows: rows)
             let written = try graph.write(as: 2, edit)
             lines.append("\(name): digest \(try StateDigest(of: graph))")
-            let writes = try graph.rowWrites(since: stored, changes: written.changes)
+            let writes = try graph.rowWrites(of: written.changes)
+            rows.write(writes)
             lines += writes.erasedClasses.map { "erased class \($0.rawValue)" }
             lines += writes.removed.map { "removed \(Self.text($0))" }.sorted()
             lines += writes.rows.map { "\(Self.text($0.address)): \(Self.hexadecimal($0.bytes))" }.sorted()
@@ -116,7 +118,7 @@ import Testing
     ]
 
     private static func text(_ address: RowAddress) -> String {
-        "class \(address.classID.rawValue) key \(hexadecimal(address.key)) chunk \(address.chunk)"
+        "class \(address.classID.rawValue) key \(hexadecimal(address.key)) part \(address.part)"
     }
 
     // MARK: Texts

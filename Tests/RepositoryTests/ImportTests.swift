@@ -10,7 +10,8 @@ import Testing
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
         "AnabranchHistory": ["AnabranchCore"],
-        "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "Foundation", "GRDB"],
+        "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
+        "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "Crypto", "CryptoExtras", "Foundation", "JWTKit",
             "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket", "ServiceLifecycle",
@@ -23,8 +24,9 @@ import Testing
             "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchTesting", "ArgumentParser",
-            "CBuildInfo", "Crypto", "Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
+            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchTesting",
+            "ArgumentParser", "CBuildInfo", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "NIOWebSocket",
         ],
         "CBuildInfo": [],
         "CMalloc": [],

@@ -121,7 +121,7 @@ struct Integration: ~Copyable {
                     options.watch?.pause(name)
                     return false
                 case .onlyFirst(let count):
-                    state = client.stateBefore
+                    state = client.stateBefore?.restored()
                     client.merge = ClientMerge(
                         of: client.changesets.prefix(count), from: client.file.ident, options: options)
                     current = consume client
@@ -132,7 +132,7 @@ struct Integration: ~Copyable {
                 options.watch?.pause(name)
             } catch {
                 report.entriesVisited += client.merge.entriesVisited
-                state = client.stateBefore
+                state = client.stateBefore?.restored()
                 refuse(client.file.ident, because: error)
                 options.watch?.end(name)
             }

@@ -58,7 +58,7 @@ extension SyncedFile {
         var commit = Commit(file: id, lease: lease, head: head)
         if let (entry, conflictKeys) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
             (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
-            commit.state = StateUpdate(version: entry.version, before: before, after: after, changes: changes)
+            commit.state = StateUpdate(version: entry.version, after: after, changes: changes)
         }
         let version = commit.newHead.version
         commit.idempotencyKey = key.map { IdempotencyKey(key: $0, version: version) }

@@ -3,23 +3,32 @@ import AnabranchCore
 /// A state as it will be: what the store has, changed by what a commit in the making adds to the log
 /// (`Spec/History.md`, section 16).
 struct PendingState {
-    private let stored: ObjectGraph
     private var graph: ObjectGraph
     private var changes = StateChanges()
     private let limits: ApplyLimits
+    private let loadedBytesBefore: Int
+    /// What was read up to the last run: copies count together.
+    private var readBytes: Int
 
     /// - Parameter limits: of a run.
     init(_ stored: ObjectGraph, within limits: ApplyLimits) {
-        self.stored = stored
         self.limits = limits
+        loadedBytesBefore = stored.loadedBytes
+        readBytes = stored.readBytes
         graph = stored
     }
 
     /// What was read into memory, or written there, in bytes.
-    var loadedBytes: Int { max(0, graph.loadedBytes - stored.loadedBytes) }
+    var loadedBytes: Int { max(0, graph.loadedBytes - loadedBytesBefore) }
+
+    /// The state as it is, when all later copies are given up: what these have read is not in memory any more.
+    func restored() -> PendingState {
+        graph.forgetReads(beyond: readBytes)
+        return self
+    }
 
     func update(to version: ServerVersion) -> StateUpdate {
-        StateUpdate(version: version, before: stored, after: graph, changes: changes)
+        StateUpdate(version: version, after: graph, changes: changes)
     }
 
     /// What became of a run.
@@ -46,7 +55,9 @@ struct PendingState {
     ) throws(HistoryError) -> Outcome {
         var causes = CauseSearch(in: log, after: base, notBy: ident)
         do {
-            return try apply(run, of: &arena, &causes)
+            let outcome = try apply(run, of: &arena, &causes)
+            readBytes = graph.readBytes
+            return outcome
         } catch {
             guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
             if error.code == .loadsTooMuch, let count = run.firstIndex(where: { $0 == error.changeset }), count > 0 {

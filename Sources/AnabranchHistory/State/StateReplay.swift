@@ -35,7 +35,7 @@ extension SyncedFile {
             var after = before
             let changes = try after.replay(entries).changes
             var commit = Commit(file: id, lease: lease, head: head)
-            commit.state = StateUpdate(version: replay.rest.base, before: before, after: after, changes: changes)
+            commit.state = StateUpdate(version: replay.rest.base, after: after, changes: changes)
             try self.commit(commit)
         }
     }

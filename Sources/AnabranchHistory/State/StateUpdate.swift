@@ -1,38 +1,59 @@
 public import AnabranchCore
+import Synchronization
 
 /// What a commit does to the stored state of a file (`Spec/History.md`, section 16).
 public struct StateUpdate: Sendable {
     /// The version whose state `after` is.
-    public var version: ServerVersion
-    /// The state as it is stored.
-    public var before: ObjectGraph
-    /// The state as it is after the commit.
-    public var after: ObjectGraph
-    /// What turned the one into the other.
-    public var changes: StateChanges
+    public let version: ServerVersion
+    private let pending: PendingRows
 
     /// Puts the parts together.
-    public init(version: ServerVersion, before: ObjectGraph, after: ObjectGraph, changes: StateChanges) {
+    ///
+    /// - Parameters:
+    ///   - after: The state as it is after the commit, made from the stored one.
+    ///   - changes: What turned the one into the other.
+    public init(version: ServerVersion, after: ObjectGraph, changes: StateChanges) {
         self.version = version
-        self.before = before
-        self.after = after
-        self.changes = changes
+        pending = PendingRows(PendingRows.Content(state: after, changes: changes))
     }
 
-    /// The rows to be written, for stores that keep states as rows; the stored ones must be as they were.
-    /// - Throws: `storeFailed` if stored rows cannot be read.
+    /// The state as it is after the commit; it tells what is stored once that is known.
+    public var after: ObjectGraph { pending.content.withLock { $0.state } }
+
+    /// The rows to be written, for stores that keep states as rows; the stored ones must be as they were. They are made
+    /// out once.
+    /// - Throws: `storeFailed` if stored rows cannot be read, `storeDamaged` if they are not what was written.
     public func rowWrites() throws(HistoryError) -> RowWrites {
-        do {
-            return try after.rowWrites(since: before, changes: changes)
-        } catch {
-            throw HistoryError(readingStateFailed: error)
+        try pending.content.withLock { content throws(HistoryError) in
+            if let rows = content.rows { return rows }
+            do throws(ApplyError) {
+                var state = content.state
+                let rows = try state.rowWrites(of: content.changes)
+                (content.state, content.rows) = (state, rows)
+                return rows
+            } catch {
+                throw HistoryError(readingStateFailed: error)
+            }
         }
     }
 }
 
+/// A state, and its rows once they were asked for.
+private final class PendingRows: Sendable {
+    struct Content {
+        var state: ObjectGraph
+        let changes: StateChanges
+        var rows: RowWrites?
+    }
+
+    let content: Mutex<Content>
+
+    init(_ content: Content) { self.content = Mutex(content) }
+}
+
 extension HistoryError {
     /// Reading objects failed, whatever they were needed for.
-    init(readingStateFailed error: ApplyError) {
-        self.init(.storeFailed, "the state cannot be read: \(error)")
+    package init(readingStateFailed error: ApplyError) {
+        self.init(error.isDamage ? .storeDamaged : .storeFailed, "the state cannot be read: \(error)")
     }
 }

@@ -44,13 +44,7 @@ package final class ConvergenceRound {
 
     /// The first replica writes the schema and a few objects, and all others get them.
     private func prepare() throws {
-        try clients[0].write(at: 1) { transaction in
-            for shape in RandomSchema.classes { try transaction.add(shape) }
-            for shape in RandomSchema.classes {
-                for field in shape.fields { try transaction.add(field, to: shape.name) }
-            }
-            for key in 0..<2 { try transaction.create(RandomSchema.task.name, key: .int(Int64(key))) }
-        }
+        try clients[0].write(at: 1) { try RandomWorld.begin($0) }
         for replica in clients.indices {
             try clients[replica].upload(to: file)
             try clients[replica].download(from: file)

@@ -86,6 +86,7 @@ import Testing
             ["acknowledged", "last_reader", "reader"]),
         Expectation("writers", ["--clients", "2", "--files", "5", "--seconds", "0.3"], 4, ["acknowledged"]),
         Expectation("visits", ["--files", "5", "--clients", "2"], 5, ["caught_up"]),
+        Expectation("visits", ["--files", "2", "--entries", "1500", "--visits", "3"], 6, ["caught_up"]),
         Expectation(
             "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
         Expectation(

@@ -41,9 +41,15 @@ extension ObjectGraph {
         var applier = ChangesetApplier(of: arena, to: self, refusing: refusals)
         applier.editor.objectBytesMax = limits.objectBytesMax
         applier.editor.loadedBytesMax = limits.loadedBytesMax
-        for changeset in changesets {
-            try applier.apply(changeset, skipping: isSkipped)
-            try applier.editor.eraseNewAsymmetricObjects()
+        let readBytes = readBytes
+        do throws(ApplyError) {
+            for changeset in changesets {
+                try applier.apply(changeset, skipping: isSkipped)
+                try applier.editor.eraseNewAsymmetricObjects()
+            }
+        } catch {
+            forgetReads(beyond: readBytes)
+            throw error
         }
         let result = applier.editor.finish()
         self = result.graph
@@ -93,7 +99,7 @@ struct ChangesetApplier {
     mutating func apply(
         _ changeset: ChangesetIndex, skipping isSkipped: (ApplyError) throws(ApplyError) -> Bool
     ) throws(ApplyError) {
-        editor.graph.loadedBytes += arena[changeset].bytes.count
+        editor.graph.changesetBytes += arena[changeset].bytes.count
         var number = 0
         guard arena.additions[changeset] == nil else {
             for index in arena.instructionIndices(of: changeset) {

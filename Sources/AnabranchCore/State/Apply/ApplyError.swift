@@ -36,6 +36,8 @@ public struct ApplyError: Error, Equatable, Sendable {
     public internal(set) var changeset: ChangesetIndex?
     /// The number of the instruction among the changeset's live ones, from 0.
     public internal(set) var instruction: Int?
+    /// Of an error that is `unavailable`: what was read is not what was written, so it will not go away by itself.
+    public private(set) var isDamage = false
 
     init(_ code: Code, _ reason: String) {
         self.code = code
@@ -44,6 +46,12 @@ public struct ApplyError: Error, Equatable, Sendable {
 
     /// The source of the objects failed.
     public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
+
+    static func damaged(_ reason: String) -> ApplyError {
+        var error = ApplyError(.unavailable, reason)
+        error.isDamage = true
+        return error
+    }
 
     static let nullErasure = ApplyError(
         .nullErasure, "null cannot be taken out of a set of a nullable type but by clearing the set")

@@ -14,11 +14,11 @@ extension GraphEditor {
             return clearAll(&content)
         case .setInsert(let payload):
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = elements.find(value)
+                let found = try elements.find(value)
                 guard found.element == nil else { return .ignored }
                 try editor.recordLink(value, at: place)
                 editor.grow(by: value.size)
-                elements.insert(SetElement(content: value), at: found.index)
+                try elements.insert(SetElement(content: value), at: found.index)
                 return .applied
             }
         case .setErase(let payload):
@@ -26,10 +26,10 @@ extension GraphEditor {
                 throw .nullErasure
             }
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = elements.find(value)
+                let found = try elements.find(value)
                 guard let element = found.element else { return .ignored }
                 editor.grow(by: -element.content.size)
-                elements.remove(at: found.index)
+                try elements.remove(at: found.index)
                 return .applied
             }
         default: throw .invalid("the path does not fit the instruction")
@@ -74,21 +74,21 @@ extension GraphEditor {
             let content = try element(payload, at: place)
             try recordLink(content, at: place)
             grow(by: content.size)
-            list.insert(ListElement(content: content), at: index)
+            try list.insert(ListElement(content: content), at: index)
         case .move(let destination, let priorSize):
             guard index < list.count, destination < list.count else {
                 throw .invalid("move from \(index) to \(destination) in a list of \(list.count)")
             }
             guard index != destination else { throw .invalid("move to the same index") }
             try check(priorSize, of: list)
-            let element = list.remove(at: index)
-            list.insert(element, at: destination)
+            let element = try list.remove(at: index)
+            try list.insert(element, at: destination)
         case .erase(let priorSize):
             guard index < priorSize, index < list.count else {
                 throw .invalid("index \(index) of a list of \(list.count)")
             }
             try check(priorSize, of: list)
-            grow(by: -list.remove(at: index).content.size)
+            grow(by: -(try list.remove(at: index)).content.size)
         case .clear(let kind):
             guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
             guard place.isMixed else { throw .undefined("the list does not hold collections") }
@@ -134,7 +134,7 @@ extension GraphEditor {
         guard let value else {
             guard payload != .set else { throw .rejected("a set cannot be nested") }
             guard place.isMixed else { throw .rejected("the list does not hold collections") }
-            return list.modify(at: index) { makeCollection(payload, in: &$0.content) }
+            return try list.modify(at: index) { makeCollection(payload, in: &$0.content) }
         }
         try list.modify(at: index) { element throws(ApplyError) in
             try self.store(value, over: &element.content, at: place)
@@ -150,7 +150,7 @@ extension GraphEditor {
         switch edit {
         case .update(let payload): return try update(&entries, key: key, at: place, payload)
         case .clear(let kind):
-            let found = entries.find(key)
+            let found = try entries.find(key)
             guard found.element != nil else { throw .invalid("no such dictionary key") }
             guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
             return try entries.modify(at: found.index) { entry throws(ApplyError) in
@@ -167,14 +167,14 @@ extension GraphEditor {
         guard key.first != UInt8(ascii: "$"), !key.contains(UInt8(ascii: ".")) else {
             throw .rejected("a dictionary key begins with $ or contains a point")
         }
-        let found = entries.find(key)
+        let found = try entries.find(key)
         if payload == .erased {
             guard let entry = found.element else {
                 guard !refusals.contains(.absentErasures) else { throw .undefined("no such dictionary key") }
                 return .ignored
             }
             grow(by: -key.count - entry.content.size)
-            entries.remove(at: found.index)
+            try entries.remove(at: found.index)
             return .applied
         }
         var content = found.element?.content ?? .null
@@ -190,10 +190,10 @@ extension GraphEditor {
             if makeCollection(payload, in: &content) == .ignored { return .ignored }
         }
         if found.element != nil {
-            entries.modify(at: found.index) { $0.content = content }
+            try entries.modify(at: found.index) { $0.content = content }
         } else {
             grow(by: key.count + Content.null.size)
-            entries.insert(DictionaryEntry(key: key, content: content), at: found.index)
+            try entries.insert(DictionaryEntry(key: key, content: content), at: found.index)
         }
         return .applied
     }

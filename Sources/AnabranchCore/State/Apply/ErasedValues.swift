@@ -1,45 +1,64 @@
 // What an object still holds in columns that were erased: nobody can read it, and it goes when the object is loaded
-// next (`Spec/State.md`, B11). What has nothing to lose stays as it is, so that its chunks are not written again.
+// next (`Spec/State.md`, B11). What has nothing to lose stays as it is, so that its parts are not written again.
 
-extension GraphEditor {
+extension Schema {
+    /// About how much of an object has to be looked through for it, in bytes: all embedded objects.
+    func erasureSearchBytes(_ fields: Fields, of classID: ClassID) -> Int {
+        fields.contents.enumerated().reduce(0) { bytes, field in
+            bytes + (place(field.offset, of: classID)?.isEmbedded ?? false ? field.element.size : Content.itemBytes)
+        }
+    }
+
     /// Nil if there is nothing to lose. As deep as paths are long.
-    mutating func withoutErasedValues(_ fields: Fields, of classID: ClassID) -> Fields? {
+    ///
+    /// - Parameter size: Becomes smaller by what is lost.
+    func withoutErasedValues(
+        _ fields: Fields, of classID: ClassID, _ size: inout Int
+    ) throws(ApplyError) -> Fields? {
         var rest: Fields?
         for (slot, content) in fields.contents.enumerated() {
-            guard let value = withoutErasedValues(content, in: schema[classID].columns[slot]?.place) else { continue }
+            guard let value = try withoutErasedValues(content, in: place(slot, of: classID), &size) else { continue }
             rest = rest ?? fields
             rest?.contents[slot] = value
         }
         return rest
     }
 
-    /// - Parameter place: nil where the column was erased.
-    private mutating func withoutErasedValues(_ content: Content, in place: Place?) -> Content? {
+    /// Nil where the column was erased.
+    private func place(_ slot: Int, of classID: ClassID) -> Place? {
+        self[classID].hasColumn(slot) ? self[classID].columns[slot]?.place : nil
+    }
+
+    private func withoutErasedValues(
+        _ content: Content, in place: Place?, _ size: inout Int
+    ) throws(ApplyError) -> Content? {
         guard let place else {
             if case .null = content { return nil }
-            grow(by: Content.null.size - content.size)
+            size += Content.null.size - content.size
             return .null
         }
         guard place.isEmbedded else { return nil }
         switch content {
-        case .object(let fields): return withoutErasedValues(fields, of: place.target).map(Content.object)
-        case .list(let list):
-            var rest: ContentList?
-            for (index, element) in list.enumerated() {
-                guard let value = withoutErasedValues(element.content, in: place) else { continue }
-                rest = rest ?? list
-                rest?.modify(at: index) { $0.content = value }
-            }
-            return rest.map(Content.list)
+        case .object(let fields): return try withoutErasedValues(fields, of: place.target, &size).map(Content.object)
+        case .list(let list): return try withoutErasedValues(list, in: place, &size).map(Content.list)
         case .dictionary(let entries):
-            var rest: ContentDictionary?
-            for (index, entry) in entries.enumerated() {
-                guard let value = withoutErasedValues(entry.content, in: place) else { continue }
-                rest = rest ?? entries
-                rest?.modify(at: index) { $0.content = value }
-            }
-            return rest.map(Content.dictionary)
+            return try withoutErasedValues(entries, in: place, &size).map(Content.dictionary)
         default: return nil
         }
+    }
+
+    private func withoutErasedValues<Element: ContentElement>(
+        _ tree: CountedTree<Element>, in place: Place, _ size: inout Int
+    ) throws(ApplyError) -> CountedTree<Element>? {
+        var rest: CountedTree<Element>?
+        var index = 0
+        try tree.forEach { element throws(ApplyError) in
+            if let value = try withoutErasedValues(element.content, in: place, &size) {
+                rest = rest ?? tree
+                try rest?.modify(at: index) { $0.content = value }
+            }
+            index += 1
+        }
+        return rest
     }
 }

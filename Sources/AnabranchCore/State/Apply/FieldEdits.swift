@@ -49,7 +49,7 @@ extension GraphEditor {
             guard var entries = content.takeDictionary() else { break }
             defer { content = .dictionary(entries) }
             if rest.isEmpty { return try act(on: &entries, key: name, at: place.element, edit) }
-            let found = entries.find(name)
+            let found = try entries.find(name)
             guard found.element != nil else { throw .invalid("no such dictionary key") }
             return try entries.modify(at: found.index) { entry throws(ApplyError) in
                 try self.edit(&entry.content, at: place.element, rest, edit)
@@ -205,6 +205,7 @@ extension Content {
         case .decimal: .decimal
         case .objectID: .objectID
         case .uuid: .uuid
+        case .stored(let value): value.isText ? .string : .binary
         case .null, .link, .object, .list, .dictionary, .set: nil
         }
     }

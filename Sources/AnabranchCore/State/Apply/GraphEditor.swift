@@ -33,12 +33,16 @@ struct GraphEditor {
         let isInMemory: Bool
         var exists: Bool
         /// It does not exist, but links to it may.
-        let isTombstone: Bool
+        var isTombstone: Bool
         var fields: Fields
         /// Of the fields together; kept while they change.
         var size = 0
-        /// Of its rows, if it was read from there.
-        var storedBytes = 0
+        /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+        var erasedColumnCount: UInt32 = 0
+        /// What its rows say.
+        var stored: StoredObject?
+        /// Of its row, if it was read from there.
+        var rowBytes = 0
         var isChanged = false
 
         static let none = CurrentObject(
@@ -147,14 +151,16 @@ struct GraphEditor {
         _ object: ObjectReference, _ place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
         try load(object)
+        if graph.rows != nil { try checkLoadedBytes() }
         let size = current.size
         guard size > objectBytesMax - edit.growthMax(along: path) else { return try editCurrent(place, path, edit) }
         // It may become too large: a copy costs something, but leads back.
-        let before = self
+        let before = self, readBytes = graph.readBytes
         let effect = try editCurrent(place, path, edit)
         guard current.size > objectBytesMax, current.size > size else { return effect }
         let error = ApplyError.objectTooLarge(current.size, max: objectBytesMax)
         self = before
+        graph.forgetReads(beyond: readBytes)
         throw error
     }
 
@@ -190,64 +196,89 @@ struct GraphEditor {
         flush()
         let position = Int(object.classID.rawValue) - 1
         let found = graph.objects[position].find { $0.compare(object.key) }
-        guard let entry = found.element else {
-            let stored = try graph.rows?.entry(of: object, in: schema)
-            try checkRoom(for: stored?.byteCount ?? 0)
+        if let entry = found.element {
+            var loaded: Fields?
+            graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
             current = CurrentObject(
-                reference: object, index: found.index, isInMemory: false, exists: stored?.fields != nil,
-                isTombstone: stored != nil && stored?.fields == nil, fields: stored?.fields ?? Fields(),
-                size: stored?.fields?.size ?? 0, storedBytes: stored?.byteCount ?? 0)
-            if schema.erasedColumnCount > 0 { dropErasedValues() }
-            return
+                reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
+                isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size,
+                erasedColumnCount: entry.erasedColumnCount)
+        } else {
+            current = CurrentObject(
+                reference: object, index: found.index, isInMemory: false, exists: false, isTombstone: false,
+                fields: Fields(), erasedColumnCount: schema.erasedColumnCount)
+            if graph.rows != nil { try loadStored(object) }
         }
-        let isTidy = entry.erasedColumnCount == schema.erasedColumnCount
-        if !isTidy {
-            try checkRoom(for: entry.size)
-            graph.loadedBytes += entry.size
-        }
-        var loaded: Fields?
-        graph.objects[position].modify(at: found.index) { swap(&$0.fields, &loaded) }
-        current = CurrentObject(
-            reference: object, index: found.index, isInMemory: true, exists: entry.fields != nil,
-            isTombstone: entry.fields == nil, fields: loaded ?? Fields(), size: entry.size)
-        if !isTidy { dropErasedValues() }
+        if current.erasedColumnCount != schema.erasedColumnCount { try dropErasedValues() }
     }
 
-    /// Whether so much more can be loaded.
-    private func checkRoom(for bytes: Int) throws(ApplyError) {
-        guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - bytes else {
+    /// What the rows say of the current object.
+    private mutating func loadStored(_ object: ObjectReference) throws(ApplyError) {
+        do throws(ApplyError) {
+            let entry = try graph.storedEntry(of: object)
+            try checkLoadedBytes(with: entry?.byteCount ?? 0)
+            guard let entry else { return }
+            current.rowBytes = entry.byteCount
+            guard let stored = entry.object else { return current.isTombstone = true }
+            (current.exists, current.fields, current.stored) = (true, stored.fields, stored)
+            (current.size, current.erasedColumnCount) = (stored.fields.size, stored.erasedColumnCount)
+        } catch {
+            current = .none
+            throw error
+        }
+    }
+
+    /// Objects are read one by one, and their parts with each edit.
+    private func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
+        guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - more else {
             throw .loadsTooMuch(max: loadedBytesMax)
         }
     }
 
     /// What the object held in columns that were erased does not count for its size.
-    private mutating func dropErasedValues() {
-        guard let rest = withoutErasedValues(current.fields, of: current.reference.classID) else { return }
-        current.fields = rest
+    private mutating func dropErasedValues() throws(ApplyError) {
+        let classID = current.reference.classID
+        do throws(ApplyError) {
+            let bytes = schema.erasureSearchBytes(current.fields, of: classID)
+            try checkLoadedBytes(with: bytes)
+            graph.reads.add(bytes)
+            var size = current.size
+            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &size) {
+                (current.fields, current.size) = (rest, size)
+            }
+            current.erasedColumnCount = schema.erasedColumnCount
+        } catch {
+            flush()
+            throw error
+        }
     }
 
     /// Writes the current object back into the graph; everything that looks at more than one object does this first.
     mutating func flush() {
         guard current.reference.classID.rawValue > 0 else { return }
-        let object = current
-        current = .none
+        var object = CurrentObject.none
+        swap(&object, &current)
         if object.isChanged { changes.objects.append(object.reference) }
         let position = Int(object.reference.classID.rawValue) - 1
         // A tombstone stays where links may dangle, and where a stored row must be hidden.
         let isKept = object.exists || graph.rows != nil || !schema[object.reference.classID].linkingColumns.isEmpty
-        let entry = ObjectEntry(
-            key: object.reference.key, fields: object.exists ? object.fields : nil, size: object.size,
-            erasedColumnCount: schema.erasedColumnCount)
+        let fields = object.exists ? object.fields : nil
         if object.isInMemory {
             if isKept {
-                graph.objects[position].modify(at: object.index) { $0 = entry }
+                graph.objects[position].modify(at: object.index) {
+                    ($0.fields, $0.size, $0.erasedColumnCount) = (fields, object.size, object.erasedColumnCount)
+                    if object.isChanged { $0.isStored = false }
+                }
             } else {
                 graph.objects[position].remove(at: object.index)
             }
-        } else if object.isChanged ? isKept : object.storedBytes > 0 {
+        } else if object.isChanged ? isKept : object.rowBytes > 0 {
             // Also what was only read: it would be read again each time that others were addressed in between.
+            let entry = ObjectEntry(
+                key: object.reference.key, isStored: !object.isChanged, erasedColumnCount: object.erasedColumnCount,
+                fields: fields, size: object.size, stored: object.stored)
             graph.objects[position].insert(entry, at: object.index)
-            graph.loadedBytes += object.storedBytes
+            if object.rowBytes > 0 { graph.reads.add(object.rowBytes) }
         }
         for target in danglingTargets { leaveTombstone(target) }
         danglingTargets.removeAll(keepingCapacity: true)

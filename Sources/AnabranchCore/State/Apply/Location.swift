@@ -48,6 +48,10 @@ extension GraphEditor {
 extension Content {
     /// The content as instructions carry it; links are the caller's.
     var payload: Payload {
+        get throws(ApplyError) { try read().payloadInMemory }
+    }
+
+    private var payloadInMemory: Payload {
         switch self {
         case .null, .link: .null
         case .int(let value): .int(value)
@@ -64,6 +68,7 @@ extension Content {
         case .list: .list
         case .dictionary: .dictionary
         case .set: .set
+        case .stored(let value): value.isText ? .string([]) : .binary([])
         }
     }
 }

@@ -64,12 +64,12 @@ extension ObjectGraph {
         case .object(let fields): try appendObject(fields, of: place.target, to: &output)
         case .list(let list):
             output += Array(#"{"list":"#.utf8)
-            let texts = try texts(of: list.lazy.map(\.content), at: place)
+            let texts = try texts(of: list, at: place)
             JSONText.append(array: texts, to: &output)
             output.append(UInt8(ascii: "}"))
         case .set(let elements):
             output += Array(#"{"set":"#.utf8)
-            var texts = try texts(of: elements.lazy.map(\.content), at: place).sorted { $0.compare($1) < 0 }
+            var texts = try texts(of: elements, at: place).sorted { $0.compare($1) < 0 }
             for index in texts.indices.dropFirst().reversed() where texts[index] == texts[index - 1] {
                 texts.remove(at: index)
             }
@@ -77,8 +77,10 @@ extension ObjectGraph {
             output.append(UInt8(ascii: "}"))
         case .dictionary(let entries):
             output += Array(#"{"dict":{"#.utf8)
-            for (position, entry) in entries.enumerated() {
-                if position > 0 { output.append(UInt8(ascii: ",")) }
+            var isFirst = true
+            try entries.forEach { entry throws(ApplyError) in
+                if !isFirst { output.append(UInt8(ascii: ",")) }
+                isFirst = false
                 JSONText.append(string: entry.key, to: &output)
                 output.append(UInt8(ascii: ":"))
                 try append(entry.content, at: place.element, to: &output)
@@ -91,17 +93,19 @@ extension ObjectGraph {
             output.append(UInt8(ascii: ","))
             JSONText.append(object.key, .canonical, to: &output)
             output += Array("]}".utf8)
-        default: JSONText.append(content.payload, .canonical, to: &output)
+        default: JSONText.append(try content.payload, .canonical, to: &output)
         }
     }
 
     /// The texts of a collection's elements; dangling links in a collection of links are left out.
-    private func texts(of elements: some Sequence<Content>, at place: Place) throws(ApplyError) -> [[UInt8]] {
+    private func texts(
+        of elements: CountedTree<some ContentElement>, at place: Place
+    ) throws(ApplyError) -> [[UInt8]] {
         var texts: [[UInt8]] = []
-        for element in elements {
-            if !place.isMixed, case .link(let object) = element, try !contains(object) { continue }
+        try elements.forEach { element throws(ApplyError) in
+            if !place.isMixed, case .link(let object) = element.content, try !contains(object) { return }
             var text: [UInt8] = []
-            try append(element, at: place.element, to: &text)
+            try append(element.content, at: place.element, to: &text)
             texts.append(text)
         }
         return texts

@@ -18,8 +18,8 @@ public struct StateDigest: Hashable, Sendable {
             sum &+= Self.fingerprint(of: graph.schema[number], in: graph.schema)
             guard graph.schema[number].kind != .embedded else { continue }
             var objects: UInt128 = 0
-            try graph.forEachObject(of: number) { key, fields in
-                objects &+= Self.fingerprint(of: ObjectReference(classID: number, key: key), fields, in: graph)
+            try graph.forEachObject(of: number) { key, fields throws(ApplyError) in
+                objects &+= try Self.fingerprint(of: ObjectReference(classID: number, key: key), fields, in: graph)
             }
             sum &+= objects
         }
@@ -44,9 +44,11 @@ public struct StateDigest: Hashable, Sendable {
         }
         for object in changes.distinctObjects {
             if before.schema.contains(object.classID), let fields = try before.fields(of: object) {
-                sum &-= Self.fingerprint(of: object, fields, in: before)
+                sum &-= try Self.fingerprint(of: object, fields, in: before)
             }
-            if let fields = try after.fields(of: object) { sum &+= Self.fingerprint(of: object, fields, in: after) }
+            if let fields = try after.fields(of: object) {
+                sum &+= try Self.fingerprint(of: object, fields, in: after)
+            }
         }
     }
 
@@ -77,23 +79,23 @@ public struct StateDigest: Hashable, Sendable {
     /// The sum over an object's fields. A field with its initial value adds nothing, so a new column costs nothing.
     private static func fingerprint(
         of object: ObjectReference, _ fields: Fields, in graph: ObjectGraph
-    ) -> UInt128 {
+    ) throws(ApplyError) -> UInt128 {
         var identity = DigestMixer(.object)
         identity.add(object, in: graph.schema)
-        return identity.finish() &+ fingerprint(of: fields, of: object.classID, identity, in: graph.schema)
+        return identity.finish() &+ (try fingerprint(of: fields, of: object.classID, identity, in: graph.schema))
     }
 
     /// As deep as paths are long.
     fileprivate static func fingerprint(
         of fields: Fields, of classID: ClassID, _ identity: DigestMixer, in schema: Schema
-    ) -> UInt128 {
+    ) throws(ApplyError) -> UInt128 {
         var sum: UInt128 = 0
         for case let column? in schema[classID].columns where column.place.slot < fields.contents.count {
             let content = fields.contents[column.place.slot]
             guard !content.isInitial(in: column) else { continue }
             var mixer = identity
             mixer.add(column.name)
-            mixer.add(content, at: column.place, in: schema)
+            try mixer.add(content, at: column.place, in: schema)
             sum &+= mixer.finish()
         }
         return sum
@@ -114,6 +116,8 @@ extension Content {
         case (.list(let list), .list): list.isEmpty
         case (.set(let elements), .set): elements.isEmpty
         case (.dictionary(let entries), .dictionary): entries.isEmpty
+        // It is long.
+        case (.stored, _): false
         case (let content, let initial):
             content.scalarType == initial.scalarType && Content.compare(content, initial) == 0
         }
@@ -181,7 +185,7 @@ private struct DigestMixer {
     // MARK: Contents
 
     /// As deep as paths are long.
-    mutating func add(_ content: Content, at place: Place, in schema: Schema) {
+    mutating func add(_ content: Content, at place: Place, in schema: Schema) throws(ApplyError) {
         switch content {
         case .null: add(UInt64(0))
         case .int(let value): add(kind: 1, UInt64(bitPattern: value))
@@ -211,26 +215,29 @@ private struct DigestMixer {
             add(object, in: schema)
         case .object(let fields):
             add(UInt64(12))
-            add(wide: StateDigest.fingerprint(of: fields, of: place.target, DigestMixer(.embedded), in: schema))
+            add(wide: try StateDigest.fingerprint(of: fields, of: place.target, DigestMixer(.embedded), in: schema))
         case .list(let list):
             add(kind: 13, UInt64(list.count))
-            for element in list { add(element.content, at: place.element, in: schema) }
+            try list.forEach { element throws(ApplyError) in
+                try add(element.content, at: place.element, in: schema)
+            }
         case .dictionary(let entries):
             add(kind: 14, UInt64(entries.count))
-            for entry in entries {
+            try entries.forEach { entry throws(ApplyError) in
                 add(entry.key)
-                add(entry.content, at: place.element, in: schema)
+                try add(entry.content, at: place.element, in: schema)
             }
         case .set(let elements):
             // The order of links, and of what is equal only to some numbers, is each replica's own.
             var sum: UInt128 = 0
-            for element in elements {
+            try elements.forEach { element throws(ApplyError) in
                 var mixer = DigestMixer(.set)
-                mixer.add(setElement: element.content, at: place.element, in: schema)
+                try mixer.add(setElement: element.content, at: place.element, in: schema)
                 sum &+= mixer.finish()
             }
             add(UInt64(15))
             add(wide: sum)
+        case .stored(let value): try add(try value.content(), at: place, in: schema)
         }
     }
 
@@ -255,19 +262,21 @@ private struct DigestMixer {
 
     /// An element of a set: which of several equal numbers is in it depends on which came first, so a whole number
     /// counts as an Int, and another number that a Double holds exactly as a Double.
-    private mutating func add(setElement content: Content, at place: Place, in schema: Schema) {
+    private mutating func add(
+        setElement content: Content, at place: Place, in schema: Schema
+    ) throws(ApplyError) {
         let double: Double
         switch content {
         case .float(let value): double = Double(value)
         case .double(let value): double = value
         case .decimal(let value):
-            guard let exact = DecimalNumber(value)?.exactDouble else { return add(content, at: place, in: schema) }
-            if let whole = exact.whole { return add(.int(whole), at: place, in: schema) }
+            guard let exact = DecimalNumber(value)?.exactDouble else { return try add(content, at: place, in: schema) }
+            if let whole = exact.whole { return try add(.int(whole), at: place, in: schema) }
             double = exact.double
-        default: return add(content, at: place, in: schema)
+        default: return try add(content, at: place, in: schema)
         }
-        if let whole = Int64(exactly: double) { return add(.int(whole), at: place, in: schema) }
-        add(.double(double), at: place, in: schema)
+        if let whole = Int64(exactly: double) { return try add(.int(whole), at: place, in: schema) }
+        try add(.double(double), at: place, in: schema)
     }
 }
 

@@ -51,6 +51,8 @@ enum Content: Sendable {
     case list(ContentList)
     case dictionary(ContentDictionary)
     case set(ContentSet)
+    /// A long String or Binary that is read when it is needed.
+    case stored(StoredValue)
 }
 
 // Taking a collection out leaves null behind, so that it is changed in place and not copied.
@@ -80,9 +82,24 @@ extension Content {
     }
 }
 
+/// An element of a collection: its tree may be stored.
+protocol ContentElement: TreeElement, Sendable where Source == PartSource, Failure == ApplyError {
+    var content: Content { get set }
+    /// How long the key of a dictionary's entry is.
+    var keyBytes: Int { get }
+    func write(to row: inout RowEncoder)
+    static func read(from row: inout RowDecoder) throws(ChangesetError) -> Self
+    static func write(_ separator: Separator, to row: inout RowEncoder)
+    static func readSeparator(from row: inout RowDecoder) throws(ChangesetError) -> Separator
+}
+
+extension ContentElement {
+    var keyBytes: Int { 0 }
+}
+
 typealias ContentList = CountedTree<ListElement>
 
-struct ListElement: TreeElement, Sendable {
+struct ListElement: ContentElement {
     var content: Content
     var separator: NoSeparator { NoSeparator() }
     static var leafCountMax: Int { 128 }
@@ -91,7 +108,7 @@ struct ListElement: TreeElement, Sendable {
 /// Distinct values in the order of `Content.compare` (`Spec/State.md`, A7).
 typealias ContentSet = CountedTree<SetElement>
 
-struct SetElement: TreeElement, Sendable {
+struct SetElement: ContentElement {
     var content: Content
     var separator: Content { content }
     static var leafCountMax: Int { 64 }
@@ -99,15 +116,18 @@ struct SetElement: TreeElement, Sendable {
 
 extension ContentSet {
     /// Where a value stands or would be inserted.
-    func find(_ value: Content) -> (index: Int, element: SetElement?) {
-        find { Content.compare($0, value) }
+    func find(_ value: Content) throws(ApplyError) -> (index: Int, element: SetElement?) {
+        try find { element throws(ApplyError) in
+            if case .stored(let stored) = element { return Content.compare(try stored.content(), value) }
+            return Content.compare(element, value)
+        }
     }
 }
 
 /// Entries in the order of their keys' bytes (`Spec/State.md`, A8).
 typealias ContentDictionary = CountedTree<DictionaryEntry>
 
-struct DictionaryEntry: TreeElement, Sendable {
+struct DictionaryEntry: ContentElement {
     let key: [UInt8]
     var content: Content
     var separator: [UInt8] { key }
@@ -116,8 +136,8 @@ struct DictionaryEntry: TreeElement, Sendable {
 
 extension ContentDictionary {
     /// Where an entry stands or would be inserted.
-    func find(_ key: [UInt8]) -> (index: Int, element: DictionaryEntry?) {
-        find { $0.compare(key) }
+    func find(_ key: [UInt8]) throws(ApplyError) -> (index: Int, element: DictionaryEntry?) {
+        try find { $0.compare(key) }
     }
 }
 

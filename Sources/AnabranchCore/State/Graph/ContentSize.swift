@@ -1,6 +1,6 @@
 extension Content {
     /// What a value, an element or an entry counts for beside its bytes.
-    private static let itemBytes = 8
+    static var itemBytes: Int { 8 }
 
     /// About what the content occupies where it is stored, in bytes: what `GraphEditor.objectBytesMax` limits. As deep
     /// as paths are long.
@@ -8,13 +8,26 @@ extension Content {
         switch self {
         case .string(let bytes), .binary(let bytes): Self.itemBytes + bytes.count
         case .link(let object): Self.itemBytes + object.key.byteCount
+        case .stored(let value): Self.itemBytes + value.byteCount
         case .object(let fields): Self.itemBytes + fields.size
-        case .list(let list): list.reduce(Self.itemBytes) { $0 + $1.content.size }
-        case .set(let elements): elements.reduce(Self.itemBytes) { $0 + $1.content.size }
-        case .dictionary(let entries): entries.reduce(Self.itemBytes) { $0 + $1.key.count + $1.content.size }
+        case .list(let list): Self.itemBytes + list.size
+        case .set(let elements): Self.itemBytes + elements.size
+        case .dictionary(let entries): Self.itemBytes + entries.size
         default: Self.itemBytes
         }
     }
+}
+
+extension ListElement {
+    var size: Int { content.size }
+}
+
+extension SetElement {
+    var size: Int { content.size }
+}
+
+extension DictionaryEntry {
+    var size: Int { key.count + content.size }
 }
 
 extension Fields {
@@ -23,7 +36,7 @@ extension Fields {
 }
 
 extension PrimaryKey {
-    fileprivate var byteCount: Int { if case .string(let text) = self { text.count } else { 0 } }
+    var byteCount: Int { if case .string(let text) = self { text.count } else { 0 } }
 }
 
 extension Edit {

@@ -1,12 +1,17 @@
-/// Which objects may hold links to an object: found by one walk over the classes that link to its class, the first time
-/// that a transaction asks, and kept up to date with what the transaction links afterwards.
+/// Which objects may hold links to an object: what is stored with it, what changed since it was stored (a state without
+/// rows is looked through as a whole, the first time that a transaction asks), and what the transaction links
+/// afterwards. Owners that no longer link are found out when they are searched.
 struct LinkIndex {
-    /// By class linked to, then by object linked to. Owners that no longer link are found out when they are searched.
-    private var owners: [ClassID: [ObjectReference: Set<ObjectReference>]] = [:]
+    private typealias Targets = [ObjectReference: LinkOwners]
 
-    /// Notes a link that is about to be written.
-    mutating func note(_ target: ObjectReference, from owner: ObjectReference) {
-        owners[target.classID]?[target, default: []].insert(owner)
+    /// By object linked to.
+    private var noted: Targets = [:]
+    /// By class linked to: what was found in memory.
+    private var found: [ClassID: Targets] = [:]
+
+    /// Notes a link that is about to be written to a column.
+    mutating func note(_ target: ObjectReference, from owner: ObjectReference, slot: Int) {
+        noted[target, default: [:]][owner, default: []].insert(slot)
     }
 
     /// The searches that find all links to an object, one for each linking column in the order in which the columns
@@ -17,27 +22,36 @@ struct LinkIndex {
         let schema = editor.schema
         let linkingColumns = schema[target.classID].linkingColumns.filter { schema.column(of: $0) != nil }
         guard !linkingColumns.isEmpty else { return [] }
-        if owners[target.classID] == nil {
+        if found[target.classID] == nil {
             editor.flush()
-            owners[target.classID] = try Self.owners(of: target.classID, linkingColumns, in: editor.graph)
+            found[target.classID] = Self.owners(of: target.classID, linkingColumns, in: editor.graph)
         }
-        let linking = (owners[target.classID]?[target] ?? []).sorted()
-        return linking.isEmpty ? [] : linkingColumns.map { LinkSearch(target: target, column: $0, owners: linking) }
+        var owners = try editor.graph.storedOwners(of: target)
+        for more in [found[target.classID]?[target], noted[target]] {
+            owners.merge(more ?? [:]) { $0.union($1) }
+        }
+        guard !owners.isEmpty else { return [] }
+        let sorted = owners.keys.sorted()
+        return linkingColumns.map { LinkSearch(target: target, column: $0, slots: owners, owners: sorted) }
     }
 
     private static func owners(
         of target: ClassID, _ linkingColumns: [Schema.LinkingColumn], in graph: ObjectGraph
-    ) throws(ApplyError) -> [ObjectReference: Set<ObjectReference>] {
-        var owners: [ObjectReference: Set<ObjectReference>] = [:]
+    ) -> Targets {
+        var targets: Targets = [:]
         let linking = Set(linkingColumns.map(\.owner))
         for number in graph.schema.present where graph.schema[number].kind != .embedded {
             guard !graph.schema.embedded(in: number).union([number]).isDisjoint(with: linking) else { continue }
-            try graph.forEachObject(of: number) { key, fields throws(ApplyError) in
-                let owner = ObjectReference(classID: number, key: key)
-                fields.forEachLink(to: target) { owners[$0, default: []].insert(owner) }
+            for entry in graph.objects[Int(number.rawValue) - 1] where !entry.isStored {
+                let owner = ObjectReference(classID: number, key: entry.key)
+                for (slot, content) in (entry.fields?.contents ?? []).enumerated() {
+                    content.forEachUnstoredLink {
+                        if $0.classID == target { targets[$0, default: [:]][owner, default: []].insert(slot) }
+                    }
+                }
             }
         }
-        return owners
+        return targets
     }
 }
 
@@ -45,14 +59,10 @@ struct LinkIndex {
 struct LinkSearch {
     let target: ObjectReference
     let column: Schema.LinkingColumn
+    /// Of the owners, where such links may be.
+    let slots: LinkOwners
     /// The objects that may hold such links.
     let owners: [ObjectReference]
-
-    init(target: ObjectReference, column: Schema.LinkingColumn, owners: [ObjectReference]) {
-        self.target = target
-        self.column = column
-        self.owners = owners
-    }
 
     struct Found {
         enum Kind {
@@ -72,7 +82,7 @@ struct LinkSearch {
     func places(of owner: ObjectReference, limit: Int = .max, in editor: GraphEditor) throws(ApplyError) -> [Found] {
         guard let fields = try editor.fields(of: owner) else { return [] }
         var found: [Found] = []
-        collect(in: fields, of: owner.classID, owner, nil, limit, editor, &found)
+        try collect(in: fields, of: owner.classID, owner, nil, limit, editor, &found)
         return found
     }
 
@@ -80,42 +90,47 @@ struct LinkSearch {
     private func collect(
         in fields: Fields, of classID: ClassID, _ owner: ObjectReference, _ location: Location?, _ limit: Int,
         _ editor: GraphEditor, _ found: inout [Found]
-    ) {
+    ) throws(ApplyError) {
         for case let candidate? in editor.schema[classID].columns where found.count < limit {
             let place = candidate.place
+            guard location != nil || slots[owner]?.contains(place.slot) ?? false else { continue }
             let isSought = classID == column.owner && place.slot == column.slot
             guard isSought || place.isEmbedded, place.slot < fields.contents.count else { continue }
             let inner = location?.appending(place, named: candidate.name) ?? Location(owner, place)
-            collect(at: inner, fields.contents[place.slot], limit, editor, &found)
+            try collect(at: inner, fields.contents[place.slot], limit, editor, &found)
         }
     }
 
     /// Looks through what stands at a place. As deep as paths are long.
     private func collect(
         at location: Location, _ content: Content, _ limit: Int, _ editor: GraphEditor, _ found: inout [Found]
-    ) {
+    ) throws(ApplyError) {
         switch content {
         case .link(let object) where object == target: found.append(Found(location: location, kind: .value))
         case .list(let list):
-            for (index, element) in list.enumerated() where found.count < limit {
+            var index = 0
+            try list.forEachWhile { element throws(ApplyError) in
+                let place = location.appending(.index(index))
+                index += 1
                 if case .link(let object) = element.content {
-                    guard object == target else { continue }
-                    found.append(Found(location: location.appending(.index(index)), kind: .element(count: list.count)))
+                    if object == target { found.append(Found(location: place, kind: .element(count: list.count))) }
                 } else {
-                    collect(at: location.appending(.index(index)), element.content, limit, editor, &found)
+                    try collect(at: place, element.content, limit, editor, &found)
                 }
+                return found.count < limit
             }
         case .dictionary(let entries):
-            for entry in entries where found.count < limit {
-                collect(at: location.appending(.name(entry.key)), entry.content, limit, editor, &found)
+            try entries.forEachWhile { entry throws(ApplyError) in
+                try collect(at: location.appending(.name(entry.key)), entry.content, limit, editor, &found)
+                return found.count < limit
             }
         case .set(let elements):
-            if elements.find(.link(target)).element != nil {
+            if try elements.find(.link(target)).element != nil {
                 found.append(Found(location: location, kind: .setElement))
             }
         case .object(let fields):
             let inner = location.place.target
-            collect(in: fields, of: inner, location.object, location, limit, editor, &found)
+            try collect(in: fields, of: inner, location.object, location, limit, editor, &found)
         default: break
         }
     }
@@ -143,21 +158,32 @@ extension Schema {
 
 extension Content {
     /// Calls `body` with each link in here. As deep as paths are long.
-    func forEachLink(_ body: (ObjectReference) -> Void) {
+    func forEachLink(_ body: (ObjectReference) -> Void) throws(ApplyError) {
         switch self {
         case .link(let object): body(object)
-        case .list(let list): for element in list { element.content.forEachLink(body) }
-        case .dictionary(let entries): for entry in entries { entry.content.forEachLink(body) }
-        case .set(let elements): for element in elements { element.content.forEachLink(body) }
-        case .object(let fields): for content in fields.contents { content.forEachLink(body) }
+        case .list(let list): try list.forEachLink(body)
+        case .dictionary(let entries): try entries.forEachLink(body)
+        case .set(let elements): try elements.forEachLink(body)
+        case .object(let fields): for content in fields.contents { try content.forEachLink(body) }
+        default: break
+        }
+    }
+
+    /// The same without links in leaves that are as they are stored: the rows tell of those. As deep as paths are long.
+    fileprivate func forEachUnstoredLink(_ body: (ObjectReference) -> Void) {
+        switch self {
+        case .link(let object): body(object)
+        case .list(let list): list.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .dictionary(let entries): entries.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .set(let elements): elements.forEachUnstored { $0.content.forEachUnstoredLink(body) }
+        case .object(let fields): for content in fields.contents { content.forEachUnstoredLink(body) }
         default: break
         }
     }
 }
 
-extension Fields {
-    /// Calls `body` with each link to an object of a class.
-    fileprivate func forEachLink(to target: ClassID, _ body: (ObjectReference) -> Void) {
-        for content in contents { content.forEachLink { if $0.classID == target { body($0) } } }
+extension CountedTree where Element: ContentElement {
+    fileprivate func forEachLink(_ body: (ObjectReference) -> Void) throws(ApplyError) {
+        try forEach { element throws(ApplyError) in try element.content.forEachLink(body) }
     }
 }

@@ -9,9 +9,12 @@ public struct ObjectGraph: Sendable {
     var objects: [CountedTree<ObjectEntry>] = []
     /// Where objects are that are not in memory; nil if all of them are.
     let rows: (any ObjectRows)?
-    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
-    /// after a column was erased, and all changesets since the last `unload`.
-    public internal(set) var loadedBytes = 0
+    /// What was read and kept since the last `unload`.
+    var reads = ReadCounter()
+    /// What becomes a part when objects are stored.
+    var partLimits = PartLimits()
+    /// How long the changesets were since then, in bytes.
+    var changesetBytes = 0
 
     /// A state without classes.
     public init() { rows = nil }
@@ -22,12 +25,16 @@ public struct ObjectGraph: Sendable {
         objects = Array(repeating: CountedTree(), count: schema.classes.count)
     }
 
+    /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
+    /// after a column was erased, and all changesets since the last `unload`.
+    public var loadedBytes: Int { reads.bytes + changesetBytes }
+
     // MARK: Objects
 
     /// Whether an object exists; a key that is only linked to does not.
     public func contains(_ object: ObjectReference) throws(ApplyError) -> Bool {
         if let known = containsInMemory(object) { return known }
-        return try rows?.holds(object) ?? false
+        return try isStored(object)
     }
 
     /// The same; nil if only the rows can tell.
@@ -38,12 +45,11 @@ public struct ObjectGraph: Sendable {
         return rows == nil ? false : nil
     }
 
-    /// What an object's fields hold; nil if it does not exist.
+    /// What an object's fields hold; nil if it does not exist. What is large is read when it is needed.
     func fields(of object: ObjectReference) throws(ApplyError) -> Fields? {
         let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
         if let entry = found.element { return entry.fields }
-        guard let rows else { return nil }
-        return try rows.entry(of: object, in: schema)?.fields
+        return try storedEntry(of: object)?.object?.fields
     }
 
     /// Calls `body` with each object of a class in the order of their keys.
@@ -51,13 +57,13 @@ public struct ObjectGraph: Sendable {
         of classID: ClassID, _ body: (PrimaryKey, Fields) throws(ApplyError) -> Void
     ) throws(ApplyError) {
         let inMemory = objects[Int(classID.rawValue) - 1]
-        guard let rows else {
+        guard rows != nil else {
             for entry in inMemory { if let fields = entry.fields { try body(entry.key, fields) } }
             return
         }
         var waiting = inMemory.makeIterator()
         var next = waiting.next()
-        var stored = StoredObjects(of: classID, in: rows, schema: schema)
+        var stored = StoredObjects(of: classID, in: self)
         while let (key, fields) = try stored.next() {
             while let entry = next, entry.key < key {
                 if let fields = entry.fields { try body(entry.key, fields) }
@@ -81,12 +87,16 @@ public struct ObjectGraph: Sendable {
 /// An object in memory.
 struct ObjectEntry: TreeElement, Sendable {
     let key: PrimaryKey
+    /// It is as its rows say.
+    var isStored = false
+    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    var erasedColumnCount: UInt32 = 0
     /// Nil for a tombstone: the object does not exist, but links to it may, or its row is still stored.
     var fields: Fields?
     /// Of the fields together (`Content.size`).
     var size = 0
-    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
-    var erasedColumnCount = 0
+    /// What its rows say; nil if they say that there is no object.
+    var stored: StoredObject?
     var separator: PrimaryKey { key }
     static var leafCountMax: Int { 32 }
 }

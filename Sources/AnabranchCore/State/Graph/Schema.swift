@@ -12,8 +12,10 @@ struct Schema: Sendable {
     private var numbers: [[UInt8]: ClassID] = [:]
     /// Of all present classes together.
     private(set) var slotCount = 0
-    /// How many columns have been erased, at most: it grows with each one more.
-    private(set) var erasedColumnCount = 0
+    /// How many columns have ever been erased.
+    private(set) var erasedColumnCount: UInt32
+
+    init(erasedColumnCount: UInt32 = 0) { self.erasedColumnCount = erasedColumnCount }
 
     func number(of name: [UInt8]) -> ClassID? { numbers[name] }
 
@@ -40,7 +42,6 @@ struct Schema: Sendable {
         classes.append(state)
         traits.append(ClassTraits(of: state))
         slotCount += state.columns.count
-        erasedColumnCount += state.columns.count { $0 == nil }
         if !state.isErased { numbers[state.name] = ClassID(UInt32(classes.count)) }
     }
 
@@ -52,7 +53,7 @@ struct Schema: Sendable {
 
     mutating func eraseColumn(at slot: Int, of number: ClassID) {
         self[number].eraseColumn(at: slot)
-        erasedColumnCount += 1
+        erasedColumnCount &+= 1
     }
 
     mutating func erase(_ number: ClassID) {

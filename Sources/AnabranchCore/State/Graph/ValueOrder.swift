@@ -2,6 +2,7 @@
 
 extension Content {
     /// Negative, zero or positive. Like the reference's, not transitive where a Decimal is between Float and Double.
+    /// Of a value that is stored only the kind counts: callers read it before.
     static func compare(_ left: Content, _ right: Content) -> Int {
         switch (left, right) {
         case (.null, .null): return 0
@@ -40,6 +41,7 @@ extension Content {
         case .objectID: 6
         case .uuid: 7
         case .link: 8
+        case .stored(let value): value.isText ? 3 : 4
         case .object, .list, .dictionary, .set: 9
         }
     }

@@ -29,7 +29,7 @@ extension ObjectGraph {
     /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
     public func object(_ reference: ObjectReference) throws(ApplyError) -> StateObject? {
         guard schema.contains(reference.classID), let fields = try fields(of: reference) else { return nil }
-        return StateObject(classID: reference.classID, key: reference.key, fields: fields)
+        return StateObject(classID: reference.classID, key: reference.key, fields: try inMemory(fields))
     }
 
     /// Calls `body` with each object of a class, in the order of their keys.
@@ -40,7 +40,12 @@ extension ObjectGraph {
     ) throws(ApplyError) {
         guard schema.contains(classID) else { return }
         try forEachObject(of: classID) { key, fields throws(ApplyError) in
-            try body(StateObject(classID: classID, key: key, fields: fields))
+            try body(StateObject(classID: classID, key: key, fields: try inMemory(fields)))
         }
+    }
+
+    /// What an object holds, with all that is stored of it, so that nothing can fail when it is looked at.
+    private func inMemory(_ fields: Fields) throws(ApplyError) -> Fields {
+        rows == nil ? fields : try fields.readAll()
     }
 }

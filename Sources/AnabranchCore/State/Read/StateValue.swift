@@ -39,6 +39,8 @@ public enum StateValue: Sendable {
         case .list(let elements): self = .list(StateList(elements: elements, target: target))
         case .set(let elements): self = .set(StateSet(elements: elements))
         case .dictionary(let entries): self = .dictionary(StateDictionary(entries: entries, target: target))
+        // Whoever made the object has read it.
+        case .stored: self = .null
         }
     }
 
@@ -87,10 +89,10 @@ public struct StateList: Sendable {
     public var count: Int { elements.count }
 
     /// The element at an index below `count`.
-    public subscript(index: Int) -> StateValue { StateValue(elements[index].content, at: target) }
+    public subscript(index: Int) -> StateValue { StateValue(elements.loadedElement(at: index).content, at: target) }
 
     /// All elements.
-    public var values: [StateValue] { elements.map { StateValue($0.content, at: target) } }
+    public var values: [StateValue] { elements.loadedElements.map { StateValue($0.content, at: target) } }
 }
 
 /// The elements of a set.
@@ -101,10 +103,10 @@ public struct StateSet: Sendable {
     public var count: Int { elements.count }
 
     /// The element at an index below `count`, in the order of `StateValue.compare`.
-    public subscript(index: Int) -> StateValue { StateValue(elements[index].content, at: nil) }
+    public subscript(index: Int) -> StateValue { StateValue(elements.loadedElement(at: index).content, at: nil) }
 
     /// All elements, in the order of `StateValue.compare`.
-    public var values: [StateValue] { elements.map { StateValue($0.content, at: nil) } }
+    public var values: [StateValue] { elements.loadedElements.map { StateValue($0.content, at: nil) } }
 }
 
 /// The entries of a dictionary.
@@ -117,14 +119,14 @@ public struct StateDictionary: Sendable {
 
     /// The value of a key.
     public subscript(key: [UInt8]) -> StateValue? {
-        entries.find(key).element.map { StateValue($0.content, at: target) }
+        entries.findLoaded { $0.compare(key) }.element.map { StateValue($0.content, at: target) }
     }
 
     /// The keys, in the order of their bytes.
-    public var keys: [[UInt8]] { entries.map(\.key) }
+    public var keys: [[UInt8]] { entries.loadedElements.map(\.key) }
 
     /// The values, in the order of the keys.
-    public var values: [StateValue] { entries.map { StateValue($0.content, at: target) } }
+    public var values: [StateValue] { entries.loadedElements.map { StateValue($0.content, at: target) } }
 }
 
 extension Decimal128 {

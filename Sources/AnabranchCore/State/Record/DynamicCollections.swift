@@ -163,7 +163,9 @@ public struct DynamicDictionary {
 
     /// The keys in the order of their bytes.
     public var keys: [String] {
-        get throws(ApplyError) { try entries.map { String(decoding: $0.key, as: UTF8.self) } }
+        get throws(ApplyError) {
+            try entries.map { entry throws(ApplyError) in String(decoding: entry.key, as: UTF8.self) }
+        }
     }
 
     /// The value of a key, nil if it is absent; assigning nil removes it. An error is kept until the transaction ends.

@@ -12,10 +12,10 @@ extension WriteTransaction {
             switch (content, step) {
             case (.list(let list), .index(let index)):
                 guard index >= 0, index < list.count else { return nil }
-                content = list[index].content
+                content = try list[index].content
                 place = place.element
             case (.dictionary(let entries), .name(let key)):
-                guard let entry = entries.find(key).element else { return nil }
+                guard let entry = try entries.find(key).element else { return nil }
                 content = entry.content
                 place = place.element
             case (.object(let fields), .name(let name)):
@@ -36,7 +36,7 @@ extension WriteTransaction {
     }
 
     func payload(of content: Content) throws(ApplyError) -> Payload {
-        guard case .link(let object) = content else { return content.payload }
+        guard case .link(let object) = content else { return try content.payload }
         return try editor.exists(object) ? payload(of: object) : .null
     }
 

@@ -256,10 +256,12 @@ public final class WriteTransaction {
         try checkWritable()
         do throws(ApplyError) {
             if case .link(let className, let key)? = edit.payload {
-                try noteLink(className, key, from: location.object)
+                try noteLink(className, key, from: location)
             }
             _ = try editor.edit(location.object, location.field, location.path[...], edit)
         } catch {
+            // What could not be read may have left half of an edit behind.
+            if error.code == .unavailable { failure = failure ?? error }
             throw located(error, location)
         }
         recorder.edit(edit, at: target(of: location), isDefault: isDefault, priorSize: priorSize)
@@ -272,10 +274,10 @@ public final class WriteTransaction {
     }
 
     /// A link that is written must lead to an object, unlike one that arrives.
-    private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: ObjectReference) throws(ApplyError) {
+    private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
         let target = ObjectReference(classID: try editor.classID(className), key: key.normalised)
         guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
-        links.note(target, from: owner)
+        links.note(target, from: owner.object, slot: owner.field.slot)
     }
 
     private func target(of location: Location) -> ChangesetRecorder.Target {
@@ -327,7 +329,7 @@ extension ObjectGraph {
         let result = try body(transaction)
         let finished = try transaction.finish()
         self = finished.graph
-        loadedBytes += transaction.recorder.bytes.count
+        changesetBytes += transaction.recorder.bytes.count
         return WriteResult(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
     }
 

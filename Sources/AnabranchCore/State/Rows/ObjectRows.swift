@@ -1,5 +1,5 @@
 /// Where a state is stored, row by row (`Spec/State.md`, part D). An `ObjectGraph` reads objects from here when it
-/// needs them; what it changes is written by `ObjectGraph.rowWrites(since:changes:)`.
+/// needs them; what it changes is written by `ObjectGraph.rowWrites(of:)`.
 ///
 /// All answers are as of the version that was stored last, so a graph that reads from here is not used beyond the next
 /// one, unless this is itself a snapshot.
@@ -7,7 +7,8 @@ public protocol ObjectRows: Sendable {
     /// The bytes of a row; nil if there is none.
     func row(at address: RowAddress) throws -> [UInt8]?
 
-    /// The rows of a class's objects, without the chunks of their lists, in ascending order of the keys' bytes.
+    /// The rows of a class's objects, without their parts, in ascending order of the keys' bytes. Links have classes of
+    /// their own, whose numbers are above those of all others (`RowAddress`).
     ///
     /// - Parameters:
     ///   - key: The first row's key is above this one; nil begins with the first one.
@@ -17,29 +18,28 @@ public protocol ObjectRows: Sendable {
     ) throws -> [(key: [UInt8], row: [UInt8])]
 }
 
-/// The name of a row: the schema, an object, or a chunk of a long list of an object.
+/// The name of a row: the schema, an object, a part of an object, or a link to an object.
 public struct RowAddress: Hashable, Sendable {
-    /// 0 for the schema's row.
+    /// 0 for the schema's row. For links 2^31 more than the number of the class that is linked to.
     public var classID: ClassID
-    /// The object's primary key, as bytes that sort like keys; empty for the schema's row.
+    /// The object's primary key, as bytes that sort like keys; empty for the schema's row. For a link it also says
+    /// whose link it is.
     public var key: [UInt8]
-    /// 0 for the object itself. For a chunk of a list, the column's slot plus one times 2^32 plus the chunk's number.
-    public var chunk: UInt64
+    /// 0 but for a part of an object; below 2^63.
+    public var part: UInt64
 
     /// The address of a row; the default is that of an object itself.
-    public init(classID: ClassID, key: [UInt8], chunk: UInt64 = 0) {
+    public init(classID: ClassID, key: [UInt8], part: UInt64 = 0) {
         self.classID = classID
         self.key = key
-        self.chunk = chunk
+        self.part = part
     }
 
     static let schema = RowAddress(classID: ClassID(0), key: [])
 
     init(_ object: ObjectReference) { self.init(classID: object.classID, key: object.key.rowKey) }
 
-    func chunk(_ number: UInt32, ofSlot slot: Int) -> RowAddress {
-        RowAddress(classID: classID, key: key, chunk: UInt64(slot + 1) << 32 | UInt64(number))
-    }
+    func part(_ number: UInt64) -> RowAddress { RowAddress(classID: classID, key: key, part: number) }
 }
 
 /// What a store writes, in one transaction with the log entry that made it so.
@@ -50,6 +50,15 @@ public struct RowWrites: Sendable {
     public internal(set) var removed: [RowAddress] = []
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
+
+    /// Nothing to write.
+    public init() {}
+
+    mutating func write(_ content: [UInt8], at address: RowAddress) {
+        var row = content
+        RowChecksum.append(to: &row, at: address)
+        rows.append((address, row))
+    }
 }
 
 extension ObjectGraph {
@@ -57,157 +66,77 @@ extension ObjectGraph {
     ///
     /// - Throws: `ApplyError` with the code `unavailable` when the rows cannot be read.
     public init(rows: any ObjectRows) throws(ApplyError) {
-        guard let row = try rows.bytes(at: .schema) else {
+        let source = PartSource(.schema, in: rows, reads: ReadCounter())
+        guard let row = try source.row() else {
             self.init(schema: Schema(), rows: rows)
             return
         }
         self.init(
-            schema: try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.schema() }, rows: rows)
+            schema: try source.decode(row) { decoder throws(ChangesetError) in try decoder.schema() }, rows: rows)
     }
 
     /// How many objects are in memory.
     public var loadedCount: Int { objects.reduce(0) { $0 + $1.count } }
 
+    /// What was read by all copies since the last `unload`, and stays in memory, in bytes.
+    package var readBytes: Int { reads.bytes }
+
+    /// Copies were given up that have read something since there were so many bytes.
+    package func forgetReads(beyond bytes: Int) { reads.forget(beyond: bytes) }
+
     /// Forgets the objects in memory of a state whose changes are stored; they are read again when they are needed.
     public mutating func unload() {
         guard rows != nil else { return }
         for index in objects.indices { objects[index].removeAll() }
-        loadedBytes = 0
-    }
-
-    /// The rows that turn the stored state into this one.
-    ///
-    /// - Parameters:
-    ///   - stored: The state as it is stored, from which this one was made by `changes`.
-    ///   - changes: Everything that was changed since.
-    public func rowWrites(since stored: ObjectGraph, changes: StateChanges) throws(ApplyError) -> RowWrites {
-        var writes = RowWrites(erasedClasses: changes.erasedClasses)
-        if changes.isSchemaChanged {
-            var encoder = RowEncoder()
-            encoder.schema(schema)
-            writes.rows.append((.schema, encoder.bytes))
-        }
-        for object in changes.distinctObjects {
-            let chunks = stored.schema.contains(object.classID) ? try stored.storedChunks(of: object) : [:]
-            append(object, replacing: chunks, with: try fields(of: object), &writes)
-        }
-        return writes
-    }
-
-    /// Where the chunks of a stored object's long lists are, with the leaves that they were made from, as far as those
-    /// are in memory.
-    private func storedChunks(
-        of object: ObjectReference
-    ) throws(ApplyError) -> [RowEncoder.ChunkPlace: TreeNode<ListElement>?] {
-        guard schema[object.classID].columns.contains(where: { $0?.place.holdsList ?? true }) else { return [:] }
-        let found = objects[Int(object.classID.rawValue) - 1].find { $0.compare(object.key) }
-        if let entry = found.element {
-            return entry.fields.map { RowEncoder.chunks(of: $0).mapValues { $0 } } ?? [:]
-        }
-        let places = try rows?.chunkPlaces(of: object) ?? []
-        return Dictionary(places.map { ($0, nil) }, uniquingKeysWith: { $1 })
-    }
-
-    private func append(
-        _ object: ObjectReference, replacing chunks: [RowEncoder.ChunkPlace: TreeNode<ListElement>?],
-        with fields: Fields?, _ writes: inout RowWrites
-    ) {
-        let address = RowAddress(object)
-        let state = schema[object.classID]
-        var old = chunks
-        var encoder = RowEncoder()
-        if let fields {
-            for (place, leaf) in RowEncoder.chunks(of: fields) where state.hasColumn(place.slot) {
-                if let stored = old.removeValue(forKey: place), stored === leaf || leaf.isStored { continue }
-                var chunk = RowEncoder()
-                for element in leaf.elements { chunk.content(element.content) }
-                writes.rows.append((address.chunk(place.number, ofSlot: place.slot), chunk.bytes))
-            }
-            encoder.object(fields, in: state)
-            writes.rows.append((address, encoder.bytes))
-        } else if state.linkingColumns.isEmpty {
-            writes.removed.append(address)
-        } else {
-            encoder.tombstone()
-            writes.rows.append((address, encoder.bytes))
-        }
-        for place in old.keys { writes.removed.append(address.chunk(place.number, ofSlot: place.slot)) }
+        (reads, changesetBytes) = (ReadCounter(), 0)
     }
 }
 
-/// An object as it was read from its rows.
+/// What the rows of an object say.
+final class StoredObject: Sendable {
+    let fields: Fields
+    /// The highest number that a part of it has, or had.
+    let lastPart: UInt64
+    /// `Schema.erasedColumnCount` when the fields last lost what they held in erased columns.
+    let erasedColumnCount: UInt32
+
+    init(_ fields: Fields, lastPart: UInt64, erasedColumnCount: UInt32) {
+        self.fields = fields
+        self.lastPart = lastPart
+        self.erasedColumnCount = erasedColumnCount
+    }
+}
+
+/// An object's row as it was read.
 struct StoredEntry {
     /// Nil for a tombstone.
-    var fields: Fields?
-    /// Of its rows together.
+    var object: StoredObject?
     var byteCount: Int
 }
 
-extension ObjectRows {
-    /// A row; an error of the store becomes an `ApplyError`.
-    fileprivate func bytes(at address: RowAddress) throws(ApplyError) -> [UInt8]? {
-        do { return try row(at: address) } catch { throw ApplyError(.unavailable, "\(error)") }
+extension ObjectGraph {
+    /// A stored object or tombstone; nil if there is no row, or everything is in memory.
+    func storedEntry(of object: ObjectReference) throws(ApplyError) -> StoredEntry? {
+        guard rows != nil, let source = source(of: RowAddress(object)), let row = try source.row() else { return nil }
+        return try storedEntry(row, of: source)
     }
 
-    /// A stored object or tombstone; nil if there is no row.
-    func entry(of object: ObjectReference, in schema: Schema) throws(ApplyError) -> StoredEntry? {
-        let address = RowAddress(object)
-        guard let row = try bytes(at: address) else { return nil }
-        return try entry(row, at: address, in: schema)
+    /// Whether an object is stored.
+    func isStored(_ object: ObjectReference) throws(ApplyError) -> Bool {
+        guard rows != nil, let row = try source(of: RowAddress(object))?.row() else { return false }
+        return row.first == RowTag.object.rawValue
     }
 
-    /// Whether an object is stored; its lists are not read.
-    func holds(_ object: ObjectReference) throws(ApplyError) -> Bool {
-        guard let row = try bytes(at: RowAddress(object)) else { return false }
-        switch row.first.flatMap(RowTag.init) {
-        case .object: return true
-        case .tombstone: return false
-        default: throw ApplyError(.unavailable, "a row is damaged at byte 0")
-        }
+    fileprivate func storedEntry(_ row: [UInt8], of source: PartSource) throws(ApplyError) -> StoredEntry {
+        let object = try source.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
+        return StoredEntry(object: object, byteCount: row.count)
     }
 
-    /// Where the chunks of a stored object's lists are.
-    fileprivate func chunkPlaces(of object: ObjectReference) throws(ApplyError) -> [RowEncoder.ChunkPlace] {
-        guard let row = try bytes(at: RowAddress(object)) else { return [] }
-        let lists = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object().lists }
-        return lists.flatMap { list in list.chunks.map { RowEncoder.ChunkPlace(slot: list.slot, number: $0) } }
-    }
-
-    /// What a row says that an object holds, with the chunks of its lists.
-    fileprivate func entry(
-        _ row: [UInt8], at address: RowAddress, in schema: Schema
-    ) throws(ApplyError) -> StoredEntry {
-        do {
-            return try decodedEntry(row, at: address, in: schema)
-        } catch {
-            var error = error
-            error.className = schema[address.classID].name
-            error.object = PrimaryKey(rowKey: address.key)
-            throw error
-        }
-    }
-
-    private func decodedEntry(
-        _ row: [UInt8], at address: RowAddress, in schema: Schema
-    ) throws(ApplyError) -> StoredEntry {
-        var (fields, lists) = try RowDecoder.decode(row) { decoder throws(ChangesetError) in try decoder.object() }
-        var byteCount = row.count
-        for list in lists where schema[address.classID].hasColumn(list.slot) {
-            var leaves: [(number: UInt32, elements: ContiguousArray<ListElement>)] = []
-            for number in list.chunks {
-                guard let bytes = try bytes(at: address.chunk(number, ofSlot: list.slot)) else {
-                    throw ApplyError(.unavailable, "a chunk of a list is missing")
-                }
-                byteCount += bytes.count
-                let elements = try RowDecoder.decode(bytes) { decoder throws(ChangesetError) in try decoder.chunk() }
-                leaves.append((number, elements))
-            }
-            fields?.contents[list.slot] = .list(ContentList(leaves: leaves))
-        }
-        guard fields.map({ schema.allows($0, in: address.classID) }) ?? true else {
-            throw ApplyError(.unavailable, "a row does not fit its class")
-        }
-        return StoredEntry(fields: fields, byteCount: byteCount)
+    /// Where the rows of an object are; nil if everything is in memory.
+    func source(of address: RowAddress) -> PartSource? {
+        guard let rows else { return nil }
+        let name = schema.contains(address.classID) ? schema[address.classID].name : []
+        return PartSource(address, in: rows, className: name, reads: reads)
     }
 }
 
@@ -216,16 +145,14 @@ struct StoredObjects {
     private static let batchCount = 64
 
     private let classID: ClassID
-    private let rows: any ObjectRows
-    private let schema: Schema
+    private let graph: ObjectGraph
     private var batch: [(key: [UInt8], row: [UInt8])] = []
     private var position = 0
     private var isAtEnd = false
 
-    init(of classID: ClassID, in rows: any ObjectRows, schema: Schema) {
+    init(of classID: ClassID, in graph: ObjectGraph) {
         self.classID = classID
-        self.rows = rows
-        self.schema = schema
+        self.graph = graph
     }
 
     /// The next object that is no tombstone.
@@ -235,13 +162,13 @@ struct StoredObjects {
                 let (key, row) = batch[position]
                 position += 1
                 let address = RowAddress(classID: classID, key: key)
-                guard let fields = try rows.entry(row, at: address, in: schema).fields else { continue }
-                guard let key = PrimaryKey(rowKey: key) else {
-                    throw ApplyError(.unavailable, "a row's key is damaged")
-                }
+                guard let source = graph.source(of: address) else { return nil }
+                let content = try source.check(row, at: address)
+                guard let fields = try graph.storedEntry(content, of: source).object?.fields else { continue }
+                guard let key = PrimaryKey(rowKey: key) else { throw .damaged("a row's key is none") }
                 return (key, fields)
             }
-            guard !isAtEnd else { return nil }
+            guard let rows = graph.rows, !isAtEnd else { return nil }
             do {
                 batch = try rows.objects(of: classID, after: batch.last?.key, limit: Self.batchCount)
             } catch {

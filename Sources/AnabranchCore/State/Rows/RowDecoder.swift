@@ -1,26 +1,24 @@
 /// Reads what `RowEncoder` writes, in the same order. A damaged row is an error, never a trap.
 struct RowDecoder {
     private let row: [UInt8]
+    private let source: PartSource
     private var reader: ByteReader
     private var depth = 0
 
-    private init(_ row: [UInt8], _ bytes: UnsafeBufferPointer<UInt8>) {
+    private init(_ row: [UInt8], _ bytes: UnsafeBufferPointer<UInt8>, _ source: PartSource) {
         self.row = row
+        self.source = source
         reader = ByteReader(bytes)
     }
 
     static func decode<Result>(
-        _ row: [UInt8], _ body: (inout RowDecoder) throws(ChangesetError) -> Result
-    ) throws(ApplyError) -> Result {
-        do throws(ChangesetError) {
-            return try row.withUnsafeBufferPointer { bytes throws(ChangesetError) in
-                var decoder = RowDecoder(row, bytes)
-                let result = try body(&decoder)
-                guard decoder.reader.isAtEnd else { throw decoder.damage() }
-                return result
-            }
-        } catch {
-            throw ApplyError(.unavailable, "a row is damaged at byte \(error.offset)")
+        _ row: [UInt8], of source: PartSource, _ body: (inout RowDecoder) throws(ChangesetError) -> Result
+    ) throws(ChangesetError) -> Result {
+        try row.withUnsafeBufferPointer { bytes throws(ChangesetError) in
+            var decoder = RowDecoder(row, bytes, source)
+            let result = try body(&decoder)
+            guard decoder.reader.isAtEnd else { throw decoder.damage() }
+            return result
         }
     }
 
@@ -38,55 +36,66 @@ struct RowDecoder {
         return Int(count)
     }
 
-    private mutating func counted() throws(ChangesetError) -> [UInt8] {
-        Array(row[try reader.counted(atMost: .max)])
-    }
+    mutating func counted() throws(ChangesetError) -> [UInt8] { Array(row[try reader.counted(atMost: .max)]) }
 
     // MARK: row := tombstone | object
 
-    /// A list of a column whose elements are in chunks.
-    struct ChunkedList {
-        var slot: Int
-        var chunks: [UInt32]
-    }
-
-    mutating func object() throws(ChangesetError) -> (fields: Fields?, lists: [ChunkedList]) {
+    mutating func object() throws(ChangesetError) -> StoredObject? {
         switch try tag() {
-        case .tombstone: return (nil, [])
-        case .object: break
+        case .tombstone: return nil
+        case .object:
+            let lastPart = try reader.u64(), erasedColumnCount = try reader.u32()
+            return StoredObject(
+                Fields(contents: try contents()), lastPart: lastPart, erasedColumnCount: erasedColumnCount)
         default: throw damage()
         }
-        var fields = Fields()
-        var lists: [ChunkedList] = []
-        for slot in 0..<(try count()) {
-            let tag = try tag()
-            if tag == .chunks {
-                lists.append(ChunkedList(slot: slot, chunks: try directory()))
-                fields.contents.append(.null)
-            } else {
-                fields.contents.append(try content(tag))
-            }
+    }
+
+    // MARK: part := value | leaf | inner
+
+    mutating func node<Element: ContentElement>(
+        _ stored: StoredNode<PartSource>
+    ) throws(ChangesetError) -> TreeNode<Element> {
+        let node: TreeNode<Element>
+        if stored.isLeaf {
+            var elements: ContiguousArray<Element> = []
+            elements.reserveCapacity(min(stored.count, Element.leafCountMax) + 1)
+            while !reader.isAtEnd { elements.append(try Element.read(from: &self)) }
+            guard !elements.isEmpty else { throw damage() }
+            node = TreeNode(leaf: elements, as: stored)
+        } else {
+            node = TreeNode(inner: try children()[...], as: stored)
         }
-        return (fields, lists)
+        guard node.count == stored.count else { throw damage() }
+        return node
     }
 
-    private mutating func directory() throws(ChangesetError) -> [UInt32] {
-        var numbers: [UInt32] = []
-        for _ in 0..<(try count()) { numbers.append(try reader.u32()) }
-        guard !numbers.isEmpty else { throw damage() }
-        return numbers
+    private mutating func children<Element: ContentElement>() throws(ChangesetError) -> [TreeNode<Element>.Child] {
+        var children: [TreeNode<Element>.Child] = []
+        for _ in 0..<(try count()) {
+            let node = TreeNode<Element>(try reference())
+            children.append(TreeNode.Child(node: node, first: try Element.readSeparator(from: &self)))
+        }
+        guard children.count > 1 else { throw damage() }
+        return children
     }
 
-    mutating func chunk() throws(ChangesetError) -> ContiguousArray<ListElement> {
-        var elements: ContiguousArray<ListElement> = []
-        while !reader.isAtEnd { elements.append(ListElement(content: try content(try tag()))) }
-        guard 1...ListElement.leafCountMax ~= elements.count else { throw damage() }
-        return elements
+    private mutating func reference() throws(ChangesetError) -> StoredNode<PartSource> {
+        let number = try reader.u64(), count = try reader.u64(), size = try reader.u64(), kind = try reader.u8()
+        guard count > 0, count <= 1 << 40, size <= 1 << 60, kind < 4 else { throw damage() }
+        return StoredNode(
+            number: number, source: source, count: Int(count), size: Int(size), isLeaf: kind & 1 > 0,
+            isPlain: kind & 2 > 0)
     }
+
+    // MARK: link := count
+
+    mutating func linkCount() throws(ChangesetError) -> Int { Int(truncatingIfNeeded: try reader.u64()) }
 
     // MARK: content
 
-    private mutating func content(_ tag: RowTag) throws(ChangesetError) -> Content {
+    mutating func content() throws(ChangesetError) -> Content {
+        let tag = try tag()
         depth += 1
         defer { depth -= 1 }
         guard depth <= GraphEditor.pathCountMax + 2 else { throw damage() }
@@ -114,34 +123,45 @@ struct RowDecoder {
             let number = ClassID(try reader.u32())
             guard let key = PrimaryKey(rowKey: try counted()) else { throw damage() }
             return .link(ObjectReference(classID: number, key: key))
-        case .object: return .object(Fields(contents: try contents()))
-        case .list: return .list(ContentList(try contents().lazy.map { ListElement(content: $0) }))
-        case .set: return .set(ContentSet(try contents().lazy.map { SetElement(content: $0) }))
-        case .dictionary: return .dictionary(try dictionary())
-        case .chunks, .tombstone, .schema: throw damage()
+        case .embedded: return .object(Fields(contents: try contents()))
+        case .list: return .list(CountedTree(try elements()))
+        case .set: return .set(CountedTree(try elements()))
+        case .dictionary: return .dictionary(CountedTree(try elements()))
+        case .storedString: return .stored(try value(isText: true))
+        case .storedBinary: return .stored(try value(isText: false))
+        case .storedList: return .list(CountedTree(root: TreeNode(try reference())))
+        case .storedSet: return .set(CountedTree(root: TreeNode(try reference())))
+        case .storedDictionary: return .dictionary(CountedTree(root: TreeNode(try reference())))
+        case .rootOfList: return .list(CountedTree(root: TreeNode(root: try children()[...])))
+        case .rootOfSet: return .set(CountedTree(root: TreeNode(root: try children()[...])))
+        case .rootOfDictionary: return .dictionary(CountedTree(root: TreeNode(root: try children()[...])))
+        case .object, .tombstone, .schema: throw damage()
         }
+    }
+
+    private mutating func value(isText: Bool) throws(ChangesetError) -> StoredValue {
+        let number = try reader.u64(), byteCount = try reader.u64()
+        guard byteCount <= 1 << 40 else { throw damage() }
+        return StoredValue(isText: isText, byteCount: Int(byteCount), number: number, source: source)
     }
 
     private mutating func contents() throws(ChangesetError) -> [Content] {
         var contents: [Content] = []
-        for _ in 0..<(try count()) { contents.append(try content(try tag())) }
+        for _ in 0..<(try count()) { contents.append(try content()) }
         return contents
     }
 
-    private mutating func dictionary() throws(ChangesetError) -> ContentDictionary {
-        var entries = ContentDictionary()
-        for _ in 0..<(try count()) {
-            let key = try counted()
-            entries.append(DictionaryEntry(key: key, content: try content(try tag())))
-        }
-        return entries
+    private mutating func elements<Element: ContentElement>() throws(ChangesetError) -> [Element] {
+        var elements: [Element] = []
+        for _ in 0..<(try count()) { elements.append(try Element.read(from: &self)) }
+        return elements
     }
 
     // MARK: schema
 
     mutating func schema() throws(ChangesetError) -> Schema {
         guard try tag() == .schema else { throw damage() }
-        var schema = Schema()
+        var schema = Schema(erasedColumnCount: try reader.u32())
         let count = try count()
         for index in 0..<count {
             let isErased = try reader.bool()
@@ -192,33 +212,26 @@ struct RowDecoder {
     }
 }
 
-extension Schema {
-    /// Whether an object of a class can hold this. As deep as paths are long.
-    func allows(_ fields: Fields, in classID: ClassID) -> Bool {
-        let columns = self[classID].columns
-        guard fields.contents.count <= columns.count else { return false }
-        return zip(fields.contents, columns).allSatisfy { content, column in
-            column.map { allows(content, at: $0.place) } ?? true
-        }
+extension ListElement {
+    static func read(from row: inout RowDecoder) throws(ChangesetError) -> ListElement {
+        ListElement(content: try row.content())
     }
 
-    private func allows(_ content: Content, at place: Place) -> Bool {
-        switch content {
-        case .null: return place.collection == .single
-        case .link(let object):
-            guard place.collection == .single, contains(object.classID) else { return false }
-            return place.isMixed || place.type == .link && !place.isEmbedded && place.target == object.classID
-        case .object(let fields):
-            return place.collection == .single && place.isEmbedded && allows(fields, in: place.target)
-        case .list(let list):
-            guard place.holdsList else { return false }
-            return list.allSatisfy { allows($0.content, at: place.element) }
-        case .dictionary(let entries):
-            guard place.collection == .dictionary || place.collection == .single && place.isMixed else { return false }
-            return entries.allSatisfy { allows($0.content, at: place.element) }
-        case .set(let elements):
-            return place.collection == .set && elements.allSatisfy { allows($0.content, at: place.element) }
-        default: return place.collection == .single && (place.isMixed || place.type == content.scalarType)
-        }
+    static func readSeparator(from row: inout RowDecoder) -> NoSeparator { NoSeparator() }
+}
+
+extension SetElement {
+    static func read(from row: inout RowDecoder) throws(ChangesetError) -> SetElement {
+        SetElement(content: try row.content())
     }
+
+    static func readSeparator(from row: inout RowDecoder) throws(ChangesetError) -> Content { try row.content() }
+}
+
+extension DictionaryEntry {
+    static func read(from row: inout RowDecoder) throws(ChangesetError) -> DictionaryEntry {
+        DictionaryEntry(key: try row.counted(), content: try row.content())
+    }
+
+    static func readSeparator(from row: inout RowDecoder) throws(ChangesetError) -> [UInt8] { try row.counted() }
 }

@@ -1,53 +1,48 @@
 /// Writes rows (`Spec/State.md`, part D): integers, texts and numbers as in changesets.
 struct RowEncoder {
-    /// Lists of columns with more elements are stored in chunks, one for each leaf of their tree.
-    static let inlineCountMax = 512
-
     private var writer = ByteWriter()
 
     var bytes: [UInt8] { writer.bytes }
-
-    /// Where the chunks of an object's long lists are.
-    struct ChunkPlace: Hashable {
-        var slot: Int
-        var number: UInt32
-    }
-
-    /// The chunks of an object's long lists, also of those in erased columns.
-    static func chunks(of fields: Fields) -> [ChunkPlace: TreeNode<ListElement>] {
-        var chunks: [ChunkPlace: TreeNode<ListElement>] = [:]
-        for (slot, content) in fields.contents.enumerated() {
-            guard case .list(let list) = content, list.count > inlineCountMax else { continue }
-            list.forEachLeaf { chunks[ChunkPlace(slot: slot, number: $0.number)] = $0 }
-        }
-        return chunks
-    }
 
     // MARK: row := tombstone | object
 
     mutating func tombstone() { writer.write(small: RowTag.tombstone.rawValue) }
 
-    mutating func object(_ fields: Fields, in state: ClassState) {
+    mutating func object(_ fields: Fields, lastPart: UInt64, erasedColumnCount: UInt32) {
         writer.write(small: RowTag.object.rawValue)
-        writer.write(UInt64(fields.contents.count))
-        for (slot, content) in fields.contents.enumerated() {
-            if !state.hasColumn(slot) {
-                self.content(.null)
-            } else if case .list(let list) = content, list.count > Self.inlineCountMax {
-                directory(of: list)
-            } else {
-                self.content(content)
-            }
+        writer.write(lastPart)
+        writer.write(erasedColumnCount)
+        contents(fields)
+    }
+
+    // MARK: part := value | leaf | inner
+
+    mutating func element(_ element: some ContentElement) { element.write(to: &self) }
+
+    mutating func inner<Element: ContentElement>(_ children: ArraySlice<TreeNode<Element>.Child>) {
+        writer.write(UInt64(children.count))
+        for child in children {
+            if let stored = child.node.stored { reference(to: stored) }
+            Element.write(child.first, to: &self)
         }
     }
 
-    private mutating func directory(of list: ContentList) {
-        var numbers: [UInt32] = []
-        list.forEachLeaf { numbers.append($0.number) }
-        writer.write(small: RowTag.chunks.rawValue)
-        writer.write(UInt64(numbers.count))
-        for number in numbers { writer.write(number) }
+    static func byteCount<Element: ContentElement>(ofInner children: ArraySlice<TreeNode<Element>.Child>) -> Int {
+        var encoder = RowEncoder()
+        encoder.inner(children)
+        return encoder.bytes.count
     }
+
+    private mutating func reference(to node: StoredNode<PartSource>) {
+        writer.write(node.number)
+        writer.write(UInt64(node.count))
+        writer.write(UInt64(node.size))
+        writer.write(small: (node.isLeaf ? 1 : 0) | (node.isPlain ? 2 : 0))
+    }
+
+    // MARK: link := count
+
+    mutating func linkCount(_ count: Int) { writer.write(UInt64(count)) }
 
     // MARK: content
 
@@ -72,27 +67,36 @@ struct RowEncoder {
         case .link(let object):
             writer.write(object.classID.rawValue)
             writer.write(counted: object.key.rowKey)
-        case .object(let fields): contents(fields.contents.count, fields.contents)
-        case .list(let list): contents(list.count, list.lazy.map(\.content))
-        case .set(let elements): contents(elements.count, elements.lazy.map(\.content))
-        case .dictionary(let entries):
-            writer.write(UInt64(entries.count))
-            for entry in entries {
-                writer.write(counted: entry.key)
-                self.content(entry.content)
-            }
+        case .object(let fields): contents(fields)
+        case .list(let list): tree(list)
+        case .set(let elements): tree(elements)
+        case .dictionary(let entries): tree(entries)
+        case .stored(let value):
+            writer.write(value.number)
+            writer.write(UInt64(value.byteCount))
         }
     }
 
-    private mutating func contents(_ count: Int, _ contents: some Sequence<Content>) {
-        writer.write(UInt64(count))
-        for content in contents { self.content(content) }
+    private mutating func contents(_ fields: Fields) {
+        writer.write(UInt64(fields.contents.count))
+        for content in fields.contents { self.content(content) }
     }
+
+    /// The root of a tree in parts, or where that is; all elements of a tree that is small.
+    private mutating func tree(_ tree: CountedTree<some ContentElement>) {
+        if let root = tree.root, root.isStoredWithOwner { return inner(root.allChildren[...]) }
+        if let root = tree.root?.stored { return reference(to: root) }
+        writer.write(UInt64(tree.count))
+        for element in tree.loadedElements { element.write(to: &self) }
+    }
+
+    mutating func key(_ key: [UInt8]) { writer.write(counted: key) }
 
     // MARK: schema
 
     mutating func schema(_ schema: Schema) {
         writer.write(small: RowTag.schema.rawValue)
+        writer.write(schema.erasedColumnCount)
         writer.write(UInt64(schema.classes.count))
         for state in schema.classes {
             writer.write(state.isErased)
@@ -138,11 +142,14 @@ struct RowEncoder {
 enum RowTag: UInt8 {
     case null = 0
     case int, bool, string, binary, timestamp, float, double, decimal, objectID, uuid, link
-    case object, list, dictionary, set
-    /// A list whose elements are in chunks.
-    case chunks
-    case tombstone
-    case schema
+    case embedded, list, dictionary, set
+    /// What is in parts: a value, or the tree of a collection.
+    case storedString
+    /// A row of its own begins with one of these.
+    case object, tombstone, schema
+    case storedBinary, storedList, storedDictionary, storedSet
+    /// The root of the tree of a collection.
+    case rootOfList, rootOfDictionary, rootOfSet
 }
 
 extension Content {
@@ -160,12 +167,38 @@ extension Content {
         case .objectID: .objectID
         case .uuid: .uuid
         case .link: .link
-        case .object: .object
-        case .list: .list
-        case .dictionary: .dictionary
-        case .set: .set
+        case .object: .embedded
+        case .list(let list): list.rowTag(.list, .storedList, .rootOfList)
+        case .dictionary(let entries): entries.rowTag(.dictionary, .storedDictionary, .rootOfDictionary)
+        case .set(let elements): elements.rowTag(.set, .storedSet, .rootOfSet)
+        case .stored(let value): value.isText ? .storedString : .storedBinary
         }
     }
+}
+
+extension CountedTree where Element: ContentElement {
+    fileprivate func rowTag(_ small: RowTag, _ stored: RowTag, _ withRoot: RowTag) -> RowTag {
+        root?.isStoredWithOwner ?? false ? withRoot : root?.stored == nil ? small : stored
+    }
+}
+
+extension ListElement {
+    func write(to row: inout RowEncoder) { row.content(content) }
+    static func write(_ separator: NoSeparator, to row: inout RowEncoder) {}
+}
+
+extension SetElement {
+    func write(to row: inout RowEncoder) { row.content(content) }
+    static func write(_ separator: Content, to row: inout RowEncoder) { row.content(separator) }
+}
+
+extension DictionaryEntry {
+    func write(to row: inout RowEncoder) {
+        row.key(key)
+        row.content(content)
+    }
+
+    static func write(_ separator: [UInt8], to row: inout RowEncoder) { row.key(separator) }
 }
 
 extension ClassState {
@@ -209,4 +242,4 @@ private func bigEndian(_ value: UInt64) -> [UInt8] {
     (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) }
 }
 
-private func word(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+func word(_ bytes: ArraySlice<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }

@@ -10,8 +10,9 @@ struct VisitsCommand: AsyncParsableCommand {
             and leave when they have everything: what the server's memory shows then is kept of files that nobody \
             uses. Latency: "caught_up", from BIND to the answer to MARK. An operation is a visit.
 
-            EXAMPLE
+            EXAMPLES
               anabranch-lab load visits --files 100000 --clients 64 --serve .build/release/anabranch
+              anabranch-lab load visits --files 1 --entries 1000000 --visits 500 --serve .build/release/anabranch
             """)
 
     @Option(help: "How many files there are.")
@@ -20,14 +21,24 @@ struct VisitsCommand: AsyncParsableCommand {
     @Option(help: "How many clients visit files at a time, each on a connection of its own.")
     var clients = 64
 
+    @Option(help: "How many entries the log of each file has.")
+    var entries = 1
+
+    @Option(help: "How often the client of each file comes back.")
+    var visits = 1
+
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        guard files > 0, clients > 0 else { throw ValidationError("--files and --clients must be 1 or more.") }
+        guard min(files, clients, entries, visits) > 0 else {
+            throw ValidationError("--files, --clients, --entries and --visits must be 1 or more.")
+        }
     }
 
     func run() async throws {
-        let numbers = ["files": Double(files), "clients": Double(clients)]
+        let numbers = [
+            "files": Double(files), "clients": Double(clients), "entries": Double(entries), "visits": Double(visits),
+        ]
         try await options.run("visits", numbers) { run in
             let connections = try await concurrentMap(0..<min(clients, files), limit: 64) { _ in
                 let connection = run.connection()
@@ -37,22 +48,39 @@ struct VisitsCommand: AsyncParsableCommand {
             let visitors = try await forEachFile(connections, run, "files are made") { number, connection in
                 let client = LoadClient(of: "\(run.name)-visits-\(number)", on: connection.eventLoop)
                 try await client.join(connection)
-                let version = await client.upload([LoadChangesets.first(of: client.identNumber)]).version
-                _ = try await client.wait { $0.isAcknowledged(version) }
+                try await write(client)
                 try await client.unbind()
                 return client
             }
             try await run.measure {
                 let times = try await forEachFile(connections, run, "files are visited") { number, connection in
                     let client = visitors[number % connections.count][number / connections.count]
-                    let start = ContinuousClock.now, caughtUp = try await client.join(connection) - start
-                    try await client.unbind()
-                    return caughtUp
-                }.flatMap(\.self)
+                    var times: [Duration] = []
+                    for _ in 0..<visits {
+                        let start = ContinuousClock.now
+                        times.append(try await client.join(connection) - start)
+                        try await client.unbind()
+                    }
+                    return times
+                }.flatMap { $0.flatMap(\.self) }
                 var outcome = LoadOutcome(operations: times.count, operation: "visit")
                 outcome.latencies = ["caught_up": times]
                 return outcome
             }
+        }
+    }
+
+    /// Makes the entries of a client's file, at most 1,000 with each UPLOAD.
+    private func write(_ client: LoadClient) async throws {
+        let ident = await client.identNumber
+        for start in stride(from: 0, to: entries, by: 1000) {
+            let changesets = (start..<min(start + 1000, entries)).map { number in
+                number == 0
+                    ? LoadChangesets.first(of: ident)
+                    : LoadChangesets.update(of: ident, number: UInt64(number), bytes: 40)
+            }
+            let version = await client.upload(changesets).version
+            _ = try await client.wait { $0.isAcknowledged(version) }
         }
     }
 

@@ -97,24 +97,21 @@ import Testing
         #expect(throws: ApplyError.self) { try Self.apply([growth], to: grown, objectBytesMax: size + 100).get() }
     }
 
-    @Test(arguments: [true, false]) func whatEmbeddedObjectsHeldInAnErasedColumnDoesNotCount(isStored: Bool) throws {
+    /// In memory, or in rows, where each content may be a part.
+    @Test(arguments: [nil, 2_048, 0])
+    func whatEmbeddedObjectsHeldInAnErasedColumnDoesNotCount(inlineBytesMax: Int?) throws {
         let graph = try Self.graph()
         let size = try #require(Self.sizes(of: graph).first).counted
         let places = [FieldPath.at("e", "long"), .at("le", 0, "long"), .at("ye", "k", "long")]
         let text = Payload.text(String(repeating: "x", count: 1_000))
-        let grown = try Self.apply([.addColumn("E", "long", .string)] + places.map { .update($0, text) }, to: graph)
-            .get()
+        let growing = [.addColumn("E", "long", .string)] + places.map { Step.update($0, text) }
+        let erasing = [Step.eraseColumn("E", "long")]
+        let grown = try Self.apply(growing, to: graph).get()
         #expect(try #require(Self.sizes(of: grown).first).counted > size + 3_000)
-        var erased = try Self.apply([.eraseColumn("E", "long")], to: grown).get()
-        if isStored {
-            var rows = MemoryRows()
-            let objects = grown.objects[0].map { ObjectReference(classID: ClassID(1), key: $0.key) }
-            var changes = StateChanges()
-            (changes.isSchemaChanged, changes.objects) = (true, objects)
-            rows.write(try grown.rowWrites(since: ObjectGraph(), changes: changes))
-            changes.objects = []
-            rows.write(try erased.rowWrites(since: grown, changes: changes))
-            erased = try ObjectGraph(rows: rows)
+        var erased = try Self.apply(erasing, to: grown).get()
+        if let inlineBytesMax {
+            let steps = [ApplyTests.schema + ApplyTests.object, growing, erasing]
+            erased = try ObjectGraph(rows: Self.rows(of: steps, inlineBytesMax: inlineBytesMax))
         }
         let growth = Step.update(.at("ym", "new"), .text("some text"))
         let after = try Self.apply([growth], to: erased, objectBytesMax: size + 100).get()
@@ -122,14 +119,44 @@ import Testing
         #expect(throws: ApplyError.self) { try Self.apply([growth], to: grown, objectBytesMax: size + 100).get() }
     }
 
-    /// Taking out what erased columns held takes time in proportion to the object: it counts as reading it, once for
-    /// each object and change of the schema.
+    /// Its row says how many columns had been erased when it lost what they held, and the schema's how many have been
+    /// since, those of erased classes as well.
+    @Test func whatAnErasedColumnHeldGoesAlsoBehindTheErasureOfAClass() throws {
+        let size = try #require(Self.sizes(of: try Self.graph()).first).counted
+        let long = Step.update(.at("e", "long"), .text(String(repeating: "x", count: 1_000)))
+        let rows = try Self.rows(of: [
+            ApplyTests.schema + ApplyTests.object + [.addColumn("E", "long", .string), .addColumn("B", "f")],
+            [.eraseColumn("B", "f")], [long], [.eraseTable("B")], [.eraseColumn("E", "long")],
+        ])
+        let growth = Step.update(.at("ym", "new"), .text("some text"))
+        #expect(throws: Never.self) {
+            try Self.apply([growth], to: try ObjectGraph(rows: rows), objectBytesMax: size + 100).get()
+        }
+    }
+
+    /// The rows of a state, each of whose changesets was stored, and what it changed read anew.
+    private static func rows(of changesets: [[Step]], inlineBytesMax: Int = 2_048) throws -> MemoryRows {
+        var rows = MemoryRows()
+        for steps in changesets {
+            var graph = try ObjectGraph(rows: rows)
+            graph.partLimits.inlineBytesMax = inlineBytesMax
+            let changes = try graph.apply(changeset(steps))
+            rows.write(try graph.rowWrites(of: changes))
+        }
+        return rows
+    }
+
+    /// Taking out what erased columns held takes time in proportion to the embedded objects: it counts as reading them,
+    /// once for each object and change of the schema.
     @Test func objectsAreReadAgainAfterAnErasureAndOnlyThen() throws {
         let both = [ObjectName(key: 1), ObjectName(key: 2)]
-        func fields(_ name: String) -> [FieldPath] { both.map { FieldPath(object: $0, field: name) } }
+        func fields(_ name: String, _ path: [FieldPath.Element] = []) -> [FieldPath] {
+            both.map { FieldPath(object: $0, field: name, path: path) }
+        }
         let text = Payload.text(String(repeating: "x", count: 10_000))
-        let start: [Step] = [.createObject(both[1]), .addColumn("A", "long", .string)]
-        let graph = try Self.apply(start + fields("long").map { .update($0, text) }, to: try Self.graph()).get()
+        let start: [Step] = [.createObject(both[1]), .update(fields("e")[1], .objectValue)]
+        let long = [.addColumn("E", "long", .string)] + fields("e", ["long"]).map { Step.update($0, text) }
+        let graph = try Self.apply(start + long, to: try Self.graph()).get()
         let erasure: [Step] = [.addColumn("A", "erased"), .eraseColumn("A", "erased")]
         let uses = fields("i").map { Step.addInteger($0, 1) }
         func outcome(_ steps: [Step]) throws -> ApplyError.Code? {

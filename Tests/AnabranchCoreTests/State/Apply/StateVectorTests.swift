@@ -19,10 +19,9 @@ import Testing
         for vector in VectorFiles.convergedScenarios {
             var rows = MemoryRows()
             for entry in vector.server_log {
-                let stored = try ObjectGraph(rows: rows)
-                var graph = stored
+                var graph = try ObjectGraph(rows: rows)
                 let changes = try graph.apply(Hex.bytes(entry.hex))
-                rows.write(try graph.rowWrites(since: stored, changes: changes))
+                rows.write(try graph.rowWrites(of: changes))
             }
             #expect(try ObjectGraph(rows: rows).canonicalJSON() == vector.state, "\(vector.name)")
         }

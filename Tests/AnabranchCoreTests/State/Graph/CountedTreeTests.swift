@@ -20,69 +20,94 @@ import Testing
                     array.insert(step, at: index)
                 } else {
                     let index = Int.random(in: 0..<array.count, using: &generator)
-                    #expect(tree.remove(at: index).value == array.remove(at: index))
+                    let removed = tree.remove(at: index).value
+                    #expect(removed == array.remove(at: index))
                 }
                 if !array.isEmpty, generator.isOne(in: 10) {
                     let index = Int.random(in: 0..<array.count, using: &generator)
                     tree.modify(at: index) { $0.value += 1 }
                     array[index] += 1
-                    #expect(tree[index].value == array[index])
+                    let element = tree.loadedElement(at: index)
+                    #expect(element.value == array[index])
                 }
                 if generator.isOne(in: 500) { copies.append((tree, array)) }
             }
             for copy in copies + [(tree, array)] {
-                let isEqual = copy.tree.map(\.value) == copy.array && copy.tree.count == copy.array.count
+                let isEqual = copy.tree.map { $0.value } == copy.array && copy.tree.count == copy.array.count
                 #expect(isEqual, "\(Seeds.repeatCommand("CountedTreeTests", seed: seed))")
             }
         }
     }
 
     /// Also one leaf more than a node takes, at each level.
-    @Test(arguments: Array(1...70) + [1_025]) func storedLeavesMakeATreeThatShrinksToNothing(leafCount: Int) {
+    @Test(arguments: Array(1...70) + [1_025]) func storedLeavesMakeATreeThatShrinksToNothing(leafCount: Int) throws {
         var generator = SeededRandom(seed: UInt64(leafCount))
         let leaves = (0..<leafCount).map { leaf in
-            let elements = (0..<Int.random(in: 1...4, using: &generator)).map { Number(value: 4 * leaf + $0) }
-            return (number: UInt32(leaf + 1), elements: ContiguousArray(elements))
+            (0..<Int.random(in: 1...4, using: &generator)).map { 4 * leaf + $0 }
         }
-        let stored = leaves.flatMap { $0.elements.map(\.value) }
+        let stored = leaves.flatMap { $0 }
         let ways: [(Int) -> Int] = [{ $0 - 1 }, { _ in 0 }, { Int.random(in: 0..<$0, using: &generator) }]
         for next in ways {
-            var (tree, array) = (CountedTree(leaves: leaves), stored)
-            #expect(tree.map(\.value) == array)
+            var (tree, array) = (Shelf().tree(of: leaves), stored)
+            #expect(try tree.map(\.value) == array)
             while !array.isEmpty {
                 let index = next(array.count)
-                #expect(tree.remove(at: index).value == array.remove(at: index))
+                #expect(try tree.remove(at: index).value == array.remove(at: index))
                 guard leafCount <= 70 else { continue }
-                #expect(tree.map(\.value) == array)
-                var isEveryLeafInUse = true
-                tree.forEachLeaf { isEveryLeafInUse = isEveryLeafInUse && !$0.elements.isEmpty }
-                #expect(isEveryLeafInUse)
+                #expect(try tree.map(\.value) == array)
             }
             #expect(tree.isEmpty)
         }
     }
 
-    /// Behind the last number come those that no leaf has, however many were used before.
-    @Test(arguments: [UInt32.max, UInt32.max - 1, UInt32.max - 2, UInt32.max - 70] as [UInt32])
-    func noTwoLeavesEverShareANumber(_ last: UInt32) {
-        let leaves = [3, 4, 900, last].map { number in
-            (number: number, elements: ContiguousArray((0..<4).map { Number(value: $0) }))
-        }
-        for seed in Seeds.upTo(10) {
+    /// Nodes that are read when they are needed, beside copies that must not change; and a read that fails leaves the
+    /// tree as it was.
+    @Test func storedTreesAreEditedAsArrays() throws {
+        for seed in Seeds.upTo(20) {
+            let hint = Comment(rawValue: Seeds.repeatCommand("storedTreesAreEditedAsArrays", seed: seed))
             var random = SeededRandom(seed: seed)
-            var tree = CountedTree(leaves: leaves)
-            for step in 0..<400 {
-                let copy = tree
-                let index = random.below(tree.count)
-                if random.isOne(in: 3) { tree.remove(at: index) } else { tree.insert(Number(value: step), at: index) }
-                var numbers: [UInt32] = []
-                tree.forEachLeaf { numbers.append($0.number) }
-                #expect(
-                    Set(numbers).count == numbers.count && !numbers.contains(0),
-                    "\(Seeds.repeatCommand("noTwoLeavesEverShareANumber", seed: seed))")
-                withExtendedLifetime(copy) {}
+            let shelf = Shelf()
+            let leaves = (0..<random.below(300) + 1).map { leaf in (0..<random.below(4) + 1).map { 4 * leaf + $0 } }
+            let start = shelf.tree(of: leaves), stored = leaves.flatMap { $0 }
+            var (tree, array) = (start, stored)
+            for step in 0..<600 where !array.isEmpty {
+                shelf.readsLeft = random.isOne(in: 3) ? random.below(4) : .max
+                let index = random.below(array.count)
+                do {
+                    switch random.below(3) {
+                    case 0:
+                        try tree.insert(StoredNumber(value: step), at: index)
+                        array.insert(step, at: index)
+                    case 1:
+                        #expect(try tree.remove(at: index).value == array[index], hint)
+                        array.remove(at: index)
+                    default:
+                        try tree.modify(at: index) { $0.value += 1 }
+                        array[index] += 1
+                        #expect(try tree[index].value == array[index], hint)
+                    }
+                } catch {
+                    // Then the tree is as it was.
+                }
+                shelf.readsLeft = .max
+                if random.isOne(in: 20) { #expect(try tree.map(\.value) == array, hint) }
             }
+            #expect(try tree.map(\.value) == array, hint)
+            #expect(try start.map(\.value) == stored, hint)
         }
+    }
+
+    /// Of a million elements only a path is read, and with it the neighbours that a removal may need.
+    @Test func onlyWhatIsNeededIsRead() throws {
+        let shelf = Shelf()
+        var tree = shelf.tree(of: (0..<100_000).map { [$0, $0, $0] })
+        shelf.readsLeft = 5
+        try tree.insert(StoredNumber(value: 7), at: 150_000)
+        #expect(shelf.readsLeft >= 0 && shelf.readsLeft < 5)
+        // The way is in memory now.
+        shelf.readsLeft = 0
+        try tree.modify(at: 150_000) { $0.value = 8 }
+        #expect(throws: Shelf.Failure.self) { try tree.modify(at: 0) { $0.value = 8 } }
     }
 
     @Test func aSortedTreeFindsWhatItHolds() {
@@ -102,20 +127,78 @@ import Testing
                     present.remove(value)
                 }
             }
-            #expect(tree.map(\.value) == present.sorted(), "\(Seeds.repeatCommand("CountedTreeTests", seed: seed))")
+            let values = tree.map { $0.value }
+            #expect(values == present.sorted(), "\(Seeds.repeatCommand("CountedTreeTests", seed: seed))")
         }
     }
 
     /// Small leaves and few elements, so that trees become deep.
     private struct Number: TreeElement {
         var value: Int
+        var size: Int { 8 }
         var separator: NoSeparator { NoSeparator() }
         static var leafCountMax: Int { 4 }
     }
 
     private struct Sorted: TreeElement {
         var value: Int
+        var size: Int { 8 }
         var separator: Int { value }
         static var leafCountMax: Int { 4 }
+    }
+}
+
+/// An element of trees whose nodes are on a shelf.
+private struct StoredNumber: TreeElement {
+    var value: Int
+    var size: Int { 8 }
+    var separator: NoSeparator { NoSeparator() }
+    static var leafCountMax: Int { 4 }
+
+    static func node(
+        _ stored: StoredNode<Shelf>, isKept: Bool
+    ) throws(Shelf.Failure) -> TreeNode<StoredNumber> {
+        try stored.source.node(stored)
+    }
+}
+
+/// Nodes that are read one by one, and a limit to it.
+private final class Shelf: @unchecked Sendable {
+    struct Failure: Error {}
+
+    typealias Node = TreeNode<StoredNumber>
+
+    var readsLeft = Int.max
+    private var leaves: [UInt64: [Int]] = [:]
+    private var inner: [UInt64: [StoredNode<Shelf>]] = [:]
+
+    func tree(of leaves: [[Int]]) -> CountedTree<StoredNumber> {
+        var level = leaves.map { leaf in
+            let number = UInt64(self.leaves.count + 1)
+            self.leaves[number] = leaf
+            return StoredNode(
+                number: number, source: self, count: leaf.count, size: 8 * leaf.count, isLeaf: true, isPlain: true)
+        }
+        while level.count > 1 {
+            let children = level.map { Node.Child(node: Node($0), first: NoSeparator()) }
+            level = Node.groups(of: children).map { group in
+                let nodes = group.compactMap(\.node.stored), number = UInt64(self.leaves.count + inner.count + 1)
+                inner[number] = nodes
+                let count = nodes.reduce(0) { $0 + $1.count }
+                return StoredNode(
+                    number: number, source: self, count: count, size: 8 * count, isLeaf: false, isPlain: true)
+            }
+        }
+        return CountedTree(root: level.first.map { Node($0) })
+    }
+
+    func node(_ stored: StoredNode<Shelf>) throws(Failure) -> Node {
+        guard readsLeft > 0 else { throw Failure() }
+        readsLeft -= 1
+        if let leaf = leaves[stored.number] {
+            return Node(leaf: ContiguousArray(leaf.map { StoredNumber(value: $0) }), as: stored)
+        }
+        let children = (inner[stored.number] ?? []).map { Node.Child(node: Node($0), first: NoSeparator()) }
+        return Node(inner: children[...], as: stored)
     }
 }

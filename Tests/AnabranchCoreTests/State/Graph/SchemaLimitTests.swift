@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 @testable import AnabranchCore
@@ -41,7 +42,8 @@ import Testing
 
     /// Also after a restart.
     @Test func theColumnsOfAllClassesCountTogether() throws {
-        var graph = ObjectGraph()
+        var rows = MemoryRows()
+        var graph = try ObjectGraph(rows: rows)
         let written = try graph.write(as: 2) { tx in
             for number in 0..<Schema.slotCountMax / ClassState.slotCountMax {
                 try tx.addClass("\(number)")
@@ -49,8 +51,7 @@ import Testing
             }
             try tx.addClass("A")
         }
-        var rows = MemoryRows()
-        rows.write(try graph.rowWrites(since: ObjectGraph(), changes: written.changes))
+        rows.write(try graph.rowWrites(of: written.changes))
         for var graph in [graph, try ObjectGraph(rows: rows)] {
             #expect(throws: ApplyError.self) { try graph.write(as: 2) { try $0.addColumn("f", .int, to: "A") } }
             _ = try graph.write(as: 2) { tx in

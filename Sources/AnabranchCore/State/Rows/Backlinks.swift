@@ -1,0 +1,158 @@
+// Which objects link to an object is stored with it, so that whoever asks does not have to read all objects of all
+// classes that may link to it (`Spec/State.md`, D7).
+
+/// The row of the links from one column of one object to another object.
+struct Backlink: Hashable {
+    let target: ObjectReference
+    let owner: ObjectReference
+    /// Of the owner, which may hold the link deep below it.
+    let slot: Int
+
+    /// The class of the rows of links to objects of a class.
+    static func classID(of target: ClassID) -> ClassID { ClassID(target.rawValue | 1 << 31) }
+
+    var address: RowAddress {
+        let key = Self.prefix(of: target) + Self.bigEndian(owner.classID.rawValue) + Self.bigEndian(UInt32(slot))
+        return RowAddress(classID: Self.classID(of: target.classID), key: key + owner.key.rowKey)
+    }
+
+    /// What the keys of all links to an object begin with, and no others: its key's length comes first.
+    static func prefix(of target: ObjectReference) -> [UInt8] {
+        let key = target.key.rowKey
+        return bigEndian(UInt32(key.count)) + key
+    }
+
+    /// The owner and its slot, from what follows the prefix; nil if it is none.
+    static func owner(_ key: ArraySlice<UInt8>) -> (object: ObjectReference, slot: Int)? {
+        guard key.count > 8, let ownerKey = PrimaryKey(rowKey: Array(key.dropFirst(8))) else { return nil }
+        let number = ClassID(UInt32(word(key.prefix(4))))
+        return (ObjectReference(classID: number, key: ownerKey), Int(word(key.dropFirst(4).prefix(4))))
+    }
+
+    private static func bigEndian(_ value: UInt32) -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: value >> UInt32(24 - 8 * $0)) }
+    }
+}
+
+/// Which columns of which objects hold links to an object, or may.
+typealias LinkOwners = [ObjectReference: Set<Int>]
+
+extension ObjectGraph {
+    /// What the rows say about who links to an object. Columns and classes that were erased since may be among them.
+    func storedOwners(of target: ObjectReference) throws(ApplyError) -> LinkOwners {
+        guard let rows else { return [:] }
+        var owners: LinkOwners = [:]
+        let prefix = Backlink.prefix(of: target), classID = Backlink.classID(of: target.classID)
+        let batchCount = 256
+        var last = prefix
+        while true {
+            let batch: [(key: [UInt8], row: [UInt8])]
+            do {
+                batch = try rows.objects(of: classID, after: last, limit: batchCount)
+            } catch {
+                throw ApplyError(.unavailable, "\(error)")
+            }
+            for (key, row) in batch {
+                guard key.starts(with: prefix) else { return owners }
+                let isWritten = RowChecksum.content(of: row, at: RowAddress(classID: classID, key: key)) != nil
+                guard isWritten, let (owner, slot) = Backlink.owner(key[prefix.count...]) else {
+                    throw .damaged("a row of the links to \(target.key) is not what was written")
+                }
+                if schema.contains(owner.classID) { owners[owner, default: []].insert(slot) }
+                last = key
+            }
+            guard batch.count == batchCount else { return owners }
+        }
+    }
+}
+
+/// Counts the links of one object, before and after it was changed.
+struct BacklinkTally {
+    private let owner: ObjectReference
+    private var counts: [Backlink: (before: Int, after: Int)] = [:]
+    /// Slots of which not everything was looked at: what stayed as it was is missing on both sides.
+    private var partialSlots: Set<Int> = []
+    /// Where the links are that come next.
+    var slot = 0
+
+    init(from owner: ObjectReference) { self.owner = owner }
+
+    var isPartial: Bool {
+        get { partialSlots.contains(slot) }
+        set { if newValue { partialSlots.insert(slot) } }
+    }
+
+    mutating func add(_ target: ObjectReference) { counts[backlink(to: target), default: (0, 0)].after += 1 }
+
+    mutating func subtract(_ target: ObjectReference) { counts[backlink(to: target), default: (0, 0)].before += 1 }
+
+    private func backlink(to target: ObjectReference) -> Backlink {
+        Backlink(target: target, owner: owner, slot: slot)
+    }
+
+    /// The rows that have changed. How many links one stands for has to be read where not all were looked at.
+    func append(to writes: inout RowWrites, _ rows: any ObjectRows) throws(ApplyError) {
+        let changed = counts.filter { $1.before != $1.after }.map { (address: $0.address, slot: $0.slot, counts: $1) }
+        for (address, slot, counts) in changed.sorted(by: { $0.address.key.compare($1.address.key) < 0 }) {
+            var count = counts.after
+            if partialSlots.contains(slot) {
+                count += (try linkCount(at: address, in: rows) ?? 0) - counts.before
+            }
+            if count > 0 {
+                var encoder = RowEncoder()
+                encoder.linkCount(count)
+                writes.write(encoder.bytes, at: address)
+            } else {
+                writes.removed.append(address)
+            }
+        }
+    }
+}
+
+extension ObjectGraph {
+    /// Whether the rows of links are those that the stored objects make; what is not stored yet does not count.
+    package func hasDamagedLinks() throws(ApplyError) -> Bool {
+        guard let rows else { return false }
+        var missing: [RowAddress: Int] = [:]
+        for number in schema.present where schema[number].kind != .embedded {
+            var stored = StoredObjects(of: number, in: self)
+            while let (key, fields) = try stored.next() {
+                let owner = ObjectReference(classID: number, key: key)
+                for (slot, content) in fields.contents.enumerated() {
+                    try content.forEachLink {
+                        // What links to an erased class stands in an erased column.
+                        guard schema.contains($0.classID) else { return }
+                        missing[Backlink(target: $0, owner: owner, slot: slot).address, default: 0] += 1
+                    }
+                }
+            }
+        }
+        for number in schema.present {
+            let classID = Backlink.classID(of: number)
+            var last: [UInt8]?
+            while let key = try nextKey(of: classID, after: last, in: rows) {
+                let address = RowAddress(classID: classID, key: key)
+                guard let count = try linkCount(at: address, in: rows), missing[address] == count else { return true }
+                missing[address] = nil
+                last = key
+            }
+        }
+        return !missing.isEmpty
+    }
+
+    private func nextKey(
+        of classID: ClassID, after key: [UInt8]?, in rows: any ObjectRows
+    ) throws(ApplyError) -> [UInt8]? {
+        do { return try rows.objects(of: classID, after: key, limit: 1).first?.key } catch {
+            throw ApplyError(.unavailable, "\(error)")
+        }
+    }
+}
+
+/// How many links a row stands for; nil if there is none.
+private func linkCount(at address: RowAddress, in rows: any ObjectRows) throws(ApplyError) -> Int? {
+    let source = PartSource(address, in: rows, reads: ReadCounter())
+    return try source.row().map { row throws(ApplyError) in
+        try source.decode(row) { decoder throws(ChangesetError) in try decoder.linkCount() }
+    }
+}

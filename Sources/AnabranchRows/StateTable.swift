@@ -1,0 +1,125 @@
+public import AnabranchCore
+import Foundation
+public import GRDB
+
+/// The table with the rows of states (`Spec/State.md`, part D), one state for each file. It belongs to whoever has the
+/// database: migrations and transactions are theirs.
+public struct StateTable: Sendable {
+    /// Makes the table, where there is none. It has row numbers: in a table without them, SQLite reads whole rows to
+    /// compare their keys, and a value can have megabytes.
+    public static let sql = """
+        CREATE TABLE state_row (
+            file INTEGER NOT NULL,
+            class INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            part INTEGER NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (file, class, key, part)
+        );
+        """
+
+    /// Whose state it is.
+    public let file: Int64
+
+    /// The rows of one file's state.
+    public init(file: Int64) { self.file = file }
+
+    /// The state as it was stored last, for as long as nothing else is stored.
+    ///
+    /// Objects are read when they are needed, also within a read or a transaction on the same connection.
+    /// - Throws: `ApplyError` with the code `unavailable` if the schema's row cannot be read.
+    public func state(in reader: any DatabaseReader) throws(ApplyError) -> ObjectGraph {
+        try ObjectGraph(rows: StateRows(self, in: reader))
+    }
+
+    /// Stores what `ObjectGraph.rowWrites(of:)` gives; the caller has a transaction.
+    public func write(_ writes: RowWrites, in db: Database) throws {
+        for number in writes.erasedClasses {
+            try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [file, Int64(number.rawValue)], db)
+        }
+        for address in writes.removed {
+            let sql = "DELETE FROM state_row WHERE file = ? AND class = ? AND key = ? AND part = ?"
+            try execute(sql, arguments(address), db)
+        }
+        for row in writes.rows {
+            // A row that is there keeps its number and its place, so that the index stays as it is.
+            let sql = """
+                INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (file, class, key, part) DO UPDATE SET content = excluded.content
+                """
+            try execute(sql, arguments(row.address) + [Data(row.bytes)], db)
+        }
+    }
+
+    /// Forgets the state; the caller has a transaction.
+    public func removeAll(in db: Database) throws {
+        try execute("DELETE FROM state_row WHERE file = ?", [file], db)
+    }
+
+    // MARK: Reading
+
+    func row(at address: RowAddress, in db: Database) throws -> [UInt8]? {
+        let sql = "SELECT content FROM state_row WHERE file = ? AND class = ? AND key = ? AND part = ?"
+        return try rows(sql, arguments(address), in: db) { try StateTable.bytes($0, 0) }.first
+    }
+
+    func objects(
+        of classID: ClassID, after key: [UInt8]?, limit: Int, in db: Database
+    ) throws -> [(key: [UInt8], row: [UInt8])] {
+        // No key is empty, so the first one is above that.
+        let sql = """
+            SELECT key, content FROM state_row WHERE file = ? AND class = ? AND key > ? AND part = 0
+            ORDER BY key LIMIT ?
+            """
+        return try rows(sql, [file, Int64(classID.rawValue), Data(key ?? []), limit], in: db) { row in
+            (try StateTable.bytes(row, 0), try StateTable.bytes(row, 1))
+        }
+    }
+
+    private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+
+    private func rows<Value>(
+        _ sql: String, _ arguments: StatementArguments, in db: Database, _ value: (Row) throws -> Value
+    ) throws -> [Value] {
+        var values: [Value] = []
+        let cursor = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
+        while let row = try cursor.next() { values.append(try value(row)) }
+        return values
+    }
+
+    /// A column that holds no bytes has none; its row is not what was written then.
+    private static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
+        try row.withUnsafeData(atIndex: column) { data in data.map { Array($0) } ?? [] }
+    }
+
+    private func arguments(_ address: RowAddress) -> StatementArguments {
+        [file, Int64(address.classID.rawValue), Data(address.key), Int64(bitPattern: address.part)]
+    }
+}
+
+/// The rows of a state as they are in the database.
+///
+/// A row may be needed in the middle of a read, in which GRDB allows another one to `unsafeReentrantRead` alone. Both
+/// see the same commit as long as only the owner of the state commits to it.
+public struct StateRows: ObjectRows {
+    private let table: StateTable
+    private let reader: any DatabaseReader
+
+    /// The rows of a table, read through connections that see each commit.
+    public init(_ table: StateTable, in reader: any DatabaseReader) {
+        self.table = table
+        self.reader = reader
+    }
+
+    public func row(at address: RowAddress) throws -> [UInt8]? {
+        try reader.unsafeReentrantRead { db in try table.row(at: address, in: db) }
+    }
+
+    public func objects(
+        of classID: ClassID, after key: [UInt8]?, limit: Int
+    ) throws -> [(key: [UInt8], row: [UInt8])] {
+        try reader.unsafeReentrantRead { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
+    }
+}

@@ -1,0 +1,23 @@
+package import AnabranchCore
+
+/// A world of objects that is written at random by one who is alone in it.
+package struct RandomWorld {
+    private let hotSpot: HotSpot
+
+    package init(_ random: inout SeededRandom) { hotSpot = HotSpot(&random) }
+
+    /// Writes the schema and a few objects.
+    package static func begin(_ transaction: WriteTransaction) throws {
+        for shape in RandomSchema.classes { try transaction.add(shape) }
+        for shape in RandomSchema.classes {
+            for field in shape.fields { try transaction.add(field, to: shape.name) }
+        }
+        for key in 0..<2 { try transaction.create(RandomSchema.task.name, key: .int(Int64(key))) }
+    }
+
+    /// Makes one random change.
+    package func edit(_ transaction: WriteTransaction, seed: UInt64) throws {
+        var editor = RandomEditor(transaction, on: hotSpot, seed: seed)
+        try editor.edit()
+    }
+}

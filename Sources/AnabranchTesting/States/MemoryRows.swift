@@ -1,0 +1,59 @@
+public import AnabranchCore
+import Synchronization
+
+/// Rows in memory, as a store would keep them.
+public struct MemoryRows: ObjectRows {
+    /// The bytes of each row.
+    public private(set) var rows: [RowAddress: [UInt8]] = [:]
+    /// Reading fails, as a store's can.
+    public var isBroken = false
+
+    private let reads = ReadCount()
+
+    /// How often single rows were asked for.
+    public var readCount: Int {
+        get { reads.value.withLock { $0 } }
+        nonmutating set { reads.value.withLock { $0 = newValue } }
+    }
+
+    private struct Broken: Error {}
+
+    private final class ReadCount: Sendable {
+        let value = Mutex(0)
+    }
+
+    /// No rows.
+    public init() {}
+
+    /// The bytes of a row.
+    public func row(at address: RowAddress) throws -> [UInt8]? {
+        if isBroken { throw Broken() }
+        readCount += 1
+        return rows[address]
+    }
+
+    /// The rows of objects, in the order of their keys.
+    public func objects(
+        of classID: ClassID, after key: [UInt8]?, limit: Int
+    ) throws -> [(key: [UInt8], row: [UInt8])] {
+        if isBroken { throw Broken() }
+        return rows.filter { address, _ in
+            address.classID == classID && address.part == 0
+                && (key.map { $0.lexicographicallyPrecedes(address.key) } ?? true)
+        }
+        .map { (key: $0.key.key, row: $0.value) }.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        .prefix(limit).map { $0 }
+    }
+
+    /// Writes what a change of the state comes to.
+    public mutating func write(_ writes: RowWrites) {
+        if !writes.erasedClasses.isEmpty {
+            rows = rows.filter { !writes.erasedClasses.contains($0.key.classID) }
+        }
+        for address in writes.removed { rows[address] = nil }
+        for row in writes.rows { rows[row.address] = row.bytes }
+    }
+
+    /// Replaces a row by other bytes; nil takes it away.
+    public mutating func damage(_ address: RowAddress, _ bytes: [UInt8]?) { rows[address] = bytes }
+}
