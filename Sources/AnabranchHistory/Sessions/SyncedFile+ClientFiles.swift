@@ -85,6 +85,8 @@ extension SyncedFile {
         var file = found
         if adoptsUnownedClientFiles, let user, file.user == nil {
             file.user = user
+            // It would write the file without its user.
+            if queue.progress(of: file.ident) != nil { dropIntegration() }
             try commit([file], at: stored)
         }
         try require(user == nil || user == file.user, .userMismatch, "the file belongs to another user")

@@ -5,29 +5,32 @@ import Metrics
 import NIOPosix
 import Synchronization
 
-/// The threads that store commits: one for each shard, so that each can be flushed while others are. What comes while a
-/// shard is flushed is stored together then, in one transaction.
+/// What stores commits: a queue for each shard, so that each can be flushed while others are, on threads that all have
+/// in common. What comes while a shard waits or is flushed is stored together then, in one transaction. So with few
+/// threads there are fewer and larger ones, each of which costs about as much as one of its commits.
 final class Committers: Sendable {
     typealias Finish = @Sendable (HistoryError?) -> Void
 
     private let committers: [Committer]
+    private let threads: NIOThreadPool
 
-    init(_ store: any HistoryStore, _ metrics: SyncMetrics) {
-        committers = (0..<store.shardCount).map { _ in Committer(store, metrics) }
+    init(_ store: any HistoryStore, threads count: Int, _ metrics: SyncMetrics) {
+        let threads = NIOThreadPool(numberOfThreads: min(count, store.shardCount))
+        threads.start()
+        self.threads = threads
+        committers = (0..<store.shardCount).map { _ in Committer(store, threads, metrics) }
     }
 
     /// - Parameters:
     ///   - commits: of files of one shard.
-    ///   - finish: is called on the thread of the shard when they are stored, or with the reason why none is.
+    ///   - finish: is called on one of the threads when they are stored, or with the reason why none is.
     func store(_ commits: [Commit], then finish: @escaping Finish) {
         guard let shard = commits.first?.file.shard else { return finish(nil) }
         committers[shard].store(commits, then: finish)
     }
 
-    /// Ends the threads when everything is stored.
-    func shutDown() async throws {
-        for committer in committers { try await committer.shutDown() }
-    }
+    /// Ends the threads. Nothing may be waiting any more.
+    func shutDown() async throws { try await threads.shutdownGracefully() }
 }
 
 private final class Committer: Sendable {
@@ -38,19 +41,19 @@ private final class Committer: Sendable {
         var isScheduled = false
     }
 
-    /// Of changesets in one transaction, in bytes, and the commit with which they are more: who commits little does
-    /// not wait for all who commit much.
+    /// About what one transaction writes, in bytes, and the commit with which it is more: who commits little does not
+    /// wait for all who commit much.
     static let groupBytesMax = 4 << 20
 
     private let store: any HistoryStore
     private let metrics: SyncMetrics
     private let waiting = Mutex(Waiting())
-    private let thread = NIOThreadPool(numberOfThreads: 1)
+    private let threads: NIOThreadPool
 
-    init(_ store: any HistoryStore, _ metrics: SyncMetrics) {
+    init(_ store: any HistoryStore, _ threads: NIOThreadPool, _ metrics: SyncMetrics) {
         self.store = store
+        self.threads = threads
         self.metrics = metrics
-        thread.start()
     }
 
     func store(_ commits: [Commit], then finish: @escaping Committers.Finish) {
@@ -59,54 +62,61 @@ private final class Committer: Sendable {
             defer { waiting.isScheduled = true }
             return !waiting.isScheduled
         }
-        guard isFirst else { return }
-        thread.submit { [self] state in
-            while let group = nextGroup() {
-                if case .active = state { store(group) } else { fail(group) }
-            }
+        if isFirst { schedule() }
+    }
+
+    private func schedule() {
+        threads.submit { [self] state in
+            let group = takeGroup()
+            if case .active = state { store(group[...]) } else { fail(group) }
+            if goesOn() { schedule() }
         }
     }
 
-    private func nextGroup() -> [Item]? {
+    private func takeGroup() -> [Item] {
         waiting.withLock { waiting in
             var bytes = 0
             let group = waiting.items.prefix { item in
-                defer { bytes += item.commits.reduce(0) { $0 + $1.changesetBytes } }
+                defer { bytes += item.commits.reduce(0) { $0 + $1.byteCount } }
                 return bytes < Self.groupBytesMax
             }
             waiting.items.removeFirst(group.count)
-            if group.isEmpty { waiting.isScheduled = false }
-            return group.isEmpty ? nil : Array(group)
+            return Array(group)
         }
     }
 
-    /// One transaction for all; if it fails, one for each of them, so that a file in trouble does not stop the others.
-    private func store(_ group: [Item]) {
+    /// Behind the other shards that wait.
+    private func goesOn() -> Bool {
+        waiting.withLock { waiting in
+            waiting.isScheduled = !waiting.items.isEmpty
+            return waiting.isScheduled
+        }
+    }
+
+    /// One transaction for all; if it fails, one for each half, so that a file in trouble does not stop the others.
+    private func store(_ group: ArraySlice<Item>) {
         metrics.transactions.increment()
         do throws(HistoryError) {
             try store.commit(group.flatMap(\.commits))
             for item in group { item.finish(nil) }
         } catch {
-            guard group.count > 1 else { return group[0].finish(error) }
-            for item in group { store([item]) }
+            guard group.count > 1 else { return group.forEach { $0.finish(error) } }
+            let middle = group.startIndex + group.count / 2
+            store(group[..<middle])
+            store(group[middle...])
         }
     }
 
     private func fail(_ group: [Item]) {
         for item in group { item.finish(HistoryError(.storeFailed, "the server has ended")) }
     }
-
-    func shutDown() async throws {
-        // The promise is kept behind everything that was submitted, and whether or not the task is cancelled.
-        await withCheckedContinuation { continuation in thread.submit { _ in continuation.resume() } }
-        try await thread.shutdownGracefully()
-    }
 }
 
 extension Commit {
-    /// What of it is changesets, in bytes.
-    fileprivate var changesetBytes: Int {
-        entries.reduce(0) { $0 + $1.changeset.count } + received.reduce(0) { $0 + $1.changeset.count }
+    /// About what it writes, in bytes: changesets, and 256 bytes for each row.
+    fileprivate var byteCount: Int {
+        let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
+        return entries.reduce(256 * rows) { $0 + $1.changeset.count } + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
     }
 }

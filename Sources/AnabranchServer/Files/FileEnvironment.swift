@@ -27,12 +27,12 @@ final class FileEnvironment: Sendable {
     private let isEndingFlag = Atomic(false)
 
     /// - Parameters:
-    ///   - hasCommitters: whether commits are stored by threads of their own, unless the store is in memory: nothing of
-    ///     it is flushed.
+    ///   - committerThreads: how many threads store commits. If there are none, or the store is in memory, of which
+    ///     nothing is flushed, the workers do so.
     ///   - budget: for requests that are not done yet.
     ///   - messageMemory: for long messages.
     init(
-        store: any HistoryStore, hasCommitters: Bool = true, options: FileOptions = FileOptions(), metrics: SyncMetrics,
+        store: any HistoryStore, committerThreads: Int = 2, options: FileOptions = FileOptions(), metrics: SyncMetrics,
         logger: Logger,
         budget: MemoryBudget = MemoryBudget(bytesMax: .max), messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
         beginStep: @escaping @Sendable () -> StepLimit = {
@@ -40,7 +40,9 @@ final class FileEnvironment: Sendable {
         },
         unixSeconds: @escaping @Sendable () -> UInt64
     ) {
-        committers = hasCommitters && !store.isInMemory ? Committers(store, metrics) : nil
+        committers =
+            committerThreads > 0 && !store.isInMemory
+            ? Committers(store, threads: committerThreads, metrics) : nil
         self.store = committers.map { CommittedStore(base: store, committers: $0) } ?? store
         self.options = options
         self.metrics = metrics

@@ -83,6 +83,8 @@ final class FileQueue: Sendable {
         var commit: Commit?
         /// For what there is another one at once.
         var next: TurnKind?
+        /// Whether something is kept that is to be written within a second.
+        var hasUnwrittenProgress = false
         /// The file is closed.
         var isOver: Bool
     }
@@ -92,8 +94,18 @@ final class FileQueue: Sendable {
             if let failure = inbox.outcome { turns.finishCommit(failure) }
             turns.take(inbox.jobs, inbox.requests, inbox.notices)
             let commit = turns.takeTurn(inbox.phase == .ready(.long) ? .long : .short)
-            return Outcome(commit: commit, next: turns.nextTurn, isOver: turns.isOver)
+            return Outcome(
+                commit: commit, next: turns.nextTurn, hasUnwrittenProgress: turns.hasUnwrittenProgress,
+                isOver: turns.isOver)
         }
+    }
+
+    fileprivate func fail(_ inbox: Inbox) {
+        turns.withLock { turns in
+            if let failure = inbox.outcome { turns.finishCommit(failure) }
+            turns.failJobs()
+        }
+        for job in inbox.jobs { job.run(nil) }
     }
 
     /// The turn is over, and its commit is on its way.
@@ -122,7 +134,5 @@ extension FileQueue.Turn {
     func take() -> FileQueue.Outcome { queue.take(inbox) }
 
     /// In place of the turn, when the server has ended.
-    func fail() {
-        for job in inbox.jobs { job.run(nil) }
-    }
+    func fail() { queue.fail(inbox) }
 }

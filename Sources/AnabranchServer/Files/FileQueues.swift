@@ -17,6 +17,8 @@ struct ConnectionReplies: Sendable {
 final class FileQueues: Sendable {
     private struct State {
         var queues: [VirtualPath: FileQueue] = [:]
+        /// The files with progress that is not written.
+        var pathsWithProgress: Set<VirtualPath> = []
         var ready = ReadyFiles()
         /// How many of them are not idle.
         var busyCount = 0
@@ -110,7 +112,7 @@ final class FileQueues: Sendable {
 
     /// Has all files write what they keep of their clients' progress.
     func writeProgress() {
-        for queue in state.withLock({ Array($0.queues.values) }) { notify(queue.path, .writeProgress) }
+        for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
     }
 
     private func put(jobs: [FileJob] = [], requests: [FileRequest] = [], to path: VirtualPath) {
@@ -157,23 +159,34 @@ final class FileQueues: Sendable {
     @discardableResult
     func takeTurn() -> Bool {
         guard let turn = beginTurn() else { return false }
-        let outcome = turn.take()
-        guard let commit = outcome.commit else {
-            end(turn.queue, outcome)
-            return true
+        // The turn keeps what came in: it must not last until the commit is stored.
+        let queue = turn.queue, outcome = turn.take()
+        noteProgress(of: queue, outcome)
+        if let commit = outcome.commit { store(commit, of: queue) } else { end(queue, outcome) }
+        return true
+    }
+
+    private func noteProgress(of queue: FileQueue, _ outcome: FileQueue.Outcome) {
+        state.withLock { state in
+            if outcome.hasUnwrittenProgress {
+                state.pathsWithProgress.insert(queue.path)
+            } else if !state.pathsWithProgress.isEmpty {
+                state.pathsWithProgress.remove(queue.path)
+            }
         }
+    }
+
+    private func store(_ commit: Commit, of queue: FileQueue) {
         if let committers = environment.committers {
-            turn.queue.beginCommit()
-            committers.store([commit]) { [self] in finishCommit(of: turn.queue, $0) }
-            return true
+            queue.beginCommit()
+            return committers.store([commit]) { [self] in finishCommit(of: queue, $0) }
         }
         do throws(HistoryError) {
             try environment.store.commit([commit])
-            finishCommit(of: turn.queue, nil)
+            finishCommit(of: queue, nil)
         } catch {
-            finishCommit(of: turn.queue, error)
+            finishCommit(of: queue, error)
         }
-        return true
     }
 
     private func beginTurn() -> FileQueue.Turn? { state.withLock { $0.ready.popFirst()?.begin() } }

@@ -40,10 +40,10 @@ extension FileTurns {
         let start = ContinuousClock.now
         do throws(HistoryError) {
             let isMerged = try sessions.merge(until: limit)
+            let merged = isMerged ? sessions.file.takeMerged() : nil
             noteLongMerge()
-            guard isMerged else { return environment.metrics.mergeSteps.increment() }
+            guard let merged else { return environment.metrics.mergeSteps.increment() }
             areUploadsNext = false
-            let merged = sessions.file.takeMerged()
             store(merged.commit) { [self] sessions, failure in
                 switch sessions.file.finish(merged, failure) {
                 case .success(let report): didCommit(report, of: sessions, since: start)

@@ -32,6 +32,8 @@ final class FileTurns {
     private var shortTurns = 0
     /// Whether the next long turn begins with the scans of those who catch up.
     private var areCatchUpsNext = false
+    /// Whether the last commit was a job's: then other things come first.
+    private var hasStoredJob = false
     /// Whether the next commit is one of uploads, if there are any.
     var areUploadsNext = false
     /// Whether `MergeBudget` knows of the merge.
@@ -63,7 +65,7 @@ final class FileTurns {
 
     func take(_ jobs: [FileJob], _ requests: [FileRequest], _ notices: Set<FileNotice> = []) {
         if let file = sessions?.file {
-            if notices.contains(.writeProgress) { file.writeProgressWithNextCommit() }
+            if notices.contains(.writeProgress), file.hasUnwrittenProgress { file.writeProgressWithNextCommit() }
             if notices.contains(.releaseCaches) { file.releaseCaches() }
             if notices.contains(.dropMerge), file.isIntegrating {
                 file.dropIntegration()
@@ -87,7 +89,7 @@ final class FileTurns {
     /// What there is to be done; nil if nothing waits.
     var nextTurn: TurnKind? {
         let hasRequests = !requests.isEmpty || !liveScans.isEmpty
-        if hasRequests || jobs.contains(where: { !$0.comesAfterMerge || !isMerging }) { return .short }
+        if hasRequests || jobs.contains(where: canRun) { return .short }
         if let sessions, sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads {
             return .short
         }
@@ -96,6 +98,8 @@ final class FileTurns {
 
     private var hasLongWork: Bool { isMerging || !catchUps.isEmpty }
 
+    var hasUnwrittenProgress: Bool { sessions?.file.hasUnwrittenProgress ?? false }
+
     /// Whether the file is closed, and nothing is there that is to be kept.
     var isOver: Bool { sessions == nil && pending == nil && nextTurn == nil }
 
@@ -103,6 +107,13 @@ final class FileTurns {
     var isMerging: Bool { sessions?.file.isIntegrating ?? false }
 
     var hasNewUploads: Bool { sessions.map { $0.file.hasQueuedUploads && !$0.file.isIntegrating } ?? false }
+
+    /// What still waits will not be done.
+    func failJobs() {
+        tell()
+        for job in jobs { job.run(nil) }
+        jobs = []
+    }
 
     // MARK: Telling sessions
 
@@ -116,9 +127,9 @@ final class FileTurns {
         }
         defer { (replies, done) = ([], []) }
         deliverReplies()
-        guard pending == nil, !completions.isEmpty else { return }
+        let completions = completions
+        self.completions = []
         for complete in completions { complete() }
-        completions = []
     }
 
     private func deliverReplies() {
@@ -141,9 +152,10 @@ final class FileTurns {
     /// - Returns: what is to be stored before the next turn; `finishCommit` is called with the outcome then.
     func takeTurn(_ kind: TurnKind) -> Commit? {
         let hadLongWork = hasLongWork
-        if kind == .short { takeShortTurn(until: environment.beginStep()) }
         shortTurns = hadLongWork ? shortTurns + 1 : 0
+        // First, because a short turn may end with a commit each time.
         if kind == .long || shortTurns > Self.shortTurnsMax { takeLongTurn(until: environment.beginStep()) }
+        if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
         tell()
         closeIfIdle()
@@ -151,7 +163,9 @@ final class FileTurns {
     }
 
     private func takeShortTurn(until limit: StepLimit) {
-        runJobs(until: limit)
+        let areJobsLast = hasStoredJob
+        hasStoredJob = false
+        if !areJobsLast { runJobs(until: limit) }
         handle(&requests, until: limit)
         handle(&liveScans, until: limit)
         // In turn, so that none of them waits for ever.
@@ -159,10 +173,10 @@ final class FileTurns {
         updateClientFiles()
         writeDueProgress()
         if hasNewUploads { merge(until: limit) }
+        if areJobsLast { runJobs(until: limit) }
     }
 
     private func takeLongTurn(until limit: StepLimit) {
-        guard pending == nil else { return }
         shortTurns = 0
         if isMerging, catchUps.isEmpty || !areCatchUpsNext {
             areCatchUpsNext = true
@@ -178,18 +192,14 @@ final class FileTurns {
     }
 
     private func runJobs(until limit: StepLimit) {
-        guard !jobs.isEmpty else { return }
-        var deferred: [FileJob] = []
-        while pending == nil, let job = jobs.popFirst() {
-            if job.comesAfterMerge, isMerging {
-                deferred.append(job)
-                continue
-            }
-            job.run(self)
-            if limit.isOver { break }
+        while pending == nil, let index = jobs.firstIndex(where: canRun) {
+            jobs.remove(at: index).run(self)
+            hasStoredJob = pending != nil
+            if limit.isOver { return }
         }
-        jobs = CircularBuffer(deferred + jobs)
     }
+
+    private func canRun(_ job: FileJob) -> Bool { !job.comesAfterMerge || !isMerging }
 
     /// Handles requests, at least one, until the step is over. Uploads are only queued.
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
@@ -253,10 +263,9 @@ final class FileTurns {
 
     /// Its client files are to know nothing of what was not written, so that is written first.
     private func closeIfIdle() {
-        guard pending == nil, let sessions else { return }
+        guard let sessions else { return }
         if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
-        guard sessions.isIdle else { return noteCaches(sessions.file.cachedByteCount) }
-        forget()
+        if pending == nil, sessions.isIdle { forget() } else { noteCaches(sessions.file.cachedByteCount) }
     }
 
     private func forget() {

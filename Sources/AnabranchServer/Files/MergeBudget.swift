@@ -12,6 +12,9 @@ final class MergeBudget: Sendable {
     /// - Parameter bytesMax: what the long merges may occupy together, beside the largest of them.
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
+    /// How many merges keep something.
+    var mergeCount: Int { bytesOfFiles.withLock(\.count) }
+
     /// Notes what a merge keeps after a step; 0 if it is done.
     /// - Returns: the files whose merges have to begin anew.
     func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {

@@ -209,7 +209,8 @@ public final class SyncServer: Service {
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
         options.cachesBytesMax = settings.cachesBytesMax
         return FileEnvironment(
-            store: store, options: options, metrics: metrics, logger: logger,
+            store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,
+            logger: logger,
             budget: budget("uploads", bytesMax: settings.allWaitingBytesMax),
             messageMemory: budget("messages", bytesMax: settings.messageMemoryBytesMax), unixSeconds: unixSeconds)
     }

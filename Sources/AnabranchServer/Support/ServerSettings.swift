@@ -69,15 +69,18 @@ public struct ServerSettings: Sendable {
 
     /// Threads that serve sockets.
     public var eventLoopThreads: Int
-    /// Threads that merge, and read for DOWNLOADs; at most one works on a synced file at a time. Beside them there is
-    /// a thread for each shard of the store, which commits.
+    /// Threads that merge, and read for DOWNLOADs; at most one works on a synced file at a time.
     public var workerThreads: Int
+    /// Threads that commit; at most one writes to a shard of the store at a time. More of them flush more often, each
+    /// time less.
+    public var committerThreads: Int
 
     /// Defaults for a machine, with one thread of each kind for each processor.
     /// - Parameter cores: the processors to be used, at least 1.
     public init(cores: Int) {
         eventLoopThreads = max(1, cores)
         workerThreads = max(1, cores)
+        committerThreads = max(2, cores)
     }
 
     /// What holds for a synced file, whose path begins with the id of its app.

@@ -164,6 +164,60 @@ import Testing
         #expect(zip(steps, steps.dropFirst()).allSatisfy { $1 - $0 <= 1 })
     }
 
+    @Test("who comes to a file in which others write all the time gets what there is")
+    func newcomer() throws {
+        let rig = TurnRig(), clients = try rig.join(Self.path, count: 2)
+        rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+        for number in 1...40 as ClosedRange<UInt64> {
+            rig.upload(TurnRig.updates(1), from: number, of: clients[0])
+            rig.takeTurn()
+        }
+        #expect(clients[1].downloads.count == 1)
+    }
+
+    /// A write of the server that creates an object of the class that `TurnRig.object` has.
+    private static func write(_ number: Int, _ written: Counter) -> FileJob {
+        FileJob(comesAfterMerge: true) { file in
+            let create = { (tx: WriteTransaction) in _ = try tx.create("T", key: .int(Int64(number))) }
+            file?.write(idempotencyKey: nil, at: 9, create) { outcome in
+                if case .success = outcome { written.count.withLock { $0 += 1 } }
+            }
+        }
+    }
+
+    private final class Counter: Sendable {
+        let count = Mutex(0)
+    }
+
+    @Test("a write of the server returns although others write to its file all the time")
+    func writeToBusyFile() throws {
+        let rig = TurnRig(keepsState: true), clients = try rig.join(Self.path, count: 1), written = Counter()
+        rig.upload([TurnRig.object], of: clients[0])
+        rig.finish()
+        for number in 1...40 {
+            rig.files.submit(Self.write(number + 100, written), to: VirtualPath(Self.path))
+            rig.upload(TurnRig.updates(1), from: UInt64(number + 1), of: clients[0])
+            rig.takeTurn()
+        }
+        #expect(written.count.withLock { $0 } > 0)
+        rig.finish()
+        #expect(written.count.withLock { $0 } == 40 && clients[0].errors.isEmpty && clients[0].version == 81)
+    }
+
+    @Test("many writes of the server stop nobody else in their file")
+    func manyWrites() throws {
+        let rig = TurnRig(keepsState: true), clients = try rig.join(Self.path, count: 2), written = Counter()
+        rig.upload([TurnRig.object], of: clients[0])
+        rig.submit(.close, of: clients[1])
+        rig.finish()
+        for number in 1...30 { rig.files.submit(Self.write(number + 100, written), to: VirtualPath(Self.path)) }
+        rig.submit(.open(BindRequest(partition: clients[1].path.bytes, needsFileIdent: true)), of: clients[1])
+        rig.takeTurns { clients[1].events.contains { if case .fileIdentAllocated = $0 { true } else { false } } }
+        #expect(written.count.withLock { $0 } < 5)
+        rig.finish()
+        #expect(written.count.withLock { $0 } == 30)
+    }
+
     @Test("a long merge comes to its end although its file always has something for a short turn")
     func mergeOfBusyFile() throws {
         let (rig, clients) = try mergingRig()
@@ -290,6 +344,7 @@ import Testing
         #expect(clients.map { $0[1].version } == [16, 16])
         let dropped = counters.value("anabranch_long_merges_dropped_total")
         #expect(bytesMax == 0 ? dropped > 0 : dropped == 0)
+        #expect(rig.files.environment.longMerges.mergeCount == 0)
     }
 
     @Test("what long merges need beside the largest decides whether all of them go on", arguments: -1...1)

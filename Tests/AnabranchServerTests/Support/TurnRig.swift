@@ -72,7 +72,7 @@ final class TurnRig {
         options.destructiveSchema = { _ in .allow }
         change(&options)
         let environment = FileEnvironment(
-            store: store, hasCommitters: false, options: options, metrics: SyncMetrics(factory: metrics),
+            store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
             logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
             unixSeconds: { 1 })
         files = FileQueues(environment, threads: nil) { batches in

@@ -51,7 +51,7 @@ final class WireRig {
         _ unixSeconds: @escaping @Sendable () -> UInt64, _ replies: Replies
     ) -> FileQueues {
         let environment = FileEnvironment(
-            store: store, hasCommitters: false, options: options, metrics: metrics, logger: logger,
+            store: store, committerThreads: 0, options: options, metrics: metrics, logger: logger,
             beginStep: { .none }, unixSeconds: unixSeconds)
         return FileQueues(environment, threads: nil) { replies.waiting += $0.flatMap(\.replies) }
     }
