@@ -6,14 +6,12 @@ import Foundation
 import GRDB
 import Testing
 
-/// A directory that goes away with this object; in memory where the system offers that.
+/// A directory that goes away with this object; in memory where the system has plenty.
 final class TemporaryDirectory {
     let path: String
 
     init() throws {
-        let memory = "/dev/shm"
-        let parent = FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()
-        path = parent + "/anabranch-tests-" + UUID().uuidString
+        path = TestFolder.parent + "/anabranch-tests-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What the commands print, byte for byte, is their interface.
-@Suite(.timeLimit(.minutes(10))) struct CommandSnapshotTests {
+@Suite(.timeLimit(.minutes(30))) struct CommandSnapshotTests {
     /// The tracked files; those that take long have a folder of their own.
     private static func paths(nightly: Bool) throws -> [String] {
         try FileManager.default.subpathsOfDirectory(atPath: Fixture.folder.path)

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// A server that is killed while it migrates: what it leaves behind are write-ahead logs that nobody has closed.
-@Suite(.serialized, .timeLimit(.minutes(5)), .enabled(if: Fixture.command != nil, "needs the command"))
+@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: Fixture.command != nil, "needs the command"))
 struct MigrationCrashTests {
     private let folder = NSTemporaryDirectory() + "/anabranch-crash-\(UUID().uuidString)"
 

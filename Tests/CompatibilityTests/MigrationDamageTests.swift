@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchTesting
 import Foundation
 import GRDB
 import Testing
@@ -17,9 +18,7 @@ import Testing
 
     /// A folder with a store of format 2.
     private final class Folder {
-        let path =
-            (FileManager.default.isWritableFile(atPath: "/dev/shm") ? "/dev/shm" : NSTemporaryDirectory())
-            + "/anabranch-migration-\(UUID().uuidString)"
+        let path = TestFolder.parent + "/anabranch-migration-\(UUID().uuidString)"
         var database: URL { URL(fileURLWithPath: path + "/anabranch.sqlite") }
 
         init() async throws { try await Fixture.unpack("store-format-2/stopped", to: path) }

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchTesting
 import Foundation
 import GRDB
 import Testing
@@ -10,9 +11,7 @@ import Testing
 @Suite struct StoreMigrationTests {
     private struct Killed: Error {}
 
-    private let folder =
-        (FileManager.default.isWritableFile(atPath: "/dev/shm") ? "/dev/shm" : NSTemporaryDirectory())
-        + "/anabranch-migration-\(UUID().uuidString)"
+    private let folder = TestFolder.parent + "/anabranch-migration-\(UUID().uuidString)"
 
     /// Runs `body` with a folder that has a store of format 2, and removes it.
     private func migrating(_ name: String, _ body: () async throws -> Void) async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import anabranch_lab
 
 /// What a person sees of a long run, and what stays of one that is stopped.
-@Suite(.timeLimit(.minutes(5))) struct RunProgressTests {
+@Suite(.timeLimit(.minutes(30))) struct RunProgressTests {
     @Test(
         arguments: [
             (nil, "5 of 20 cases, 10 s"), (0.25, "5 of 20 cases, 10 s, about 30 s left"), (0, "5 of 20 cases, 10 s"),

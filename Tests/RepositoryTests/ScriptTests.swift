@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What the scripts start beside themselves.
-@Suite(.timeLimit(.minutes(2))) struct ScriptTests {
+@Suite(.timeLimit(.minutes(30))) struct ScriptTests {
     /// All of them keep the writing end of a named pipe open, so that its end tells that they have ended.
     @Test(arguments: [("exit 3", 3), ("kill -TERM $$", SIGTERM), ("false", 1)])
     func whatRunsBesideAScriptThatFailsEndsWithIt(failure: String, status: Int32) async throws {

@@ -77,6 +77,14 @@ import Testing
         #expect(places.isEmpty, "\(places.listed)")
     }
 
+    /// A limit also counts the time in which a test waits for the others: minutes, where there are two processors.
+    @Test func limitsOfTimeAreThereForWhatHangs() throws {
+        let places = try Repository.files(in: "Tests").places { line in
+            line.contains(/timeLimi[t]\(/) && !line.contains("(.minutes(30))") ? "30 minutes, like all others" : nil
+        }
+        #expect(places.isEmpty, "\(places.listed)")
+    }
+
     @Test func noPathOfOneMachineIsTracked() throws {
         let machine = /\/(?:wor[k]|far[m]|roo[t]|hom[e]|User[s])\/|\/op[t]\/swift|\/tm[p]\/[a-z]/
         let data = [".jsonl", ".zst", ".gz", ".bin"]

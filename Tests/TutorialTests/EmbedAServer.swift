@@ -6,7 +6,7 @@ import Logging
 import Testing
 
 @Suite struct EmbedAServerTests {
-    @Test(.timeLimit(.minutes(5))) func theTutorialIsTrue() async throws {
+    @Test(.timeLimit(.minutes(30))) func theTutorialIsTrue() async throws {
         // Begin of AnabranchServer/EmbedAServer.md
         var settings = ServerSettings(cores: 2)
         settings.host = "127.0.0.1"

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// `anabranch serve` and `anabranch admin` as processes: what an operator has in front of them.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct AdminCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct AdminCommandTests {
     struct Output {
         var status: Int32
         var text: String

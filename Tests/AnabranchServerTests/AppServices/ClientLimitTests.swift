@@ -179,7 +179,7 @@ import Testing
     }
 
     /// All threads for passwords are busy and some passwords wait, until the handshake is over.
-    @Test(.timeLimit(.minutes(5))) func handshakesDoNotWaitForPasswords() async throws {
+    @Test(.timeLimit(.minutes(30))) func handshakesDoNotWaitForPasswords() async throws {
         try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com"), gate = DispatchSemaphore(value: 0)
             let (begun, onBegin) = AsyncStream.makeStream(of: Void.self)

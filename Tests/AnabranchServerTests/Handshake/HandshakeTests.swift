@@ -4,7 +4,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Who gets a WebSocket, and what everybody else is told (`Spec/Protocol.md`, section 2).
-@Suite(.serialized, .timeLimit(.minutes(5))) struct HandshakeTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct HandshakeTests {
     @Test(
         "the two paths lead in, with and without a query",
         arguments: [

@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Memory that all connections share (`Spec/Limits.md`, section 7).
-@Suite(.timeLimit(.minutes(5))) struct MemoryBudgetTests {
+@Suite(.timeLimit(.minutes(30))) struct MemoryBudgetTests {
     /// The permits that were given later, by what they were asked for.
     private final class Grants: Sendable {
         private let permits = Mutex<[(name: Int, permit: MemoryPermit)]>([])

@@ -7,7 +7,7 @@ import Testing
 @testable import AnabranchServer
 
 /// The built server, killed without warning.
-@Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
+@Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
 struct CrashTests {
     /// One shard behaves as each of several, so some places are enough for it. In a file with many sessions, what is
     /// only reported stays in memory at first, and goes with the process.

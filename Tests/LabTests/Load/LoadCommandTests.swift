@@ -174,12 +174,14 @@ import Testing
     }
 
     @Test func theFloorNeedsNoServer() throws {
-        let answer = try Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1"])
+        let answer = try Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1", "--answer", "5"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let line = try line(of: answer)
         #expect(line.operations == 12)
         #expect(line.latencyMs["last_reader"]?["count"] == 4)
         #expect(line.latencyMs["reader"]?["count"] == 12)
+        #expect(line.bytes == ["received": 12 * 300, "sent": 12 * 5])
+        #expect(line.counts["cpu_us_per_operation"] ?? 0 >= 0)
         #expect(line.bystander == nil)
         #expect(line.server == nil)
     }

@@ -140,5 +140,5 @@ final class ReadCounter: Sendable {
     func add(_ bytes: Int) { count.wrappingAdd(bytes, ordering: .relaxed) }
 
     /// What was read since there were so many bytes is not in memory any more.
-    func forget(beyond bytes: Int) { count.store(bytes, ordering: .relaxed) }
+    func forget(beyond bytes: Int) { count.store(min(bytes, self.bytes), ordering: .relaxed) }
 }
