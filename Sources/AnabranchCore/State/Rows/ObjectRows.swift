@@ -50,6 +50,8 @@ public struct RowWrites: Sendable {
     public internal(set) var removed: [RowAddress] = []
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
+    /// How often a content was looked at to find out whether it is large.
+    var lookCount = 0
 
     /// Nothing to write.
     public init() {}

@@ -12,6 +12,7 @@ struct PartWriter {
     private var untouched: Set<UInt64> = []
     private var removed: [UInt64] = []
     private var backlinks: BacklinkTally
+    private var sizes = InlineSizes()
     /// Counts what leads from a leaf to somewhere else: links and parts.
     private var leadCount = 0
 
@@ -40,6 +41,7 @@ struct PartWriter {
         }
         for row in rows { writes.write(row.content, at: source.object.part(row.part)) }
         for part in removed { writes.removed.append(source.object.part(part)) }
+        writes.lookCount += sizes.lookCount
         try backlinks.append(to: &writes, source.rows)
     }
 
@@ -87,7 +89,10 @@ struct PartWriter {
     private mutating func write(_ fields: inout Fields, beginning begin: (inout PartWriter, Int) -> Void) -> Bool {
         let inlineBytesMaxOutside = inlineBytesMax
         defer { inlineBytesMax = inlineBytesMaxOutside }
-        while inlineBytesMax > Content.itemBytes, fields.inlineBytes(max: inlineBytesMax) > limits.objectBytesMax {
+        let bytesMax = limits.objectBytesMax
+        while inlineBytesMax > Content.itemBytes,
+            sizes.bytes(of: fields, max: inlineBytesMax, limit: bytesMax) > bytesMax
+        {
             inlineBytesMax /= 2
         }
         var isChanged = false
@@ -111,7 +116,7 @@ struct PartWriter {
             keep(root)
             return false
         }
-        if tree.inlineBytes(max: inlineBytesMax) != nil {
+        if sizes.bytes(of: root, max: inlineBytesMax) != nil {
             var elements = tree.loadedElements
             var isChanged = root.stored != nil || !root.isLeaf
             for index in elements.indices {
@@ -123,7 +128,11 @@ struct PartWriter {
         }
         defer { leadCount += 1 }
         var level = root.isLeaf ? write(leaf: root) : writeChildren(of: root)
-        while level.count > 1, !isRoot(level) { level = write(level, as: nil) }
+        var number = root.isLeaf ? nil : root.stored?.number
+        while level.count > 1, !isRoot(level) {
+            level = write(level, as: number)
+            number = nil
+        }
         tree = CountedTree(root: level.count > 1 ? TreeNode(root: level[...]) : level.first?.node)
         return true
     }

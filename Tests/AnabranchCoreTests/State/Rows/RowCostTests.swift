@@ -1,0 +1,82 @@
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchCore
+
+/// What storing a change, and applying it to what is stored, costs: counted, not timed.
+@Suite struct RowCostTests {
+    /// Stores what a changeset changes.
+    @discardableResult
+    private static func store(_ steps: [Step], in rows: inout MemoryRows) throws -> RowWrites {
+        var graph = try ObjectGraph(rows: rows)
+        let writes = try graph.rowWrites(of: try graph.apply(changeset(steps)))
+        rows.write(writes)
+        return writes
+    }
+
+    /// A state in rows, and what they have to say after some steps.
+    private static func rows(of steps: [Step]) throws -> MemoryRows {
+        var rows = MemoryRows()
+        try store(steps, in: &rows)
+        return rows
+    }
+
+    // MARK: Depth
+
+    /// Embedded objects in lists of each other, each with many columns, so that it is large in the row of the next.
+    private static func embedded(depth: Int) -> [Step] {
+        var steps: [Step] = [.addTable("A"), .addTable("E", .embedded)]
+        for name in ["A", "E"] { steps.append(.addColumn(name, "le", .link, .list, target: "E")) }
+        for column in 0..<60 { steps.append(.addColumn("E", "c\(column)")) }
+        steps.append(.createObject())
+        var path: [FieldPath.Element] = [0]
+        for _ in 0..<depth {
+            steps.append(.insert(FieldPath(field: "le", path: path), .objectValue, size: 0))
+            steps.append(.update(FieldPath(field: "le", path: path + ["c59"]), .int(1)))
+            path += ["le", 0]
+        }
+        return steps
+    }
+
+    /// Lists within each other, with as many texts each as make them large.
+    private static func lists(depth: Int) -> [Step] {
+        var steps: [Step] = [.addTable("A"), .addColumn("A", "m", .null, nullable: true), .createObject()]
+        steps.append(.update(.at("m"), .list))
+        for level in 0..<depth {
+            let path = Array(repeating: FieldPath.Element.index(0), count: level)
+            steps.append(.insert(FieldPath(field: "m", path: path + [0]), .list, size: 0))
+            for index: UInt32 in 1...5 {
+                let text = Payload.text(String(repeating: "x", count: 600))
+                steps.append(.insert(FieldPath(field: "m", path: path + [.index(index)]), text, size: index))
+            }
+        }
+        return steps
+    }
+
+    @Test(arguments: [embedded, lists])
+    func whatStoringCostsGrowsWithTheDepthAndNoFaster(steps: @Sendable (Int) -> [Step]) throws {
+        var looks: [Int] = []
+        for depth in [64, 127, 254] {
+            var graph = try ObjectGraph(rows: MemoryRows())
+            looks.append(try graph.rowWrites(of: try graph.apply(changeset(steps(depth)))).lookCount)
+        }
+        #expect(looks[2] - looks[1] <= 3 * (looks[1] - looks[0]), "\(looks)")
+    }
+
+    // MARK: Parts
+
+    /// Of 1,000 entries whose keys are too long for the row of the object.
+    @Test func theTopOfATreeIsWrittenInItsPlace() throws {
+        func key(_ number: Int) -> FieldPath {
+            .at("y", .name("\(number)" + String(repeating: "x", count: 200)))
+        }
+        let entries = (0..<1_000).map { Step.update(key($0), .int(1)) }
+        var rows = try Self.rows(of: ApplyTests.schema + [.createObject()] + entries)
+        let count = rows.rows.count
+        for value: Int64 in 2...3 {
+            let writes = try Self.store([.update(key(500), .int(value))], in: &rows)
+            #expect(writes.removed.isEmpty && rows.rows.count == count)
+            #expect(writes.rows.count > 1)
+        }
+    }
+}
