@@ -14,7 +14,7 @@ extension GraphEditor {
             return clearAll(&content)
         case .setInsert(let payload):
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = try elements.find(value)
+                let found = try editor.find(value, in: elements)
                 guard found.element == nil else { return .ignored }
                 try editor.recordLink(value, at: place)
                 editor.grow(by: value.size)
@@ -26,7 +26,7 @@ extension GraphEditor {
                 throw .nullErasure
             }
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = try elements.find(value)
+                let found = try editor.find(value, in: elements)
                 guard let element = found.element else { return .ignored }
                 editor.grow(by: -element.content.size)
                 try elements.remove(at: found.index)

@@ -23,6 +23,9 @@ struct GraphEditor {
     private var danglingTargets: [ObjectReference] = []
     /// Whether objects exist that are not in memory. Many links may lead to one, whose row may be large.
     private var storedExistence: [ObjectReference: Bool] = [:]
+    /// Values in parts that others were compared with, by object and number.
+    private var readValues: [ObjectReference: [UInt64: Content]] = [:]
+    private var readValueBytes = 0
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
 
@@ -62,6 +65,7 @@ struct GraphEditor {
     /// The state after everything that was done.
     mutating func finish() -> (graph: ObjectGraph, changes: StateChanges) {
         flush()
+        graph.reads.add(-readValueBytes)
         return (graph, changes)
     }
 
@@ -178,6 +182,22 @@ struct GraphEditor {
     }
 
     // MARK: The current object
+
+    /// Where a value stands in a set of the current object, or would be inserted. What is read for that stays in
+    /// memory: the next value may have to be compared with it as well.
+    mutating func find(
+        _ value: Content, in elements: ContentSet
+    ) throws(ApplyError) -> (index: Int, element: SetElement?) {
+        try elements.find(value) { stored throws(ApplyError) in
+            if let content = readValues[current.reference]?[stored.number] { return content }
+            try checkLoadedBytes(with: stored.byteCount)
+            let content = try stored.content()
+            graph.reads.add(stored.byteCount)
+            readValueBytes += stored.byteCount
+            readValues[current.reference, default: [:]][stored.number] = content
+            return content
+        }
+    }
 
     /// Puts something else in a place of the current object.
     @inline(__always)

@@ -79,4 +79,39 @@ import Testing
             #expect(writes.rows.count > 1)
         }
     }
+
+    /// Values of other kinds tell by their kind where they stand.
+    @Test func theValuesOfASetAreReadOnceToBeComparedWith() throws {
+        var steps = ApplyTests.schema + [.createObject()]
+        for value: UInt8 in 0..<16 {
+            steps.append(.setInsert(.at("sm"), .binary([value] + Array(repeating: 1, count: 3_000))))
+        }
+        let rows = try Self.rows(of: steps)
+        let binaries = (0..<1_000).map { Step.setInsert(.at("sm"), .binary([UInt8($0 % 16), UInt8($0 / 16), 2])) }
+        let others = (0..<1_000).map { Step.setInsert(.at("sm"), .text("\($0)")) }
+        for (steps, limit) in [(binaries, 3 + 16), (others, 3)] {
+            var graph = try ObjectGraph(rows: rows)
+            rows.readCount = 0
+            try graph.apply(changeset(steps))
+            #expect(rows.readCount <= limit)
+            // They are not in memory any more.
+            #expect(graph.readBytes < 3_000)
+        }
+        #expect(try Self.code(of: binaries, on: rows, loadedBytesMax: 48_000) == .loadsTooMuch)
+        #expect(try Self.code(of: binaries, on: rows, loadedBytesMax: 100_000) == nil)
+    }
+
+    private static func code(
+        of steps: [Step], on rows: MemoryRows, loadedBytesMax: Int
+    ) throws -> ApplyError.Code? {
+        var (graph, arena) = (try ObjectGraph(rows: rows), ChangesetArena())
+        let index = try arena.decode(changeset(steps), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        do throws(ApplyError) {
+            let limits = ApplyLimits(loadedBytesMax: loadedBytesMax)
+            _ = try graph.applyTransactions([index], of: &arena, refusing: [], within: limits) { _ in false }
+            return nil
+        } catch {
+            return error.code
+        }
+    }
 }
