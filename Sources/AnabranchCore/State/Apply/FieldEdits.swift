@@ -91,6 +91,7 @@ extension GraphEditor {
         let key = key.normalised
         guard traits.accepts(key) else { throw .invalid("the key of a link does not fit its class") }
         guard kind != .topLevelAsymmetric else { throw .rejected("a link to an asymmetric class") }
+        try checkLength(of: key)
         return ObjectReference(classID: number, key: key)
     }
 

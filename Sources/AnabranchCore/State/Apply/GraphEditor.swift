@@ -81,6 +81,14 @@ struct GraphEditor {
         guard graph.schema.traits(of: classID).accepts(key) else {
             throw .invalid("a key of type \(key.type) does not fit the class")
         }
+        try checkLength(of: key)
+    }
+
+    func checkLength(of key: PrimaryKey) throws(ApplyError) {
+        let max = Schema.primaryKeyBytesMax
+        guard key.byteCount <= max else {
+            throw .invalid("a primary key of \(key.byteCount) bytes, more than the \(max) that it may have")
+        }
     }
 
     /// Whether an object exists; asks the current object first.
