@@ -8,19 +8,24 @@ extension GraphEditor {
     mutating func edit(
         _ fields: inout Fields, at place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
-        if fields.contents.count <= place.slot { fill(&fields, of: place.owner) }
-        return try self.edit(&fields.contents[place.slot], at: place, path, edit)
+        guard fields.contents.count <= place.slot else {
+            return try self.edit(&fields.contents[place.slot], at: place, path, edit)
+        }
+        // What fails, or comes to nothing, writes no initial values out.
+        var content = content(place, of: fields)
+        let effect = try self.edit(&content, at: place, path, edit)
+        guard effect == .applied else { return effect }
+        fill(&fields, of: place.owner)
+        fields.contents[place.slot] = content
+        return effect
     }
 
     /// Writes out the initial values of all columns that were added since the object was written last.
     private mutating func fill(_ fields: inout Fields, of classID: ClassID) {
-        let columns = schema[classID].columns
+        let columns = schema[classID].columns, count = fields.contents.count
         fields.contents.reserveCapacity(columns.count)
-        for column in columns[fields.contents.count...] {
-            let initial = column?.initial ?? .null
-            grow(by: initial.size)
-            fields.contents.append(initial)
-        }
+        for column in columns[count...] { fields.contents.append(column?.initial ?? .null) }
+        grow(by: fields.contents[count...].reduce(0) { $0 + $1.size })
     }
 
     /// Walks one step, or acts where the path ends. As deep as the path is long.
