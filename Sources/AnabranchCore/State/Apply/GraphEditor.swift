@@ -114,9 +114,10 @@ struct GraphEditor {
         return try graph.fields(of: object)
     }
 
-    /// Notes that a link was written: if its target does not exist, it leaves a tombstone there (A6).
+    /// Notes that the current object gets a link: if its target does not exist, it leaves a tombstone there (A6).
     mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
         if try !exists(object) { danglingTargets.append(object) }
+        countUnwritten(Backlink.byteCount(from: current.reference, to: object))
     }
 
     // MARK: Objects (B4)
@@ -143,6 +144,7 @@ struct GraphEditor {
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         try load(object)
         guard current.exists else { return .ignored }
+        try noteErasure(of: .object(current.fields))
         current.exists = false
         current.fields = Fields()
         current.size = 0
@@ -209,7 +211,8 @@ struct GraphEditor {
 
     /// Puts something else in a place of the current object.
     @inline(__always)
-    mutating func set(_ content: inout Content, to value: Content) {
+    mutating func set(_ content: inout Content, to value: Content) throws(ApplyError) {
+        try noteErasure(of: content)
         grow(by: value.size - content.size)
         content = value
     }
@@ -257,7 +260,7 @@ struct GraphEditor {
     }
 
     /// Objects are read one by one, and their parts with each edit.
-    private func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
+    func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
         guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - more else {
             throw .loadsTooMuch(max: loadedBytesMax)
         }
@@ -270,10 +273,11 @@ struct GraphEditor {
             let bytes = schema.erasureSearchBytes(current.fields, of: classID)
             try checkLoadedBytes(with: bytes)
             graph.reads.add(bytes)
-            var size = current.size
-            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &size) {
-                (current.fields, current.size) = (rest, size)
+            var erased = ErasedValues()
+            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &erased) {
+                (current.fields, current.size) = (rest, current.size - erased.size)
             }
+            try noteErasure(ofLinks: erased.linkCount)
             current.erasedColumnCount = schema.erasedColumnCount
         } catch {
             flush()

@@ -114,4 +114,75 @@ import Testing
             return error.code
         }
     }
+
+    // MARK: Links
+
+    private static let linkCount = 1_000
+
+    /// A[1] and C[1] have links to as many objects that do not exist, and C[1] a list of numbers.
+    private static let linking: [Step] = {
+        var steps =
+            ApplyTests.schema + [
+                .addTable("C"), .addColumn("C", "lm", .null, nullable: true, .list), .addColumn("C", "l", .int, .list),
+                .createObject(), .createObject(ObjectName(className: "C")), .update(.at("m"), .list),
+            ]
+        for index: UInt32 in 0..<UInt32(linkCount) {
+            let link = Payload.link("A", Int64(index) + 100)
+            let ofC = { FieldPath(object: ObjectName(className: "C"), field: $0, path: [.index(index)]) }
+            steps += [.insert(.at("m", .index(index)), link, size: index), .insert(ofC("lm"), link, size: index)]
+            steps.append(.insert(ofC("l"), .int(7), size: index))
+        }
+        return steps
+    }()
+
+    @Test func aLinkThatComesCountsWithTheKeysOfBothUntilItIsStored() throws {
+        let keys = [100, 200].map { PrimaryKey.string(Array(repeating: UInt8(ascii: "k"), count: $0)) }
+        let rows = try Self.rows(
+            of: ApplyTests.schema + [.addColumn("B", "b", .link, target: "B"), .createObject()])
+        var graph = try ObjectGraph(rows: rows)
+        let changes = try graph.apply(
+            changeset(
+                .createObject(ObjectName(className: "B", key: keys[0])),
+                .update(
+                    FieldPath(object: ObjectName(className: "B", key: keys[0]), field: "b"),
+                    .link(className: Array("B".utf8), key: keys[1])),
+                .insert(.at("la", 0), .link("A", 5), size: 0)))
+        let initial = (1...2).reduce(0) { $0 + graph.schema[ClassID($1)].columns.count * Content.itemBytes }
+        #expect(graph.unwrittenBytes == 2 * Backlink.overheadBytes + 300 + initial)
+        #expect(graph.loadedBytes >= graph.unwrittenBytes)
+        _ = try graph.rowWrites(of: changes)
+        #expect(graph.unwrittenBytes == 0)
+    }
+
+    /// One by one, with what holds them, with their object or their class, or when their column was erased.
+    @Test(arguments: [
+        [Step.eraseObject()], [.clear(.at("m"), .list)], [.update(.at("m"), .int(1))],
+        [.eraseTable("C")], [.eraseObject(ObjectName(className: "C"))],
+        [.eraseColumn("A", "m"), .addInteger(.at("i"), 1)],
+        (0..<linkCount).map { .erase(.at("m", 0), size: UInt32(linkCount - $0)) },
+    ])
+    func aLinkThatGoesCounts(_ steps: [Step]) throws {
+        var rows = try Self.rows(of: Self.linking)
+        var graph = try ObjectGraph(rows: rows)
+        let changes = try graph.apply(changeset(steps))
+        let bytes = Self.linkCount * Backlink.overheadBytes
+        #expect((bytes...bytes + 30 * Content.itemBytes).contains(graph.unwrittenBytes))
+        #expect(try Self.code(of: steps, on: rows, loadedBytesMax: bytes / 2) == .loadsTooMuch)
+        let writes = try graph.rowWrites(of: changes)
+        #expect(writes.removed.count { $0.classID == Backlink.classID(of: ClassID(1)) } == Self.linkCount)
+        rows.write(writes)
+        #expect(rows.rows.keys.count { $0.classID == Backlink.classID(of: ClassID(1)) } == Self.linkCount)
+        #expect(try !ObjectGraph(rows: rows).hasDamagedLinks())
+    }
+
+    @Test func whatHoldsNoLinksIsNotLookedThroughForThem() throws {
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(1), size: index)) }
+        let rows = try Self.rows(of: steps)
+        var graph = try ObjectGraph(rows: rows)
+        rows.readCount = 0
+        try graph.apply(changeset(.eraseObject()))
+        #expect(graph.unwrittenBytes == 0)
+        #expect(rows.readCount <= 2)
+    }
 }
