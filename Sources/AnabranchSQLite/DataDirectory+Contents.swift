@@ -92,12 +92,17 @@ extension DataDirectory {
     }
 
     /// What the database of older formats is.
+    /// - Throws: `storeUnusable` for the marker of a store that a development version has made.
     func examineDatabase() throws(HistoryError) -> DatabaseFormat.Finding {
-        try translatingErrors(in: Self.markerName) {
+        let finding = try translatingErrors(in: Self.markerName) {
             let queue = try DatabaseQueue(path: path(of: Self.markerName))
             defer { try? queue.close() }
             return try queue.read { db in try StoreSchema.format.examine(db) }
         }
+        if case .older(StoreSchema.developmentVersion) = finding {
+            throw HistoryError.ofDevelopmentVersion("the store")
+        }
+        return finding
     }
 
     /// What a server makes after the databases. Keys can be made before.

@@ -70,6 +70,7 @@ struct StoreManifest: Codable, Equatable {
         guard format <= newest else {
             throw HistoryError(.storeUnusable, "the store has format \(format); this program reads up to \(newest)")
         }
+        guard format != StoreSchema.developmentVersion else { throw HistoryError.ofDevelopmentVersion("the store") }
         let manifest = try decode(StoreManifest.self, from: content)
         guard format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
         else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }

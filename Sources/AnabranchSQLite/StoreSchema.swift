@@ -6,7 +6,9 @@ import GRDB
 /// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 3)
+    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 4)
+    /// Only development versions have written it. Its shards have other tables than today's, and nobody reads them.
+    static let developmentVersion = 3
     /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
@@ -32,6 +34,7 @@ enum StoreSchema {
         case .current: break
         case .new:
             throw HistoryError(.storeUnusable, "\(name) has no tables: it has lost them; restore a backup")
+        case .older(developmentVersion): throw HistoryError.ofDevelopmentVersion(name)
         case .older(let found), .newer(let found):
             throw HistoryError(
                 .storeUnusable, "\(name) has format \(found); this program reads format \(format.version)")
@@ -168,4 +171,16 @@ enum StoreSchema {
         );
         CREATE INDEX idempotency_key_by_age ON idempotency_key (file, number);
         """
+}
+
+extension HistoryError {
+    /// - Parameter name: of the store or of a part of it.
+    static func ofDevelopmentVersion(_ name: String) -> HistoryError {
+        HistoryError(
+            .storeUnusable,
+            """
+            \(name) has format \(StoreSchema.developmentVersion), which development versions wrote between two \
+            releases: use the program that made it, or begin with an empty directory or a backup of an older format
+            """)
+    }
 }

@@ -205,6 +205,40 @@ import Testing
         try test.verify()
     }
 
+    /// Few bytes erase many links, or, where the key of their object is long, make rows that are much longer.
+    @Test(arguments: [true, false]) func aSmallUploadThatChangesManyLinksIsSeveralCommits(erases: Bool) throws {
+        let test = try TestStore(.sqlite)
+        let file = try SyncedFile(path: VirtualPath("/a"), store: test.store, cachedBytesMax: 0)
+        _ = try file.allocateIdents(for: [nil], at: 1000)
+        let long = PrimaryKey.string(Array(repeating: UInt8(ascii: "k"), count: 4_000))
+        try file.write(at: 1) { tx in
+            try tx.addClass("T", key: "_id", .int)
+            try tx.addClass("S", key: "_id", .string)
+            for owner in ["T", "S"] { try tx.addLink("l", to: "T", collection: .list, of: owner) }
+            let target = try tx.create("T", key: 0)
+            try tx.create("S", key: long)
+            for key in 1...8 as ClosedRange<Int64> where erases {
+                let list = try tx.create("T", key: .int(key)).list("l")
+                for _ in 0..<500 { try list.append(target.link) }
+            }
+        }
+        let changesets = (1...8 as ClosedRange<Int64>).map { number in
+            let list = FieldPath(object: ObjectName(className: "S", key: long), field: "l", path: [.index(0)])
+            let link = Payload.link(className: Array("T".utf8), key: 0)
+            let insertions = (0..<8 as Range<UInt32>).map { index in
+                NamedInstruction.insert(list, link, size: UInt32(8 * (number - 1)) + index)
+            }
+            let erasure = NamedInstruction.eraseObject(ObjectName(className: "T", key: .int(number)))
+            return ChangesetWriter(erases ? [erasure] : insertions).bytes
+        }
+        (file.mergeOptions.loadedBytesMax, file.mergeOptions.appliedBytesMax) = (32_000, 80_000)
+        try file.enqueue(Upload(changesets, base: 1), from: 2)
+        let reports = try Self.commits(of: file)
+        #expect(reports.flatMap(\.outcomes).map(\.newVersions) == [2, 2, 2, 2])
+        #expect(reports.flatMap(\.outcomes).allSatisfy { $0.refusal == nil })
+        try test.verify()
+    }
+
     /// Each changeset has a base of its own, so that none is applied together with another.
     @Test(arguments: [(23_000, 4), (.max, 1)]) func behindARunACommitEndsThatHasMuchInMemory(
         loadedBytesMax: Int, commits: Int

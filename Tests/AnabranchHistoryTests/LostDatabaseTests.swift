@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchSQLite
 import Foundation
+import GRDB
 import Testing
 
 /// A store that has lost files is not taken for a new one (`Spec/Durability.md`, section 4).
@@ -67,9 +68,9 @@ import Testing
         let fixture = try Fixture()
         let manifest = String(decoding: try fixture.content("manifest.json"), as: UTF8.self)
         for (text, words) in [
-            ("{", "manifest.json is damaged"), (manifest.replacing(": 3", with: ": 99"), "has format 99"),
+            ("{", "manifest.json is damaged"), (manifest.replacing(": 4", with: ": 99"), "has format 99"),
             // All else can be different there.
-            ("{\"format\": 4, \"stage\": \"trimming\"}", "has format 4; this program reads up to 3"),
+            ("{\"format\": 5, \"stage\": \"trimming\"}", "has format 5; this program reads up to 4"),
             (manifest.replacing("siphash", with: "md5"), "manifest.json is damaged"),
             (manifest.replacing("\"shards\" : 3", with: "\"shards\" : 65"), "manifest.json is damaged"),
             (manifest.replacing("ready", with: "restoring"), "`anabranch restore` was interrupted here"),
@@ -111,7 +112,7 @@ import Testing
         let path = fixture.directory.path + "/anabranch.sqlite"
         try SQLiteFixture.makeDatabase(at: path, applicationID: 0x416e_6162, version: 2)
         let old = try fixture.content("anabranch.sqlite")
-        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 3") == true)
+        #expect(fixture.refusal()?.contains("anabranch.sqlite is a store of format 2, beside one of format 4") == true)
         try fixture.put("anabranch.sqlite", String(repeating: "to be or not to be ", count: 1000))
         #expect(fixture.refusal()?.contains("anabranch.sqlite is not the marker of this store") == true)
         for isEmpty in [true, false] {
@@ -124,6 +125,47 @@ import Testing
         #expect(fixture.refusal() == nil)
         #expect(try fixture.content("anabranch.sqlite") != old)
     }
+
+    // MARK: Format 3
+
+    /// Its tables are not those of any release: nobody reads it, and above all nobody repairs it.
+    @Test(arguments: [["manifest.json"], ["shard-01.sqlite"], ["anabranch.sqlite"], StoreParts.all])
+    func aStoreOfADevelopmentVersionIsRefusedAndStaysAsItIs(_ parts: [String]) throws {
+        let fixture = try Fixture()
+        for name in parts {
+            if name == "manifest.json" {
+                let manifest = String(decoding: try fixture.content(name), as: UTF8.self)
+                try fixture.put(name, manifest.replacing(": 4", with: ": 3"))
+            } else {
+                let queue = try DatabaseQueue(path: fixture.directory.path + "/" + name)
+                try queue.write { try $0.execute(sql: "PRAGMA user_version = 3") }
+                try queue.close()
+            }
+        }
+        let names = parts == ["anabranch.sqlite"] ? parts : StoreParts.all
+        for name in StoreParts.all where !names.contains(name) { try fixture.remove(name) }
+        // A shard is opened for writing before it is read, which changes its first page.
+        let unopened = parts == ["shard-01.sqlite"] ? ["manifest.json", "anabranch.sqlite"] : names
+        let contents = try unopened.map { try fixture.content($0) }
+        let path = fixture.directory.path
+        let openings: [() throws -> Void] = [
+            { _ = try SQLiteStore(directory: path) }, { _ = try StoreReader(directory: path) },
+            { _ = try StoreVerification(directory: path) }, { _ = try StoreRepair(directory: path) },
+            { _ = try StoreRestoration(directory: path) },
+        ]
+        for open in openings {
+            let error = #expect(throws: HistoryError.self) { try open() }
+            #expect(error?.code == .storeUnusable)
+            #expect(error?.reason.contains("has format 3, which development versions wrote") == true)
+            #expect(try unopened.map { try fixture.content($0) } == contents)
+        }
+    }
+
+    private enum StoreParts {
+        static let all = ["manifest.json", "anabranch.sqlite", "shard-00.sqlite", "shard-01.sqlite", "shard-02.sqlite"]
+    }
+
+    // MARK: The marker
 
     /// It holds nothing that could be lost.
     @Test func aMarkerThatIsDamagedIsMadeAnew() throws {

@@ -30,10 +30,16 @@ import Testing
         }
     }
 
-    private static func messages(_ progress: [StoreMigrationProgress]) -> [String] {
-        let messages = Messages()
-        var log = MigrationLog(Logger(label: "test") { _ in Handler(messages: messages) })
-        for progress in progress { log.note(progress) }
+    /// - Parameter times: when each step is noted, in milliseconds; all at once unless it is given.
+    private static func messages(_ progress: [StoreMigrationProgress], at times: [Int] = []) -> [String] {
+        let messages = Messages(), start = ContinuousClock.now
+        var now = start
+        let logger = Logger(label: "test") { _ in Handler(messages: messages) }
+        var log = MigrationLog(logger) { now }
+        for (index, progress) in progress.enumerated() {
+            if index < times.count { now = start + .milliseconds(times[index]) }
+            log.note(progress)
+        }
         return messages.all
     }
 
@@ -50,6 +56,13 @@ import Testing
                 "bringing the store to a new format; files: 0 of 2, percent: 0",
                 "every file is in the new format; files: 2 of 2, percent: 100",
             ])
+    }
+
+    @Test func whatLastsIsLoggedOnceASecond() {
+        let steps = [0, 1, 2, 3, 4].map { Self.progress($0, of: 10) }
+        let logged = Self.messages(steps, at: [0, 999, 1_000, 1_999, 2_500])
+        let expected = [0, 2, 4].map { "bringing the store to a new format; files: \($0) of 10, percent: \($0 * 10)" }
+        #expect(logged == expected)
     }
 
     /// Their number is lost with the table in which they stand.

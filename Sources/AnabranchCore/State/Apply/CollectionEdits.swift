@@ -11,10 +11,10 @@ extension GraphEditor {
             guard kind == place.collection || kind == .single else {
                 throw .invalid("Clear of another kind of collection")
             }
-            return clearAll(&content)
+            return try clearAll(&content)
         case .setInsert(let payload):
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = try elements.find(value)
+                let found = try editor.find(value, in: elements)
                 guard found.element == nil else { return .ignored }
                 try editor.recordLink(value, at: place)
                 editor.grow(by: value.size)
@@ -26,8 +26,9 @@ extension GraphEditor {
                 throw .nullErasure
             }
             return try change(&content, at: place, payload) { editor, elements, value throws(ApplyError) in
-                let found = try elements.find(value)
+                let found = try editor.find(value, in: elements)
                 guard let element = found.element else { return .ignored }
+                try editor.noteErasure(of: element.content)
                 editor.grow(by: -element.content.size)
                 try elements.remove(at: found.index)
                 return .applied
@@ -36,11 +37,11 @@ extension GraphEditor {
         }
     }
 
-    private mutating func clearAll(_ content: inout Content) -> Effect {
+    private mutating func clearAll(_ content: inout Content) throws(ApplyError) -> Effect {
         switch content {
-        case .list(let list) where !list.isEmpty: set(&content, to: .list(ContentList()))
-        case .dictionary(let entries) where !entries.isEmpty: set(&content, to: .dictionary(ContentDictionary()))
-        case .set(let elements) where !elements.isEmpty: set(&content, to: .set(ContentSet()))
+        case .list(let list) where !list.isEmpty: try set(&content, to: .list(ContentList()))
+        case .dictionary(let entries) where !entries.isEmpty: try set(&content, to: .dictionary(ContentDictionary()))
+        case .set(let elements) where !elements.isEmpty: try set(&content, to: .set(ContentSet()))
         default: return .ignored
         }
         return .applied
@@ -88,7 +89,9 @@ extension GraphEditor {
                 throw .invalid("index \(index) of a list of \(list.count)")
             }
             try check(priorSize, of: list)
-            grow(by: -(try list.remove(at: index)).content.size)
+            let content = try list.remove(at: index).content
+            try noteErasure(of: content)
+            grow(by: -content.size)
         case .clear(let kind):
             guard index < list.count else { throw .invalid("index \(index) of a list of \(list.count)") }
             guard place.isMixed else { throw .undefined("the list does not hold collections") }
@@ -134,7 +137,9 @@ extension GraphEditor {
         guard let value else {
             guard payload != .set else { throw .rejected("a set cannot be nested") }
             guard place.isMixed else { throw .rejected("the list does not hold collections") }
-            return try list.modify(at: index) { makeCollection(payload, in: &$0.content) }
+            return try list.modify(at: index) { element throws(ApplyError) in
+                try makeCollection(payload, in: &element.content)
+            }
         }
         try list.modify(at: index) { element throws(ApplyError) in
             try self.store(value, over: &element.content, at: place)
@@ -173,6 +178,7 @@ extension GraphEditor {
                 guard !refusals.contains(.absentErasures) else { throw .undefined("no such dictionary key") }
                 return .ignored
             }
+            try noteErasure(of: entry.content)
             grow(by: -key.count - entry.content.size)
             try entries.remove(at: found.index)
             return .applied
@@ -183,11 +189,11 @@ extension GraphEditor {
             try store(value, over: &content, at: place)
         } else if payload == .objectValue {
             guard place.isEmbedded else { throw .rejected("the dictionary holds no embedded objects") }
-            set(&content, to: .object(Fields()))
+            try set(&content, to: .object(Fields()))
         } else {
             guard payload != .set else { throw .rejected("a set cannot be nested") }
             guard place.isMixed else { throw .rejected("the dictionary does not hold collections") }
-            if makeCollection(payload, in: &content) == .ignored { return .ignored }
+            if try makeCollection(payload, in: &content) == .ignored { return .ignored }
         }
         if found.element != nil {
             try entries.modify(at: found.index) { $0.content = content }
@@ -203,8 +209,8 @@ extension GraphEditor {
     /// Clears whatever is there: the place becomes an empty collection of the kind.
     mutating func clear(_ content: inout Content, _ kind: CollectionType) throws(ApplyError) -> Effect {
         switch kind {
-        case .list: set(&content, to: .list(ContentList()))
-        case .dictionary: set(&content, to: .dictionary(ContentDictionary()))
+        case .list: try set(&content, to: .list(ContentList()))
+        case .dictionary: try set(&content, to: .dictionary(ContentDictionary()))
         case .set: throw .rejected("a set cannot be nested")
         case .single: throw .undefined("Clear without a kind of collection")
         }

@@ -1,6 +1,13 @@
 // What an object still holds in columns that were erased: nobody can read it, and it goes when the object is loaded
 // next (`Spec/State.md`, B11). What has nothing to lose stays as it is, so that its parts are not written again.
 
+/// What was taken out.
+struct ErasedValues {
+    /// As `Content.size` counts.
+    var size = 0
+    var linkCount = 0
+}
+
 extension Schema {
     /// About how much of an object has to be looked through for it, in bytes: all embedded objects.
     func erasureSearchBytes(_ fields: Fields, of classID: ClassID) -> Int {
@@ -11,13 +18,13 @@ extension Schema {
 
     /// Nil if there is nothing to lose. As deep as paths are long.
     ///
-    /// - Parameter size: Becomes smaller by what is lost.
+    /// - Parameter erased: Counts what is lost.
     func withoutErasedValues(
-        _ fields: Fields, of classID: ClassID, _ size: inout Int
+        _ fields: Fields, of classID: ClassID, _ erased: inout ErasedValues
     ) throws(ApplyError) -> Fields? {
         var rest: Fields?
         for (slot, content) in fields.contents.enumerated() {
-            guard let value = try withoutErasedValues(content, in: place(slot, of: classID), &size) else { continue }
+            guard let value = try withoutErasedValues(content, in: place(slot, of: classID), &erased) else { continue }
             rest = rest ?? fields
             rest?.contents[slot] = value
         }
@@ -30,30 +37,31 @@ extension Schema {
     }
 
     private func withoutErasedValues(
-        _ content: Content, in place: Place?, _ size: inout Int
+        _ content: Content, in place: Place?, _ erased: inout ErasedValues
     ) throws(ApplyError) -> Content? {
         guard let place else {
             if case .null = content { return nil }
-            size += Content.null.size - content.size
+            erased.size += content.size - Content.null.size
+            erased.linkCount += try content.linkCount()
             return .null
         }
         guard place.isEmbedded else { return nil }
         switch content {
-        case .object(let fields): return try withoutErasedValues(fields, of: place.target, &size).map(Content.object)
-        case .list(let list): return try withoutErasedValues(list, in: place, &size).map(Content.list)
+        case .object(let fields): return try withoutErasedValues(fields, of: place.target, &erased).map(Content.object)
+        case .list(let list): return try withoutErasedValues(list, in: place, &erased).map(Content.list)
         case .dictionary(let entries):
-            return try withoutErasedValues(entries, in: place, &size).map(Content.dictionary)
+            return try withoutErasedValues(entries, in: place, &erased).map(Content.dictionary)
         default: return nil
         }
     }
 
     private func withoutErasedValues<Element: ContentElement>(
-        _ tree: CountedTree<Element>, in place: Place, _ size: inout Int
+        _ tree: CountedTree<Element>, in place: Place, _ erased: inout ErasedValues
     ) throws(ApplyError) -> CountedTree<Element>? {
         var rest: CountedTree<Element>?
         var index = 0
         try tree.forEach { element throws(ApplyError) in
-            if let value = try withoutErasedValues(element.content, in: place, &size) {
+            if let value = try withoutErasedValues(element.content, in: place, &erased) {
                 rest = rest ?? tree
                 try rest?.modify(at: index) { $0.content = value }
             }

@@ -8,19 +8,26 @@ extension GraphEditor {
     mutating func edit(
         _ fields: inout Fields, at place: Place, _ path: ArraySlice<PathStep>, _ edit: Edit
     ) throws(ApplyError) -> Effect {
-        if fields.contents.count <= place.slot { fill(&fields, of: place.owner) }
-        return try self.edit(&fields.contents[place.slot], at: place, path, edit)
+        guard fields.contents.count <= place.slot else {
+            return try self.edit(&fields.contents[place.slot], at: place, path, edit)
+        }
+        // What fails, or comes to nothing, writes no initial values out.
+        var content = content(place, of: fields)
+        let effect = try self.edit(&content, at: place, path, edit)
+        guard effect == .applied else { return effect }
+        fill(&fields, of: place.owner)
+        fields.contents[place.slot] = content
+        return effect
     }
 
     /// Writes out the initial values of all columns that were added since the object was written last.
     private mutating func fill(_ fields: inout Fields, of classID: ClassID) {
-        let columns = schema[classID].columns
+        let columns = schema[classID].columns, count = fields.contents.count
         fields.contents.reserveCapacity(columns.count)
-        for column in columns[fields.contents.count...] {
-            let initial = column?.initial ?? .null
-            grow(by: initial.size)
-            fields.contents.append(initial)
-        }
+        for column in columns[count...] { fields.contents.append(column?.initial ?? .null) }
+        let bytes = fields.contents[count...].reduce(0) { $0 + $1.size }
+        grow(by: bytes)
+        countUnwritten(bytes)
     }
 
     /// Walks one step, or acts where the path ends. As deep as the path is long.
@@ -91,6 +98,7 @@ extension GraphEditor {
         let key = key.normalised
         guard traits.accepts(key) else { throw .invalid("the key of a link does not fit its class") }
         guard kind != .topLevelAsymmetric else { throw .rejected("a link to an asymmetric class") }
+        try checkLength(of: key)
         return ObjectReference(classID: number, key: key)
     }
 
@@ -119,7 +127,7 @@ extension GraphEditor {
     /// Writes a value over another one; of two equal numbers of one kind the old representation stays (B5).
     mutating func store(_ value: Content, over content: inout Content, at place: Place) throws(ApplyError) {
         try recordLink(value, at: place)
-        if !content.isEqualNumber(to: value) { set(&content, to: value) }
+        if !content.isEqualNumber(to: value) { try set(&content, to: value) }
     }
 
     // MARK: A single field, or a whole collection column
@@ -146,17 +154,21 @@ extension GraphEditor {
         if let value = try value(payload) {
             guard fits(value, place) else { throw .invalid("\(payload.type) does not fit the field") }
             // Only a single Decimal takes a new representation of its number.
-            if place.type == .decimal { set(&content, to: value) } else { try store(value, over: &content, at: place) }
+            if place.type == .decimal {
+                try set(&content, to: value)
+            } else {
+                try store(value, over: &content, at: place)
+            }
             return .applied
         }
         switch payload {
         case .dictionary, .list:
             guard place.isMixed else { throw .rejected("the field cannot hold a collection") }
-            return makeCollection(payload, in: &content)
+            return try makeCollection(payload, in: &content)
         case .objectValue:
             guard try readsAsNull(content, at: place) else { return .ignored }
             guard place.isEmbedded else { throw .rejected("the field holds no embedded object") }
-            set(&content, to: .object(Fields()))
+            try set(&content, to: .object(Fields()))
             return .applied
         case .set: throw .rejected("a set cannot be nested")
         default: throw .invalid("only a dictionary entry can be erased")
@@ -173,11 +185,11 @@ extension GraphEditor {
     }
 
     /// Makes a place of a Mixed an empty collection, unless it is one of this kind.
-    mutating func makeCollection(_ payload: Payload, in content: inout Content) -> Effect {
+    mutating func makeCollection(_ payload: Payload, in content: inout Content) throws(ApplyError) -> Effect {
         switch (payload, content) {
         case (.list, .list), (.dictionary, .dictionary): return .ignored
-        case (.list, _): set(&content, to: .list(ContentList()))
-        default: set(&content, to: .dictionary(ContentDictionary()))
+        case (.list, _): try set(&content, to: .list(ContentList()))
+        default: try set(&content, to: .dictionary(ContentDictionary()))
         }
         return .applied
     }

@@ -23,6 +23,9 @@ struct GraphEditor {
     private var danglingTargets: [ObjectReference] = []
     /// Whether objects exist that are not in memory. Many links may lead to one, whose row may be large.
     private var storedExistence: [ObjectReference: Bool] = [:]
+    /// Values in parts that others were compared with, by object and number.
+    private var readValues: [ObjectReference: [UInt64: Content]] = [:]
+    private var readValueBytes = 0
     /// Objects of asymmetric classes that were created.
     private var asymmetricObjects: [ObjectReference] = []
 
@@ -62,6 +65,7 @@ struct GraphEditor {
     /// The state after everything that was done.
     mutating func finish() -> (graph: ObjectGraph, changes: StateChanges) {
         flush()
+        graph.reads.add(-readValueBytes)
         return (graph, changes)
     }
 
@@ -76,6 +80,14 @@ struct GraphEditor {
     func checkKey(_ key: PrimaryKey, of classID: ClassID) throws(ApplyError) {
         guard graph.schema.traits(of: classID).accepts(key) else {
             throw .invalid("a key of type \(key.type) does not fit the class")
+        }
+        try checkLength(of: key)
+    }
+
+    func checkLength(of key: PrimaryKey) throws(ApplyError) {
+        let max = Schema.primaryKeyBytesMax
+        guard key.byteCount <= max else {
+            throw .invalid("a primary key of \(key.byteCount) bytes, more than the \(max) that it may have")
         }
     }
 
@@ -102,9 +114,10 @@ struct GraphEditor {
         return try graph.fields(of: object)
     }
 
-    /// Notes that a link was written: if its target does not exist, it leaves a tombstone there (A6).
+    /// Notes that the current object gets a link: if its target does not exist, it leaves a tombstone there (A6).
     mutating func noteLink(to object: ObjectReference) throws(ApplyError) {
         if try !exists(object) { danglingTargets.append(object) }
+        countUnwritten(Backlink.byteCount(from: current.reference, to: object))
     }
 
     // MARK: Objects (B4)
@@ -131,6 +144,7 @@ struct GraphEditor {
     mutating func eraseObject(_ object: ObjectReference) throws(ApplyError) -> Effect {
         try load(object)
         guard current.exists else { return .ignored }
+        try noteErasure(of: .object(current.fields))
         current.exists = false
         current.fields = Fields()
         current.size = 0
@@ -179,9 +193,26 @@ struct GraphEditor {
 
     // MARK: The current object
 
+    /// Where a value stands in a set of the current object, or would be inserted. What is read for that stays in
+    /// memory: the next value may have to be compared with it as well.
+    mutating func find(
+        _ value: Content, in elements: ContentSet
+    ) throws(ApplyError) -> (index: Int, element: SetElement?) {
+        try elements.find(value) { stored throws(ApplyError) in
+            if let content = readValues[current.reference]?[stored.number] { return content }
+            try checkLoadedBytes(with: stored.byteCount)
+            let content = try stored.content()
+            graph.reads.add(stored.byteCount)
+            readValueBytes += stored.byteCount
+            readValues[current.reference, default: [:]][stored.number] = content
+            return content
+        }
+    }
+
     /// Puts something else in a place of the current object.
     @inline(__always)
-    mutating func set(_ content: inout Content, to value: Content) {
+    mutating func set(_ content: inout Content, to value: Content) throws(ApplyError) {
+        try noteErasure(of: content)
         grow(by: value.size - content.size)
         content = value
     }
@@ -229,7 +260,7 @@ struct GraphEditor {
     }
 
     /// Objects are read one by one, and their parts with each edit.
-    private func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
+    func checkLoadedBytes(with more: Int = 0) throws(ApplyError) {
         guard graph.loadedBytes - loadedBytesBefore <= loadedBytesMax - more else {
             throw .loadsTooMuch(max: loadedBytesMax)
         }
@@ -242,10 +273,11 @@ struct GraphEditor {
             let bytes = schema.erasureSearchBytes(current.fields, of: classID)
             try checkLoadedBytes(with: bytes)
             graph.reads.add(bytes)
-            var size = current.size
-            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &size) {
-                (current.fields, current.size) = (rest, size)
+            var erased = ErasedValues()
+            if let rest = try schema.withoutErasedValues(current.fields, of: classID, &erased) {
+                (current.fields, current.size) = (rest, current.size - erased.size)
             }
+            try noteErasure(ofLinks: erased.linkCount)
             current.erasedColumnCount = schema.erasedColumnCount
         } catch {
             flush()

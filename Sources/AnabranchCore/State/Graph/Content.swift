@@ -116,10 +116,18 @@ struct SetElement: ContentElement {
 
 extension ContentSet {
     /// Where a value stands or would be inserted.
-    func find(_ value: Content) throws(ApplyError) -> (index: Int, element: SetElement?) {
+    /// - Parameter read: Reads an element that is in a part; asked for those of the value's kind alone.
+    func find(
+        _ value: Content,
+        reading read: (StoredValue) throws(ApplyError) -> Content = { stored throws(ApplyError) in
+            try stored.content()
+        }
+    ) throws(ApplyError) -> (index: Int, element: SetElement?) {
         try find { element throws(ApplyError) in
-            if case .stored(let stored) = element { return Content.compare(try stored.content(), value) }
-            return Content.compare(element, value)
+            guard case .stored(let stored) = element, element.isOfKind(of: value) else {
+                return Content.compare(element, value)
+            }
+            return Content.compare(try read(stored), value)
         }
     }
 }

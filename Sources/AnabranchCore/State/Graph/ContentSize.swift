@@ -41,7 +41,8 @@ extension PrimaryKey {
 
 extension Edit {
     /// The most that an edit can add to an object: its value, a name, and the initial values of columns that the object
-    /// does not have yet, its own and those of an embedded object.
+    /// does not have yet, its own and those of an embedded object. No other object on the path gets some: no path leads
+    /// through an initial value.
     func growthMax(along path: ArraySlice<PathStep>) -> Int {
         let initialValues = 2 * 16 * ClassState.slotCountMax
         let name = if case .name(let bytes)? = path.last { bytes.count } else { 0 }

@@ -15,6 +15,8 @@ public struct ObjectGraph: Sendable {
     var partLimits = PartLimits()
     /// How long the changesets were since then, in bytes.
     var changesetBytes = 0
+    /// What changes need beside that until their rows are written, in bytes (`UnwrittenBytes.swift`).
+    var unwrittenBytes = 0
 
     /// A state without classes.
     public init() { rows = nil }
@@ -26,8 +28,9 @@ public struct ObjectGraph: Sendable {
     }
 
     /// What the objects in memory occupy where they are stored, about, in bytes: what was read of them, once more
-    /// after a column was erased, and all changesets since the last `unload`.
-    public var loadedBytes: Int { reads.bytes + changesetBytes }
+    /// after a column was erased, and all changesets since the last `unload`; and what changes need that are not stored
+    /// yet.
+    public var loadedBytes: Int { reads.bytes + changesetBytes + unwrittenBytes }
 
     // MARK: Objects
 

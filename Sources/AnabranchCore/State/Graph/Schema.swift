@@ -4,6 +4,8 @@ struct Schema: Sendable {
     static let classCountMax = 16_384
     /// The most columns that all present classes together can have had, erased ones included.
     static let slotCountMax = 262_144
+    /// The longest String that is a primary key: it stands in the row of each link from and to its object.
+    static let primaryKeyBytesMax = 4_096
 
     /// By class number minus one; an erased class keeps its place.
     private(set) var classes: [ClassState] = []

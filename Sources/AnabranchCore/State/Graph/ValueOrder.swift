@@ -29,6 +29,9 @@ extension Content {
         }
     }
 
+    /// Whether their kinds say nothing about their order.
+    func isOfKind(of other: Content) -> Bool { rank == other.rank }
+
     /// The place of a kind among the kinds.
     private var rank: Int {
         switch self {

@@ -1,18 +1,31 @@
 // Which objects link to an object is stored with it, so that whoever asks does not have to read all objects of all
 // classes that may link to it (`Spec/State.md`, D7).
 
-/// The row of the links from one column of one object to another object.
+/// The row of the links from one column of an object to another one. It does not name the object that it is of: in
+/// memory there can be millions from one.
 struct Backlink: Hashable {
     let target: ObjectReference
-    let owner: ObjectReference
     /// Of the owner, which may hold the link deep below it.
-    let slot: Int
+    let slot: UInt32
+
+    init(to target: ObjectReference, slot: Int) {
+        self.target = target
+        self.slot = UInt32(truncatingIfNeeded: slot)
+    }
+
+    /// What a row takes in memory until it is written or removed, beside the keys of both objects. Rows that go are
+    /// named one by one.
+    static let overheadBytes = 64
+
+    static func byteCount(from owner: ObjectReference, to target: ObjectReference) -> Int {
+        overheadBytes + owner.key.byteCount + target.key.byteCount
+    }
 
     /// The class of the rows of links to objects of a class.
     static func classID(of target: ClassID) -> ClassID { ClassID(target.rawValue | 1 << 31) }
 
-    var address: RowAddress {
-        let key = Self.prefix(of: target) + Self.bigEndian(owner.classID.rawValue) + Self.bigEndian(UInt32(slot))
+    func address(from owner: ObjectReference) -> RowAddress {
+        let key = Self.prefix(of: target) + Self.bigEndian(owner.classID.rawValue) + Self.bigEndian(slot)
         return RowAddress(classID: Self.classID(of: target.classID), key: key + owner.key.rowKey)
     }
 
@@ -82,28 +95,30 @@ struct BacklinkTally {
         set { if newValue { partialSlots.insert(slot) } }
     }
 
-    mutating func add(_ target: ObjectReference) { counts[backlink(to: target), default: (0, 0)].after += 1 }
+    mutating func add(_ target: ObjectReference) {
+        counts[Backlink(to: target, slot: slot), default: (0, 0)].after += 1
+    }
 
-    mutating func subtract(_ target: ObjectReference) { counts[backlink(to: target), default: (0, 0)].before += 1 }
-
-    private func backlink(to target: ObjectReference) -> Backlink {
-        Backlink(target: target, owner: owner, slot: slot)
+    mutating func subtract(_ target: ObjectReference) {
+        counts[Backlink(to: target, slot: slot), default: (0, 0)].before += 1
     }
 
     /// The rows that have changed. How many links one stands for has to be read where not all were looked at.
-    func append(to writes: inout RowWrites, _ rows: any ObjectRows) throws(ApplyError) {
-        let changed = counts.filter { $1.before != $1.after }.map { (address: $0.address, slot: $0.slot, counts: $1) }
-        for (address, slot, counts) in changed.sorted(by: { $0.address.key.compare($1.address.key) < 0 }) {
-            var count = counts.after
-            if partialSlots.contains(slot) {
-                count += (try linkCount(at: address, in: rows) ?? 0) - counts.before
+    func append(to writes: inout RowWrites, _ removal: inout RowRemoval, _ rows: any ObjectRows) throws(ApplyError) {
+        var changed = Array(counts.lazy.filter { $1.before != $1.after }.map(\.key))
+        changed.sort { ($0.target, $0.slot) < ($1.target, $1.slot) }
+        for link in changed {
+            guard let (before, after) = counts[link] else { continue }
+            var count = after
+            if partialSlots.contains(Int(link.slot)) {
+                count += (try linkCount(at: link.address(from: owner), in: rows) ?? 0) - before
             }
             if count > 0 {
                 var encoder = RowEncoder()
                 encoder.linkCount(count)
-                writes.write(encoder.bytes, at: address)
+                writes.write(encoder.bytes, at: link.address(from: owner))
             } else {
-                writes.removed.append(address)
+                removal.links.append(link)
             }
         }
     }
@@ -122,7 +137,7 @@ extension ObjectGraph {
                     try content.forEachLink {
                         // What links to an erased class stands in an erased column.
                         guard schema.contains($0.classID) else { return }
-                        missing[Backlink(target: $0, owner: owner, slot: slot).address, default: 0] += 1
+                        missing[Backlink(to: $0, slot: slot).address(from: owner), default: 0] += 1
                     }
                 }
             }

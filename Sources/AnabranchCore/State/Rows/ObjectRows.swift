@@ -46,10 +46,13 @@ public struct RowAddress: Hashable, Sendable {
 public struct RowWrites: Sendable {
     /// All rows of these classes go first.
     public internal(set) var erasedClasses: [ClassID] = []
-    /// Rows to remove.
-    public internal(set) var removed: [RowAddress] = []
+    /// Rows to remove; each address is made when it is asked for.
+    public var removed: some Collection<RowAddress> { removals.lazy.flatMap { $0.addresses } }
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
+    var removals: [RowRemoval] = []
+    /// How often a content was looked at to find out whether it is large.
+    var lookCount = 0
 
     /// Nothing to write.
     public init() {}
@@ -58,6 +61,23 @@ public struct RowWrites: Sendable {
         var row = content
         RowChecksum.append(to: &row, at: address)
         rows.append((address, row))
+    }
+}
+
+/// The rows of an object that go. There can be millions, and the names of links are long.
+struct RowRemoval: Sendable {
+    let object: ObjectReference
+    /// 0 is the object's own row.
+    var parts: [UInt64] = []
+    var links: [Backlink] = []
+
+    var isEmpty: Bool { parts.isEmpty && links.isEmpty }
+
+    var addresses: some Collection<RowAddress> {
+        let own = RowAddress(object)
+        return (0..<parts.count + links.count).lazy.map { index in
+            index < parts.count ? own.part(parts[index]) : links[index - parts.count].address(from: object)
+        }
     }
 }
 
@@ -88,7 +108,7 @@ extension ObjectGraph {
     public mutating func unload() {
         guard rows != nil else { return }
         for index in objects.indices { objects[index].removeAll() }
-        (reads, changesetBytes) = (ReadCounter(), 0)
+        (reads, changesetBytes, unwrittenBytes) = (ReadCounter(), 0, 0)
     }
 }
 

@@ -3,22 +3,22 @@ struct PartWriter {
     private let limits: PartLimits
     /// As in the limits, or less within an object that holds much.
     private var inlineBytesMax: Int
-    private let object: ObjectReference
     private let source: PartSource
     private(set) var lastPart: UInt64
     private var rows: [(part: UInt64, content: [UInt8])] = []
     /// Parts that were written anew, or stay as they are stored with everything below them.
     private var written: Set<UInt64> = []
     private var untouched: Set<UInt64> = []
-    private var removed: [UInt64] = []
+    private var removal: RowRemoval
     private var backlinks: BacklinkTally
+    private var sizes = InlineSizes()
     /// Counts what leads from a leaf to somewhere else: links and parts.
     private var leadCount = 0
 
     init(of object: ObjectReference, in source: PartSource, after lastPart: UInt64, _ limits: PartLimits) {
         self.limits = limits
         inlineBytesMax = limits.inlineBytesMax
-        self.object = object
+        removal = RowRemoval(object: object)
         self.source = source
         self.lastPart = lastPart
         backlinks = BacklinkTally(from: object)
@@ -32,15 +32,17 @@ struct PartWriter {
         return fields
     }
 
-    /// Removes the parts that are left of what was stored before, and notes which links came and went.
-    consuming func finish(replacing stored: Fields?, _ writes: inout RowWrites) throws(ApplyError) {
+    /// Notes which links came and went.
+    /// - Returns: The parts that are left of what was stored before, and the rows of links.
+    consuming func finish(replacing stored: Fields?, _ writes: inout RowWrites) throws(ApplyError) -> RowRemoval {
         for (slot, content) in (stored?.contents ?? []).enumerated() {
             backlinks.slot = slot
             try release(content)
         }
         for row in rows { writes.write(row.content, at: source.object.part(row.part)) }
-        for part in removed { writes.removed.append(source.object.part(part)) }
-        try backlinks.append(to: &writes, source.rows)
+        writes.lookCount += sizes.lookCount
+        try backlinks.append(to: &writes, &removal, source.rows)
+        return removal
     }
 
     private mutating func add(_ content: [UInt8], as number: UInt64? = nil) -> UInt64 {
@@ -87,7 +89,10 @@ struct PartWriter {
     private mutating func write(_ fields: inout Fields, beginning begin: (inout PartWriter, Int) -> Void) -> Bool {
         let inlineBytesMaxOutside = inlineBytesMax
         defer { inlineBytesMax = inlineBytesMaxOutside }
-        while inlineBytesMax > Content.itemBytes, fields.inlineBytes(max: inlineBytesMax) > limits.objectBytesMax {
+        let bytesMax = limits.objectBytesMax
+        while inlineBytesMax > Content.itemBytes,
+            sizes.bytes(of: fields, max: inlineBytesMax, limit: bytesMax) > bytesMax
+        {
             inlineBytesMax /= 2
         }
         var isChanged = false
@@ -111,7 +116,7 @@ struct PartWriter {
             keep(root)
             return false
         }
-        if tree.inlineBytes(max: inlineBytesMax) != nil {
+        if sizes.bytes(of: root, max: inlineBytesMax) != nil {
             var elements = tree.loadedElements
             var isChanged = root.stored != nil || !root.isLeaf
             for index in elements.indices {
@@ -123,7 +128,11 @@ struct PartWriter {
         }
         defer { leadCount += 1 }
         var level = root.isLeaf ? write(leaf: root) : writeChildren(of: root)
-        while level.count > 1, !isRoot(level) { level = write(level, as: nil) }
+        var number = root.isLeaf ? nil : root.stored?.number
+        while level.count > 1, !isRoot(level) {
+            level = write(level, as: number)
+            number = nil
+        }
         tree = CountedTree(root: level.count > 1 ? TreeNode(root: level[...]) : level.first?.node)
         return true
     }
@@ -238,7 +247,7 @@ struct PartWriter {
 
     private mutating func release(_ content: Content) throws(ApplyError) {
         switch content {
-        case .stored(let value): if !untouched.contains(value.number) { removed.append(value.number) }
+        case .stored(let value): if !untouched.contains(value.number) { removal.parts.append(value.number) }
         case .link(let target): backlinks.subtract(target)
         case .object(let fields): for inner in fields.contents { try release(inner) }
         case .list(let list): if let root = list.root { try release(root) }
@@ -251,7 +260,7 @@ struct PartWriter {
     private mutating func release<Element: ContentElement>(_ node: TreeNode<Element>) throws(ApplyError) {
         if let stored = node.stored {
             guard !untouched.contains(stored.number) else { return }
-            if !written.contains(stored.number) { removed.append(stored.number) }
+            if !written.contains(stored.number) { removal.parts.append(stored.number) }
             if stored.isLeaf, stored.isPlain { return }
         }
         let node = try node.loaded()

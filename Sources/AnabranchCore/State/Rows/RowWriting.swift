@@ -19,6 +19,7 @@ extension ObjectGraph {
             writes.write(encoder.bytes, at: .schema)
         }
         for object in changes.distinctObjects { try write(object, &writes) }
+        unwrittenBytes = 0
         return writes
     }
 
@@ -38,14 +39,16 @@ extension ObjectGraph {
         } else {
             encoder.tombstone()
         }
-        try writer.finish(replacing: entry.stored?.fields, &writes)
+        let lastPart = writer.lastPart
+        var removal = try writer.finish(replacing: entry.stored?.fields, &writes)
         if entry.fields == nil, schema[object.classID].linkingColumns.isEmpty {
-            writes.removed.append(address)
+            removal.parts.append(address.part)
         } else {
             writes.write(encoder.bytes, at: address)
         }
+        if !removal.isEmpty { writes.removals.append(removal) }
         entry.stored = entry.fields.map {
-            StoredObject($0, lastPart: writer.lastPart, erasedColumnCount: entry.erasedColumnCount)
+            StoredObject($0, lastPart: lastPart, erasedColumnCount: entry.erasedColumnCount)
         }
         entry.isStored = true
         let written = entry
@@ -58,9 +61,11 @@ extension ObjectGraph {
         while let (key, fields) = try stored.next() {
             let object = ObjectReference(classID: number, key: key)
             guard let source = source(of: RowAddress(object)) else { return }
-            var removed = RowWrites()
-            try PartWriter(of: object, in: source, after: 0, partLimits).finish(replacing: fields, &removed)
-            writes.removed += removed.removed.filter { $0.classID != number }
+            var removal = try PartWriter(of: object, in: source, after: 0, partLimits).finish(
+                replacing: fields, &writes)
+            removal.parts.removeAll()
+            removal.links.removeAll { $0.target.classID == number }
+            if !removal.isEmpty { writes.removals.append(removal) }
         }
     }
 }

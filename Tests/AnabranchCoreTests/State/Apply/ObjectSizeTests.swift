@@ -50,6 +50,26 @@ import Testing
         }
     }
 
+    /// Columns that were added since the object was written last get their initial values when it is written next, and
+    /// not when that fails, or comes to nothing. No path leads through such a value, so that one object gets some.
+    @Test func anEditWithoutEffectWritesNoInitialValues() throws {
+        var graph = try Self.graph()
+        let columns = (0..<100).map { Step.addColumn("E", "c\($0)", .null, nullable: true) }
+        try graph.apply(changeset(columns + [.addColumn("A", "new", .int, .set)]))
+        let size = try #require(Self.sizes(of: graph).first).counted
+        for step in [
+            Step.update(.at("e", "c99", "y"), .int(1)), .update(.at("le", 0, "c99", "y"), .int(1)),
+            .insert(.at("ye", "k", "c99", 0), .int(1), size: 0), .setErase(.at("new"), .int(1)),
+        ] {
+            var arena = ChangesetArena(), changed = graph
+            let index = try arena.decode(changeset(step), version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+            _ = try changed.applyTransactions([index], of: &arena) { _ in true }
+            #expect(Self.sizes(of: changed).allSatisfy { $0 == (size, size) })
+        }
+        let written = try Self.apply([.update(.at("le", 0, "c99"), .int(1))], to: graph).get()
+        #expect(try #require(Self.sizes(of: written).first).kept > size + 100 * Content.itemBytes)
+    }
+
     /// One that was made before there was a limit: it can be changed, and made smaller, but not larger.
     @Test func anObjectBeyondTheLimitDoesNotGrow() throws {
         let graph = try Self.graph()

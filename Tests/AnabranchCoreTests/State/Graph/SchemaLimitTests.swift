@@ -40,6 +40,29 @@ import Testing
         }
     }
 
+    /// Of the object of an instruction, of one that is linked to, and of one that is made here.
+    @Test("a primary key has so many bytes", arguments: [(-1, true), (0, true), (1, false)])
+    func primaryKey(more: Int, isTaken: Bool) throws {
+        let count = Schema.primaryKeyBytesMax + more
+        let key = PrimaryKey.string(Array(repeating: UInt8(ascii: "k"), count: count))
+        let object = ObjectName(className: "B", key: key), link = Payload.link(className: Array("B".utf8), key: key)
+        var graph = ObjectGraph()
+        try graph.apply(changeset(ApplyTests.schema + [.createObject()]))
+        let reason = "a primary key of \(count) bytes, more than the 4096 that it may have"
+        func expect(_ place: String, _ body: (inout ObjectGraph) throws -> Void) {
+            var graph = graph
+            let error = Result { try body(&graph) }.failure as? ApplyError
+            #expect((error == nil) == isTaken)
+            #expect(isTaken || error?.code == .invalid && error?.reason == reason)
+            #expect(isTaken || error?.description.hasPrefix(place) == true)
+        }
+        expect("B[\"kkk") { try $0.apply(changeset(.createObject(object))) }
+        expect("B[\"kkk") { try $0.apply(changeset(.eraseObject(object))) }
+        expect("A[1].m") { try $0.apply(changeset(.update(.at("m"), link))) }
+        expect("A[1].lm") { try $0.apply(changeset(.insert(.at("lm", 0), link, size: 0))) }
+        expect("B[\"kkk") { _ = try $0.write(as: 2) { try $0.create("B", key: key) } }
+    }
+
     /// Also after a restart.
     @Test func theColumnsOfAllClassesCountTogether() throws {
         var rows = MemoryRows()
@@ -60,4 +83,8 @@ import Testing
             }
         }
     }
+}
+
+extension Result {
+    fileprivate var failure: Failure? { if case .failure(let error) = self { error } else { nil } }
 }

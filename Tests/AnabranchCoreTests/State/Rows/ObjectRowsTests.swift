@@ -100,7 +100,7 @@ import Testing
         #expect(rows.rows.keys.allSatisfy { $0.part == 0 })
     }
 
-    /// As deep as paths may be: what storing costs grows with the depth, and no faster.
+    /// As deep as paths may be.
     @Test(arguments: [0, 100, 2_048]) func nestedListsAreStoredAtAnyDepth(inlineBytesMax: Int) throws {
         var rows = MemoryRows()
         var steps: [Step] = [.addTable("A"), .addColumn("A", "m", .null, nullable: true), .createObject()]

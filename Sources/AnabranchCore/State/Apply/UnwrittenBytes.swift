@@ -1,0 +1,65 @@
+// What a change needs in memory until its rows are written, beside its changeset and what it reads. The names in a
+// changeset are short, where a row of a link has the keys of both objects; and few bytes erase an object with millions
+// of links, each of which has a row that goes.
+
+extension GraphEditor {
+    /// Counts what an instruction adds.
+    mutating func countUnwritten(_ bytes: Int) { if graph.rows != nil { graph.unwrittenBytes += bytes } }
+
+    /// The rows of the links in here will go.
+    mutating func noteErasure(of content: Content) throws(ApplyError) {
+        guard graph.rows != nil else { return }
+        try noteErasure(ofLinks: try content.linkCount())
+    }
+
+    mutating func noteErasure(ofLinks count: Int) throws(ApplyError) {
+        guard count > 0 else { return }
+        countUnwritten(count * Backlink.overheadBytes)
+        try checkLoadedBytes()
+    }
+
+    /// The same for all stored objects of a class. Those that are not stored have been counted.
+    mutating func noteErasure(ofObjectsOf number: ClassID) throws(ApplyError) {
+        guard schema[number].columns.contains(where: { $0?.place.mayHoldLinks ?? true }) else { return }
+        var stored = StoredObjects(of: number, in: graph)
+        while let (_, fields) = try stored.next() { try noteErasure(of: .object(fields)) }
+    }
+}
+
+extension Place {
+    /// Itself, or below it.
+    fileprivate var mayHoldLinks: Bool { isMixed || type == .link }
+}
+
+extension Content {
+    /// How many links are in here. Stored leaves without any are not read. As deep as paths are long.
+    func linkCount() throws(ApplyError) -> Int {
+        switch self {
+        case .link: 1
+        case .list(let list): try list.root?.linkCount() ?? 0
+        case .dictionary(let entries): try entries.root?.linkCount() ?? 0
+        case .set(let elements): try elements.root?.linkCount() ?? 0
+        case .object(let fields): try fields.linkCount()
+        default: 0
+        }
+    }
+}
+
+extension Fields {
+    fileprivate func linkCount() throws(ApplyError) -> Int {
+        var count = 0
+        for content in contents { count += try content.linkCount() }
+        return count
+    }
+}
+
+extension TreeNode where Element: ContentElement {
+    fileprivate func linkCount() throws(ApplyError) -> Int {
+        if isStored, stored?.isPlain ?? false { return 0 }
+        let node = try loaded()
+        var count = 0
+        for element in node.elements { count += try element.content.linkCount() }
+        for child in node.children { count += try child.linkCount() }
+        return count
+    }
+}
