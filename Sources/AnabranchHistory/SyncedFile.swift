@@ -27,7 +27,7 @@ public final class SyncedFile {
     /// Somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
-    private(set) var state: ObjectGraph?
+    private var state: ObjectGraph?
     /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
     private var isStateUncertain = false
     /// How many objects stay in memory between two commits.
@@ -42,8 +42,6 @@ public final class SyncedFile {
     var identified: [ClientFileID: UInt64] = [:]
     /// What becomes of the first of them; nil between a commit and the next step.
     var integration: Integration?
-    /// What was read of the state when it began, in bytes.
-    var readBytesBefore = 0
     package var mergeOptions = MergeOptions()
     /// For the next integration.
     var decodedEntries = DecodedEntryCache()
@@ -108,9 +106,7 @@ public final class SyncedFile {
     /// What is kept in memory only to make what comes next cheaper, in bytes: the newest part of the log and client
     /// files, decoded log entries, and objects of the state (as they are stored).
     public var cachedByteCount: Int {
-        // What an integration has read since it began counts there, and cannot be freed before its end.
-        let readBytes = isIntegrating ? max(0, (state?.readBytes ?? 0) - readBytesBefore) : 0
-        return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
+        (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)
     }
 
     /// Frees it. Who asks for it next reads the store.

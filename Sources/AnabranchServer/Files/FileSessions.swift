@@ -13,8 +13,8 @@ final class FileSessions {
         let clientFile: ClientFileID
         let capabilities: ClientCapabilities
         var progress: SessionProgress
-        /// Whether it has everything, or had it when it last asked.
-        var isLive: Bool
+        /// Whether it has had everything once.
+        var isLive = false
         /// Where the DOWNLOAD ends that was last made without a question; 0 if the session has asked since.
         var unaskedVersion: ServerVersion = 0
 
@@ -105,9 +105,7 @@ final class FileSessions {
             reply(other, .superseded)
         }
         open.remove(key)
-        running[key] = Running(
-            clientFile: clientFile, capabilities: capabilities, progress: progress,
-            isLive: progress.download.serverVersion >= file.version)
+        running[key] = Running(clientFile: clientFile, capabilities: capabilities, progress: progress)
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
@@ -139,14 +137,14 @@ final class FileSessions {
         guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
         running[key]?.unaskedVersion = 0
-        running[key]?.isLive = download.progress.cursor.serverVersion >= file.version
+        if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
         var body = body(of: download, after: cursor, capabilities)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
     }
 
-    /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
+    /// Whether the session has had everything once: what it asks for since has just come.
     func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
 
     // MARK: For the operator

@@ -62,7 +62,7 @@ public struct ServerSettings: Sendable {
     /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
     public var adoptsUnownedClientFiles = false
     /// What is kept of bodies of DOWNLOADs, in bytes: several readers may need the same.
-    public var sharedBodiesBytesMax = 16 << 20
+    public var sharedBodiesBytesMax = 64 << 20
     /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
     /// client files, and objects of states.
     public var cachesBytesMax = 256 << 20
