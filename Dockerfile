@@ -7,7 +7,7 @@ FROM swift:6.2-bookworm AS build
 # Without versions, so that the image has what Debian has fixed since.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libsqlite3-dev zlib1g-dev \
+    && apt-get install -y --no-install-recommends libsqlite3-dev libzstd-dev zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
@@ -25,7 +25,7 @@ LABEL org.opencontainers.image.title="Anabranch" \
     org.opencontainers.image.version="${VERSION}"
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates libsqlite3-0 libstdc++6 tzdata zlib1g \
+    && apt-get install -y --no-install-recommends ca-certificates libsqlite3-0 libstdc++6 libzstd1 tzdata zlib1g \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /image/ /
 COPY LICENSE /usr/share/doc/anabranch/LICENSE

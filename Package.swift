@@ -47,7 +47,7 @@ let package = Package(
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "CZstd"]),
         .target(
             name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
@@ -93,8 +93,8 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchTesting",
-                "CBuildInfo",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSQLite",
+                "AnabranchTesting", "CBuildInfo",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -144,7 +144,11 @@ let package = Package(
             ]),
         .testTarget(
             name: "LabTests",
-            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting", "anabranch", "anabranch-lab"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchProtocol", "AnabranchTesting", "anabranch", "anabranch-lab",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]),
         .testTarget(
             name: "CompatibilityTests",
             dependencies: [

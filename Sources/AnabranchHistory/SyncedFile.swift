@@ -14,6 +14,10 @@ public final class SyncedFile {
     let lease: Lease
     /// The end of the log as of the last commit; its version is the exposed one (`Spec/History.md`, section 3.3).
     public internal(set) var head: FileHead
+    /// As of the end of the last round of maintenance, or the opening of the file.
+    var maintained: FileHead
+    /// The newest version when all client files were last looked at.
+    var scanned: ServerVersion = 0
     /// The newest part of the log; nil if none is kept, and after a commit that failed, so late perhaps that it
     /// succeeded.
     private(set) var tail: LogTail?
@@ -27,7 +31,7 @@ public final class SyncedFile {
     /// Somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
-    private var state: ObjectGraph?
+    private(set) var state: ObjectGraph?
     /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
     private var isStateUncertain = false
     /// How many objects stay in memory between two commits.
@@ -42,6 +46,8 @@ public final class SyncedFile {
     var identified: [ClientFileID: UInt64] = [:]
     /// What becomes of the first of them; nil between a commit and the next step.
     var integration: Integration?
+    /// What was read of the state when it began, in bytes.
+    var readBytesBefore = 0
     package var mergeOptions = MergeOptions()
     /// For the next integration.
     var decodedEntries = DecodedEntryCache()
@@ -88,6 +94,7 @@ public final class SyncedFile {
         id = opened.id
         lease = opened.lease
         head = opened.head
+        maintained = opened.head
         if self.tailBytesMax > 0 { tail = LogTail(at: opened.head, bytesMax: self.tailBytesMax) }
         versionSalt = Salt.random(using: &self.randomness)
         guard keepsState else { return }
@@ -106,7 +113,9 @@ public final class SyncedFile {
     /// What is kept in memory only to make what comes next cheaper, in bytes: the newest part of the log and client
     /// files, decoded log entries, and objects of the state (as they are stored).
     public var cachedByteCount: Int {
-        (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0)
+        // What an integration has read since it began counts there, and cannot be freed before its end.
+        let readBytes = isIntegrating ? max(0, (state?.readBytes ?? 0) - readBytesBefore) : 0
+        return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
     }
 
     /// Frees it. Who asks for it next reads the store.
@@ -176,7 +185,14 @@ public final class SyncedFile {
     /// What is to be stored for a commit: progress that is not written goes with it. Unless it is empty, it is handed
     /// to the store, on any thread. Nothing is done with the file until the outcome is known, and `finish` was called
     /// with what this returns.
-    package func completed(_ commit: Commit) -> Commit { withProgress(commit) }
+    package func completed(_ commit: Commit) -> Commit { commit.deletesFile ? commit : withProgress(commit) }
+
+    /// The commit that deletes the file. When it is done nothing can be done with this object any more.
+    package func deletion() -> Commit {
+        var commit = Commit(file: id, lease: lease, head: head)
+        commit.deletesFile = true
+        return commit
+    }
 
     /// Takes over what the commit says.
     /// - Parameter failure: why it failed; nil if it has succeeded.

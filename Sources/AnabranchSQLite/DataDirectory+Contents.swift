@@ -102,11 +102,13 @@ extension DataDirectory {
         if case .older(StoreSchema.developmentVersion) = finding {
             throw HistoryError.ofDevelopmentVersion("the store")
         }
+        // Its marker is as good as a newer one.
+        if case .older(StoreSchema.formatWithoutSegments) = finding { return .current }
         return finding
     }
 
     /// What a server makes after the databases. Keys can be made before.
-    private static let otherFiles = ["accounts.sqlite", "keys.json", "admin-token"]
+    private static let otherFiles = [accountsName, keysName, "admin-token"]
 
     private func refuse(_ name: String, _ finding: String, beside names: [String]) throws(HistoryError) {
         let left = names.filter { size(of: $0) ?? 0 > 0 }

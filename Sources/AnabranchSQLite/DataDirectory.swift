@@ -10,6 +10,10 @@ final class DataDirectory: Sendable {
     static let markerName = "anabranch.sqlite"
     /// A store of an older format that was migrated, until the new one has been verified.
     static let migratedName = "anabranch.sqlite.migrated"
+    static let accountsName = "accounts.sqlite"
+    /// What signs tokens.
+    static let keysName = "keys.json"
+    static let lockName = "lock"
 
     /// What there is in the directory.
     enum Contents {
@@ -25,7 +29,7 @@ final class DataDirectory: Sendable {
     init(_ path: String) throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
-        lock = open(url.appendingPathComponent("lock").path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        lock = open(url.appendingPathComponent(Self.lockName).path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
         }
@@ -57,6 +61,14 @@ final class DataDirectory: Sendable {
         close(lock)
     }
 
+    /// What a user without privileges can still write, in bytes; nil if the file system does not say.
+    var freeBytes: Int? {
+        var status = statvfs()
+        guard statvfs(url.path, &status) == 0 else { return nil }
+        return Int(
+            clamping: UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue)
+    }
+
     /// Lets others use the directory.
     func release() { flock(lock, LOCK_UN) }
 
@@ -66,6 +78,7 @@ final class DataDirectory: Sendable {
             throw HistoryError(.storeUnusable, "\(path): no such directory")
         }
         let url = URL(fileURLWithPath: path, isDirectory: true)
+        try BackupRecord.refuseUnfinished(in: url)
         let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
         else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }
@@ -126,8 +139,29 @@ final class DataDirectory: Sendable {
         }
     }
 
+    /// A file with these words is there entirely and durably, or as it was before.
+    static func write(_ content: some Encodable, to url: URL) throws(HistoryError) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        let new = url.path + ".new"
+        do {
+            try makePrivate(new)
+            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: new))
+            try file.truncate(atOffset: 0)
+            try file.write(contentsOf: try encoder.encode(content) + Data("\n".utf8))
+            try file.synchronize()
+            try file.close()
+        } catch {
+            throw HistoryError(.storeFailed, "\(new): \(error.localizedDescription)")
+        }
+        try rename(new, to: url.path)
+    }
+
+    /// Of a database's files.
+    static let suffixes = ["", "-wal", "-shm", "-journal"]
+
     func remove(_ name: String) {
-        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path(of: name + suffix)) }
+        for suffix in Self.suffixes { unlink(path(of: name + suffix)) }
     }
 
     /// In bytes; nil if there is no such file.

@@ -13,7 +13,7 @@ public final class SQLiteAccountStore: Sendable {
     /// - Parameter path: of the directory.
     /// - Throws: `storeFailed`, also if a newer program has written the database.
     public init(directory path: String) throws(AccountError) {
-        let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent("accounts.sqlite")
+        let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent(DataDirectory.accountsName)
         queue = try translatingAccountErrors {
             try DataDirectory.makePrivate(database: url.path)
             var configuration = Configuration()

@@ -35,34 +35,37 @@ extension SQLiteFile {
     func checksum(before version: ServerVersion) throws -> Checksum? {
         let sql = "SELECT checksum FROM log_entry WHERE file = ? AND version = ? - 1"
         let found = try rows(sql, [id.number, sought(version)]) { Checksum(bytes: try $0.bytes(0)) }
-        return try found.first ?? record().baseChain
+        return try found.first ?? sealedEnd()?.chain
     }
 
-    /// Checks what a scan has passed over. Its changesets need not be read for that: their sizes are what is missing
-    /// between the cumulative sizes at both ends, and the index `receipt` names the origin's own a second time.
-    /// - Parameter bytesRead: of the entries that were not passed over.
-    func checkPassedOver(in range: VersionRange, byOrigin origin: ClientFileID?, bytesRead: UInt64) throws {
+    /// Checks what a scan has passed over, the origin's own entries. Their changesets need not be read for that: their
+    /// number and sizes are what is missing between the versions and cumulative sizes at both ends, and the index
+    /// `receipt` names them a second time.
+    /// - Parameter read: how many entries were not passed over, and how many bytes their changesets have, in one sum.
+    func checkPassedOver(in range: VersionRange, byOrigin origin: ClientFileID?, read: UInt64) throws {
         guard isChecked, !range.isEmpty else { return }
-        var bytes = bytesRead
+        var sum = read
         if let origin {
             let sql = """
-                SELECT COALESCE(SUM(length(changeset)), 0) FROM log_entry INDEXED BY receipt
+                SELECT COALESCE(SUM(length(changeset) + 1), 0) FROM log_entry INDEXED BY receipt
                 WHERE file = ? AND version > ? AND version <= ? AND origin = ?
                 """
-            bytes &+= try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) as UInt64 }.first ?? 0
+            sum &+= try rows(sql, arguments(range) + [sought(origin)]) { try $0.number(0) as UInt64 }.first ?? 0
         }
-        guard try cumulativeSize(at: range.last) &- cumulativeSize(at: range.base) == bytes else {
+        guard try entriesAndBytes(through: range.last) &- entriesAndBytes(through: range.base) == sum else {
             throw HistoryError(
                 .storeDamaged, "of the log entries \(range.base + 1) to \(range.last) some are not what was written")
         }
     }
 
-    private func cumulativeSize(at version: ServerVersion) throws -> UInt64 {
+    private func entriesAndBytes(through version: ServerVersion) throws -> UInt64 {
         let sql = """
-            SELECT cumulative_size FROM log_entry WHERE file = ? AND version <= ? ORDER BY version DESC LIMIT 1
+            SELECT version, cumulative_size FROM log_entry WHERE file = ? AND version <= ? ORDER BY version DESC LIMIT 1
             """
-        return try rows(sql, [id.number, sought(version)]) { try $0.number(0) }.first
-            ?? record().head.baseCumulativeSize
+        let found = try rows(sql, [id.number, sought(version)]) { try ($0.number(0) as UInt64) &+ $0.number(1) }
+        if let found = found.first { return found }
+        guard let end = try sealedEnd() else { return 0 }
+        return end.version.rawValue &+ end.cumulativeSize
     }
 
     /// A receipt from the index, which has to say the same as the entry.

@@ -16,6 +16,7 @@ extension SQLiteFile {
     ///   - record: the file as it is stored.
     ///   - state: what the commit's state update comes to.
     func apply(_ commit: Commit, to record: FileRecord, _ state: RowWrites?) throws {
+        if commit.deletesFile { return try delete() }
         var record = record
         let start = record.start
         if newPath != nil {
@@ -25,12 +26,14 @@ extension SQLiteFile {
             try store(clientFile, start: start)
             try dropReciprocals(of: clientFile)
         }
+        if let trim = commit.trim { try apply(trim, to: &record) }
         for change in commit.reciprocals { try store(change, start: start) }
         record.chain = try append(commit.entries, chain: record.chain)
         for entry in commit.conflictKeys { try store(entry) }
         for received in commit.received { try store(received, start: start) }
         if let state { try StateTable(file: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
+        if let sealed = commit.sealed { try seal(sealed, of: record.head, start: start) }
         record.head = commit.newHead
         record.lease = max(record.lease, commit.lease)
         try store(record)

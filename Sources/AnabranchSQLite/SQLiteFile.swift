@@ -11,6 +11,8 @@ struct SQLiteFile: FileView {
     var newPath: VirtualPath?
     /// Whether reading fails on what is not what was written. The verification looks at what there is.
     var isChecked = true
+    /// Keeps what was opened of the segments.
+    var segments = SegmentCache()
 
     static let entryColumns = """
         version, salt, origin, client_version, timestamp, cumulative_size, changeset, checksum, base, release, protocol,
@@ -105,22 +107,22 @@ struct SQLiteFile: FileView {
         try translatingErrors {
             let sql = """
                 SELECT \(SQLiteFile.entryColumns) FROM log_entry
-                WHERE file = ? AND version > ? AND version <= ? AND origin IS NOT ? AND length(changeset) > 0
-                ORDER BY version
+                WHERE file = ? AND version > ? AND version <= ? AND origin IS NOT ? ORDER BY version
                 """
             var checked = CheckedEntries(of: self)
             var entries: [LogEntry] = []
-            var bytes = 0
+            var bytes = 0, count = 0
             let cursor = try Row.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: arguments(range) + [origin.map(sought)])
             while bytes <= byteBudget, let row = try cursor.next() {
                 let entry = try checked.entry(row)
+                count += 1
                 bytes += entry.changeset.count
-                entries.append(entry)
+                if !entry.changeset.isEmpty { entries.append(entry) }
             }
             let end = bytes <= byteBudget ? range.last : entries.last?.version ?? range.last
             try checkPassedOver(
-                in: VersionRange(after: range.base, through: end), byOrigin: origin, bytesRead: UInt64(bytes))
+                in: VersionRange(after: range.base, through: end), byOrigin: origin, read: UInt64(bytes + count))
             return entries
         }
     }
@@ -130,16 +132,16 @@ struct SQLiteFile: FileView {
         try translatingErrors {
             let sql = """
                 SELECT version, length(changeset) FROM log_entry
-                WHERE file = ? AND version > ? AND version <= ? AND origin <> ? AND length(changeset) > 0
-                ORDER BY version
+                WHERE file = ? AND version > ? AND version <= ? AND origin <> ? ORDER BY version
                 """
             var bytes: UInt64 = 0
-            let versions = try rows(sql, arguments(range) + [sought(origin)]) { row in
-                bytes &+= try row.number(1)
-                return try row.number(0) as ServerVersion
+            let found = try rows(sql, arguments(range) + [sought(origin)]) { row in
+                let size: UInt64 = try row.number(1)
+                bytes &+= size
+                return (version: try row.number(0) as ServerVersion, isEmpty: size == 0)
             }
-            try checkPassedOver(in: range, byOrigin: origin, bytesRead: bytes)
-            return versions
+            try checkPassedOver(in: range, byOrigin: origin, read: bytes &+ UInt64(found.count))
+            return found.filter { !$0.isEmpty }.map(\.version)
         }
     }
 

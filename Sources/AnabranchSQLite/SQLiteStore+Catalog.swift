@@ -21,6 +21,30 @@ extension SQLiteStore: HistoryCatalog {
         return Array(files.prefix(max(0, countMax)))
     }
 
+    public func files(
+        of user: String, after path: VirtualPath?, countMax: Int
+    ) throws(HistoryError) -> [UserFile] {
+        let sql = """
+            SELECT path, own, others FROM synced_file, (
+                SELECT file, sum(user IS ?1) AS own, sum(user IS NOT ?1) AS others FROM client_file
+                WHERE ident >= ?2 GROUP BY file HAVING own > 0
+            ) ON file = id WHERE path \(path == nil ? ">=" : ">") ?3 ORDER BY path LIMIT ?4
+            """
+        let arguments: StatementArguments = [
+            user, ClientFile.reserved.count, Data(path?.bytes ?? []), max(0, countMax),
+        ]
+        var files: [UserFile] = []
+        for shard in shards {
+            files += try catalog(shard, sql, arguments) { row in
+                UserFile(
+                    path: VirtualPath(try row.bytes(0)), ownCount: Int(clamping: try row.number(1)),
+                    otherCount: Int(clamping: try row.number(2)))
+            }
+        }
+        files.sort { $0.path.bytes.lexicographicallyPrecedes($1.path.bytes) }
+        return Array(files.prefix(max(0, countMax)))
+    }
+
     public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
         try translatingErrors {
             try shard(of: path).pool.read { db in
@@ -46,18 +70,23 @@ extension SQLiteStore: HistoryCatalog {
     public func entries(
         of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry] {
-        let sql = """
-            SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
-            WHERE file = (SELECT id FROM synced_file WHERE path = ?) AND version > ? ORDER BY version LIMIT ?
-            """
-        let arguments: StatementArguments = [
-            Data(path.bytes), Int64(clamping: version.rawValue), max(0, countMax),
-        ]
-        return try catalog(shard(of: path), sql, arguments) { row in
-            CatalogEntry(
-                version: try row.number(0), origin: try row.number(1), clientVersion: try row.number(2),
-                timestamp: try row.number(3), changesetBytes: Int(clamping: try row.number(4)))
+        let shard = shard(of: path)
+        return try translatingErrors {
+            try shard.pool.read { db in
+                let numbers = "SELECT id FROM synced_file WHERE path = ?"
+                let number = try Int64.fetchOne(db, sql: numbers, arguments: [Data(path.bytes)])
+                guard let number else { return [] }
+                return try shard.file(number, db).catalogEntries(after: version, countMax: max(0, countMax))
+            }
         }
+    }
+
+    public func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64 {
+        let sql = """
+            SELECT COALESCE(SUM(length(key) + length(content)), 0) FROM state_row
+            WHERE file = (SELECT id FROM synced_file WHERE path = ?)
+            """
+        return try catalog(shard(of: path), sql, [Data(path.bytes)]) { try $0.number(0) as UInt64 }.first ?? 0
     }
 
     private func catalog<Value>(
@@ -66,5 +95,22 @@ extension SQLiteStore: HistoryCatalog {
         try translatingErrors {
             try shard.pool.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments).map(value) }
         }
+    }
+}
+
+extension SQLiteFile {
+    fileprivate func catalogEntries(after version: ServerVersion, countMax: Int) throws -> [CatalogEntry] {
+        let sealed = try sealedLog()?.catalogEntries(after: version, countMax: countMax) ?? []
+        let sql = """
+            SELECT version, origin, client_version, timestamp, length(changeset) FROM log_entry
+            WHERE file = ? AND version > ? ORDER BY version LIMIT ?
+            """
+        let arguments: StatementArguments = [id.number, sought(version), countMax - sealed.count]
+        return try sealed
+            + rows(sql, arguments) { row in
+                CatalogEntry(
+                    version: try row.number(0), origin: try row.number(1), clientVersion: try row.number(2),
+                    timestamp: try row.number(3), changesetBytes: Int(clamping: try row.number(4)))
+            }
     }
 }

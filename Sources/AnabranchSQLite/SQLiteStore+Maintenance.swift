@@ -2,6 +2,21 @@ public import AnabranchHistory
 import GRDB
 
 extension SQLiteStore {
+    /// In the first shard.
+    public func notedTime() throws(HistoryError) -> UInt64? {
+        try translatingErrors(in: DataDirectory.shardName(0)) {
+            let stored: DatabaseValue? = try shards[0].pool.read { db in try StoreSchema.meta("time", in: db) }
+            return stored.flatMap(Int64.fromDatabaseValue).flatMap { UInt64(exactly: $0) }
+        }
+    }
+
+    /// In the first shard.
+    public func noteTime(_ time: UInt64) throws(HistoryError) {
+        try translatingErrors(in: DataDirectory.shardName(0)) {
+            try shards[0].pool.write { db in try StoreSchema.setMeta("time", to: Int64(clamping: time), in: db) }
+        }
+    }
+
     /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
@@ -10,6 +25,7 @@ extension SQLiteStore {
             do throws(HistoryError) {
                 try translatingErrors(in: DataDirectory.shardName(shard.number)) {
                     while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+                    _ = try shard.freeDeleted(while: goesOn)
                     while goesOn(), try shard.pool.write({ try SQLiteFile.giveBackPages(in: $0) }) {}
                 }
             } catch {
@@ -23,6 +39,20 @@ extension SQLiteStore {
             failure = failure ?? error
         }
         if let failure { throw failure }
+    }
+}
+
+extension SQLiteStore {
+    /// Goes in pieces as well. The pages stay in the databases until `maintain` gives them back.
+    public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool {
+        var isAll = true
+        for shard in shards {
+            let isFreed = try translatingErrors(in: DataDirectory.shardName(shard.number)) {
+                try shard.freeDeleted(while: goesOn)
+            }
+            isAll = isAll && isFreed
+        }
+        return isAll
     }
 }
 

@@ -61,6 +61,7 @@ public final class SQLiteStore: Sendable {
         _ report: (StoreMigrationProgress) throws -> Void
     ) throws(HistoryError) {
         self.directory = directory
+        if !isRestoring { try BackupRecord.refuseCopy(in: directory.url) }
         explainDays = min(max(0, options.explainDays), Options.explainDaysMax)
         manifest = try Self.manifest(in: directory, options, isRestoring: isRestoring)
         guard !manifest.stage.isRestoring || isRestoring else { throw HistoryError.partlyRestored }
@@ -68,9 +69,9 @@ public final class SQLiteStore: Sendable {
         if manifest.stage == .making || manifest.stage.isMigrating {
             for number in 0..<manifest.shards { try StoreShard.make(number, of: manifest, in: directory) }
         }
-        let logSizes = WriteAheadLogSizes(count: manifest.shards)
+        let logSizes = WriteAheadLogSizes(count: manifest.shards), segments = SegmentCache()
         shards = try (0..<manifest.shards).map { [manifest] number throws(HistoryError) in
-            try StoreShard(number, of: manifest, in: directory, logSizes: logSizes)
+            try StoreShard(number, of: manifest, in: directory, logSizes: logSizes, segments: segments)
         }
         suspects = SuspectFile(path: directory.path(of: "suspects"))
         if manifest.stage == .ready, !isRestoring { try StoreSchema.checkEpochs(shards.map(\.epoch)) }
@@ -95,6 +96,11 @@ public final class SQLiteStore: Sendable {
         case .store(var manifest):
             if isRestoring, manifest.stage == .migrating {
                 manifest.stage = .migratingBackup
+                try manifest.write(in: directory.url)
+            }
+            // Before the shards: from now on older programs refuse the store.
+            if manifest.format < StoreSchema.format.version {
+                manifest.format = StoreSchema.format.version
                 try manifest.write(in: directory.url)
             }
             return manifest
@@ -122,6 +128,9 @@ public final class SQLiteStore: Sendable {
         return manifest.stage.isRestoring
     }
 
+    /// The directory is a backup no longer.
+    func removeBackupRecord() { unlink(directory.path(of: BackupRecord.fileName)) }
+
     /// How many databases the store has.
     public var shardCount: Int { shards.count }
 
@@ -135,6 +144,9 @@ public final class SQLiteStore: Sendable {
         if let failure { throw failure }
         directory.release()
     }
+
+    /// What the file system gives to a user without privileges, in bytes.
+    public var freeBytes: Int? { directory.freeBytes }
 
     /// What is committed and not moved into the databases yet, in bytes.
     public var writeAheadLogBytes: Int { shards.reduce(0) { $0 + $1.writeAheadLogBytes } }

@@ -72,7 +72,8 @@ struct StoreManifest: Codable, Equatable {
         }
         guard format != StoreSchema.developmentVersion else { throw HistoryError.ofDevelopmentVersion("the store") }
         let manifest = try decode(StoreManifest.self, from: content)
-        guard format == newest, manifest.pathHash == pathHash, (1...shardsMax).contains(manifest.shards)
+        guard [StoreSchema.formatWithoutSegments, newest].contains(format), manifest.pathHash == pathHash,
+            (1...shardsMax).contains(manifest.shards)
         else { throw HistoryError(.storeUnusable, "\(fileName) is damaged: \(advice)") }
         return manifest
     }
@@ -91,19 +92,6 @@ struct StoreManifest: Codable, Equatable {
 
     /// It is there entirely and durably, or as it was before.
     func write(in directory: URL) throws(HistoryError) {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        let url = directory.appendingPathComponent(Self.fileName), new = url.path + ".new"
-        do {
-            try DataDirectory.makePrivate(new)
-            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: new))
-            try file.truncate(atOffset: 0)
-            try file.write(contentsOf: try encoder.encode(self) + Data("\n".utf8))
-            try file.synchronize()
-            try file.close()
-        } catch {
-            throw HistoryError(.storeFailed, "\(new): \(error.localizedDescription)")
-        }
-        try DataDirectory.rename(new, to: url.path)
+        try DataDirectory.write(self, to: directory.appendingPathComponent(Self.fileName))
     }
 }

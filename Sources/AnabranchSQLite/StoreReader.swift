@@ -9,6 +9,8 @@ public final class StoreReader {
     let manifest: StoreManifest
     /// Of the shards.
     let pools: [DatabasePool]
+    /// What was opened of the segments.
+    let segments = SegmentCache()
     /// Why no server starts on the store, though it can be read; nil if one does.
     let refusal: HistoryError?
 
@@ -19,8 +21,12 @@ public final class StoreReader {
     }
 
     /// - Parameter isVerifying: whether it may have been restored in part, and from different times: `refusal` says so.
-    init(directory path: String, isVerifying: Bool) throws(HistoryError) {
-        directory = try DataDirectory(existing: path)
+    convenience init(directory path: String, isVerifying: Bool) throws(HistoryError) {
+        try self.init(try DataDirectory(existing: path), isVerifying: isVerifying)
+    }
+
+    init(_ directory: DataDirectory, isVerifying: Bool) throws(HistoryError) {
+        self.directory = directory
         manifest = try Self.manifest(in: directory)
         var epochs: [Int64?] = []
         pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
@@ -49,6 +55,7 @@ public final class StoreReader {
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
         let version = StoreSchema.format.version
         switch try directory.contents() {
+        case .store(let manifest) where manifest.format < version: throw Self.older(manifest.format)
         case .store(let manifest):
             switch manifest.stage {
             case .ready, .restoring: return manifest
@@ -57,14 +64,18 @@ public final class StoreReader {
                 throw HistoryError(
                     .storeUnusable, "the store is not finished; a server that opens it goes on with that")
             }
-        case .older(let format):
-            throw HistoryError(
-                .storeUnusable, "the store has format \(format); a server that opens it brings it to \(version)")
+        case .older(let format): throw Self.older(format)
         case .nothing:
             throw HistoryError(
                 .storeUnusable,
                 "the store has no tables: no server has used it yet, or it has lost them; then restore a backup")
         }
+    }
+
+    private static func older(_ format: Int) -> HistoryError {
+        HistoryError(
+            .storeUnusable,
+            "the store has format \(format); a server that opens it brings it to \(StoreSchema.format.version)")
     }
 
     /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be
@@ -127,7 +138,7 @@ public struct StoredFile {
 
     /// The entry that produced `version`; nil outside the log.
     public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        try read { file throws(HistoryError) in try file.entry(version) }
+        try read { file throws(HistoryError) in try file.view().entry(version) }
     }
 
     /// Calls `body` with the newest entries of the log, the newest first.
@@ -150,6 +161,14 @@ public struct StoredFile {
         guard version >= head.baseVersion, version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
         }
+        guard head.baseVersion == 0 else {
+            throw HistoryError(
+                .badServerVersion,
+                """
+                the log begins behind version \(head.baseVersion): only the state at version \(head.stateVersion) is \
+                there
+                """)
+        }
         let range = VersionRange(after: head.baseVersion, through: version)
         return try read { file throws(HistoryError) in try file.replay(range).state }
     }
@@ -157,7 +176,9 @@ public struct StoredFile {
     private func read<Result>(
         _ body: (SQLiteFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try translatingErrors { try pool.read { db in try body(SQLiteFile(id: id, db: db)) } }
+        try translatingErrors {
+            try pool.read { db in try body(SQLiteFile(id: id, db: db, segments: reader.segments)) }
+        }
     }
 }
 
@@ -165,7 +186,8 @@ extension SQLiteFile {
     /// What a piece of the log makes of an empty state, and how many of its instructions were skipped.
     func replay(_ range: VersionRange) throws(HistoryError) -> (state: ObjectGraph, skippedCount: Int) {
         var replay = LogReplay(range), state = ObjectGraph(), skippedCount = 0
-        while !replay.isDone { skippedCount += try state.replay(try replay.next(from: self)).skippedCount }
+        let view = try view()
+        while !replay.isDone { skippedCount += try state.replay(try replay.next(from: view)).skippedCount }
         return (state, skippedCount)
     }
 }

@@ -21,6 +21,8 @@ public struct RepairedFile: Equatable, Sendable {
 
     /// The name of the file.
     public var path: VirtualPath
+    /// Why the state is damaged still; nil if it is not, or the log is damaged too.
+    public var reason: String?
     /// What was made anew; empty if nothing was damaged, or nothing could be repaired.
     public var repaired: Parts = []
     /// What is still damaged; empty if nothing is.
@@ -69,7 +71,11 @@ public struct StoreRepair {
     private func repair(_ id: SyncedFileID, _ path: VirtualPath) throws(HistoryError) -> RepairedFile {
         var result = RepairedFile(try verified(id))
         result.path = path
-        let parts = RepairedFile.Parts.repairing(result.damages)
+        var parts = RepairedFile.Parts.repairing(result.damages)
+        if parts.contains(.state), let base = try trimmedVersion(id) {
+            parts.remove(.state)
+            result.reason = "the log begins behind version \(base), and nothing else tells the state: restore a backup"
+        }
         guard !parts.isEmpty else { return result }
         try translatingErrors {
             try store.shards[id.shard].pool.write { db in
@@ -80,9 +86,18 @@ public struct StoreRepair {
         }
         // Opening a file applies to its state what the log has and the state lacks.
         if parts.contains(.state) { _ = try SyncedFile(path: path, store: store) }
+        let reason = result.reason
         result = RepairedFile(try verified(id))
-        result.repaired = parts
+        (result.repaired, result.reason) = (parts, reason)
         return result
+    }
+
+    /// The version up to which entries are gone; nil if the log is there from its beginning.
+    private func trimmedVersion(_ id: SyncedFileID) throws(HistoryError) -> ServerVersion? {
+        let base = try translatingErrors {
+            try store.shards[id.shard].pool.read { db in try SQLiteFile(id: id, db: db).record().head.baseVersion }
+        }
+        return base > 0 ? base : nil
     }
 
     private func verified(_ id: SyncedFileID) throws(HistoryError) -> VerifiedFile {
@@ -120,17 +135,12 @@ extension SQLiteFile {
 
     fileprivate func renewConflictKeys() throws {
         try db.execute(sql: "DELETE FROM conflict_key WHERE file = ?", arguments: [id.number])
-        let head = try head()
-        var replay = LogReplay(VersionRange(after: head.baseVersion, through: head.version))
+        // Those of sealed entries are in their segments.
+        guard let base = try sealedEnd()?.version else { return }
+        var replay = LogReplay(VersionRange(after: base, through: try head().version))
         while !replay.isDone {
             for entry in try replay.next(from: self) {
-                let keys: [ConflictKeyEntry]
-                do {
-                    keys = try entry.conflictKeys()
-                } catch {
-                    throw HistoryError(.storeDamaged, "log entry \(entry.version): \(error)")
-                }
-                for key in keys { try store(key) }
+                for key in try entry.writtenKeys() { try store(key) }
             }
         }
     }

@@ -51,6 +51,8 @@ public struct StoreRestoration {
     ) throws(HistoryError) {
         try forEachFile { id, pool in try pool.read { db in try SQLiteFile(id: id, db: db).checkEnd() } }
         try store.setStage(.restoring)
+        // From here on the manifest keeps servers away, and the directory is no backup any more.
+        store.removeBackupRecord()
         for shard in store.shards { try shard.setFlushing(false) }
         var randomness = randomness
         try forEachFile { id, pool in

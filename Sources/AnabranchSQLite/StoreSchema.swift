@@ -6,16 +6,18 @@ import GRDB
 /// conflict keys and the times of clients can be, as negative ones.
 enum StoreSchema {
     /// "Anab" and the version of the tables.
-    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 4)
+    static let format = DatabaseFormat(applicationID: 0x416e_6162, version: 5)
     /// Only development versions have written it. Its shards have other tables than today's, and nobody reads them.
     static let developmentVersion = 3
+    /// It had the same tables, but for those of `addedTables`.
+    static let formatWithoutSegments = 4
     /// What is chosen for the life of a database: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
     /// Makes everything in an empty database.
     /// - Parameter number: of the shard.
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
-        try db.execute(sql: tables)
+        try db.execute(sql: tables + addedTables)
         try db.execute(sql: StateTable.sql)
         let values = [
             "store": manifest.store.databaseValue, "shard": number.databaseValue,
@@ -82,6 +84,28 @@ enum StoreSchema {
 
     static func setMeta(_ name: String, to value: Int64, in db: Database) throws {
         try db.execute(sql: "INSERT OR REPLACE INTO store_meta (name, value) VALUES (?, ?)", arguments: [name, value])
+    }
+
+    /// Those that format 4 lacks.
+    private static let addedTables = """
+
+        CREATE TABLE log_segment (
+            file INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, last)
+        );
+        CREATE TABLE deleted_file (file INTEGER PRIMARY KEY);
+        """
+
+    /// Brings a shard of format 4 to this one: nothing in it changes.
+    static func upgrade(_ db: Database) throws {
+        guard case .older(formatWithoutSegments) = try format.examine(db) else { return }
+        try db.inTransaction(.immediate) {
+            try db.execute(sql: addedTables)
+            try format.mark(db, version: format.version)
+            return .commit
+        }
     }
 
     /// Tables with changesets have row numbers: in a table without them, SQLite reads whole rows to compare their keys,

@@ -22,6 +22,8 @@ final class StoreShard: Sendable {
     let number: Int
     let pool: DatabasePool
     private let writeAheadLog: WriteAheadLog
+    /// What was opened of the segments of the store.
+    let segments: SegmentCache
     private let openFiles: Mutex<OpenFiles>
     /// What waits for the one connection that writes.
     private let waiting = Mutex<[CommitRequest]>([])
@@ -48,17 +50,22 @@ final class StoreShard: Sendable {
     }
 
     /// Opens the database. Nobody gets a lease before `beginEpoch`.
-    /// - Parameter logSizes: of the write-ahead logs of all shards.
+    /// - Parameters:
+    ///   - logSizes: of the write-ahead logs of all shards.
+    ///   - segments: the store's.
     init(
-        _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes
+        _ number: Int, of manifest: StoreManifest, in directory: DataDirectory, logSizes: WriteAheadLogSizes,
+        segments: SegmentCache
     ) throws(HistoryError) {
         self.number = number
+        self.segments = segments
         let path = directory.path(ofShard: number)
         writeAheadLog = WriteAheadLog(ofDatabaseAt: path, number: number, sizes: logSizes)
         let (pool, files) = try translatingErrors(in: DataDirectory.shardName(number)) {
             try DataDirectory.makePrivate(database: path)
             let pool = try DatabasePool(path: path, configuration: Self.configuration(number, of: manifest))
             let files = try pool.writeWithoutTransaction { db in
+                try StoreSchema.upgrade(db)
                 try StoreSchema.check(number, of: manifest, in: db)
                 try db.execute(
                     sql: """
@@ -67,7 +74,8 @@ final class StoreShard: Sendable {
                         PRAGMA wal_autocheckpoint = \(WriteAheadLog.movedPagesMin);
                         PRAGMA cache_size = -\(Self.writerCacheBytes(shards: manifest.shards) >> 10)
                         """)
-                let lastNumber = try Int64.fetchOne(db, sql: "SELECT MAX(id) FROM synced_file") ?? 0
+                let sql = "SELECT MAX(id) FROM (SELECT id FROM synced_file UNION SELECT file FROM deleted_file)"
+                let lastNumber = try Int64.fetchOne(db, sql: sql) ?? 0
                 return OpenFiles(lastNumber: lastNumber, epoch: try StoreSchema.epoch(in: db))
             }
             return (pool, files)
@@ -132,6 +140,30 @@ final class StoreShard: Sendable {
         }
     }
 
+    /// Frees what files occupied that were deleted, piece by piece; then it is nowhere in the database, nor in the
+    /// write-ahead log unless somebody goes on reading that.
+    /// - Parameter goesOn: is asked again and again whether to go on.
+    /// - Returns: whether all is freed.
+    func freeDeleted(while goesOn: () -> Bool) throws -> Bool {
+        guard try pool.read(SQLiteFile.hasDeleted) else { return true }
+        var isMore = true
+        while isMore, goesOn() {
+            isMore = try pool.writeWithoutTransaction { db in
+                // Zeros take the place of what is deleted.
+                try db.execute(sql: "PRAGMA secure_delete = ON")
+                defer { try? db.execute(sql: "PRAGMA secure_delete = OFF") }
+                var isMore = false
+                try db.inTransaction(.immediate) {
+                    isMore = try SQLiteFile.freeDeleted(in: db)
+                    return .commit
+                }
+                return isMore
+            }
+        }
+        if !isMore { try writeAheadLog.emptyIfUnread(in: pool) }
+        return !isMore
+    }
+
     // MARK: Reading
 
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile {
@@ -160,12 +192,13 @@ final class StoreShard: Sendable {
     func read<Result>(
         _ file: Int64, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try translatingErrors { try pool.read { db in try body(self.file(file, db)) } }
+        try translatingErrors { try pool.read { db in try body(self.file(file, db).view()) } }
     }
 
-    private func file(_ file: Int64, _ db: Database) -> SQLiteFile {
+    func file(_ file: Int64, _ db: Database) -> SQLiteFile {
         SQLiteFile(
-            id: SyncedFileID(file, shard: number), db: db, newPath: openFiles.withLock { $0.newPath(of: file) })
+            id: SyncedFileID(file, shard: number), db: db, newPath: openFiles.withLock { $0.newPath(of: file) },
+            segments: segments)
     }
 
     // MARK: Committing
@@ -214,7 +247,10 @@ final class StoreShard: Sendable {
         let hasSucceeded = (try? outcome.get()) != nil
         if hasSucceeded {
             openFiles.withLock { files in
-                for (commit, _) in requests.flatMap(\.commits) { files.didMake(commit.file.number) }
+                for (commit, _) in requests.flatMap(\.commits) {
+                    files.didMake(commit.file.number)
+                    if commit.deletesFile { files.close(commit.file.number, commit.lease) }
+                }
             }
         }
         for request in requests { request.outcome.withLock { $0 = outcome } }

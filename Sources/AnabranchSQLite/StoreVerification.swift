@@ -100,7 +100,11 @@ public struct StoreVerification {
                 // Each file has at least the rows of its reserved client files.
                 let orphans = try StoreVerification.orUnreadable(name) {
                     try Int64.fetchAll(
-                        db, sql: "SELECT DISTINCT file FROM client_file WHERE file NOT IN (SELECT id FROM synced_file)"
+                        db,
+                        sql: """
+                            SELECT DISTINCT file FROM client_file
+                            WHERE file NOT IN (SELECT id FROM synced_file UNION SELECT file FROM deleted_file)
+                            """
                     ).map { number in
                         StoreDamage(
                             kind: .continuity, place: "\(name), file \(number)", finding: "its record is missing")

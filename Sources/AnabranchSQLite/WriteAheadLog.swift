@@ -52,6 +52,11 @@ final class WriteAheadLog: Sendable {
         try pool.barrierWriteWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
     }
 
+    /// Empties the log, unless a read goes on for longer than `busyMilliseconds`.
+    func emptyIfUnread(in pool: DatabasePool) throws {
+        try pool.writeWithoutTransaction { db in try empty(db, above: 0) }
+    }
+
     /// Empties the log if it is too long. A failure is harmless: it is tried again when the log has grown by a quarter
     /// of the limit.
     func limit(in pool: DatabasePool) {

@@ -10,6 +10,7 @@ struct Lab: AsyncParsableCommand {
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
               anabranch-lab check queries Tests/Vectors/Queries/queries.jsonl.zst
               anabranch-lab fuzz merge --cases 200000 --seed 1
+              anabranch-lab drill --serve .build/release/anabranch --count 20
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
               anabranch-lab load fanout --readers 1000 --serve .build/release/anabranch
@@ -17,7 +18,9 @@ struct Lab: AsyncParsableCommand {
         groupedSubcommands: [
             CommandGroup(
                 name: "Proof",
-                subcommands: [CheckCommand.self, FuzzCommand.self, ReplayCommand.self, MergeCommand.self]),
+                subcommands: [
+                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, ReplayCommand.self, MergeCommand.self,
+                ]),
             CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])
 }
@@ -44,9 +47,10 @@ struct ReplayCommand: ParsableCommand {
 
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "bench", abstract: "Time merges, a server, and changes of a state.",
+        commandName: "bench", abstract: "Time merges, a server, changes of a state, and the sealed part of a log.",
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
-            BenchRowsCommand.self,
+            BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
+            BenchGenerationCommand.self,
         ])
 }

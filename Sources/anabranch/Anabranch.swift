@@ -11,6 +11,7 @@ struct Anabranch: AsyncParsableCommand {
             EXAMPLES
               anabranch serve --dev --data ./data --listen 127.0.0.1:9090
               anabranch admin sessions --data ./data
+              anabranch backup --data ./data --to ./backup-monday
               anabranch verify --data ./data
               anabranch log --data ./data --path '/"notes"' --count 10
             """,
@@ -22,8 +23,8 @@ struct Anabranch: AsyncParsableCommand {
             CommandGroup(
                 name: "Data",
                 subcommands: [
-                    VerifyCommand.self, RepairCommand.self, RestoreCommand.self, InspectCommand.self, LogCommand.self,
-                    ShowCommand.self, ChangesetCommand.self,
+                    BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
+                    InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
                 ]),
         ])
 

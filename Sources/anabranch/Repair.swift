@@ -37,6 +37,7 @@ struct RepairCommand: ParsableCommand {
         try repair.run(files.isEmpty ? nil : try paths()) { file in
             print(RepairCommand.line(for: file))
             for damage in file.damages { print("  \(damage)") }
+            if let reason = file.reason { print("  the state cannot be made anew: \(reason)") }
             counts.files += 1
             if !file.repaired.isEmpty { counts.repaired += 1 }
             if !file.damages.isEmpty { counts.damaged += 1 }

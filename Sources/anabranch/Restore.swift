@@ -10,29 +10,56 @@ struct RestoreCommand: ParsableCommand {
         commandName: "restore",
         abstract: "Prepare a backup to be served in place of the lost data.",
         discussion: """
-            A server went on after a backup was made, and clients were told of what the backup lacks. Run this on the \
-            copy of the backup before a server is started on it, and never start a server on a copy without: clients \
-            that had been told more would stop for ever, without an error.
+            With --from: reads a backup of `anabranch backup`, copies it into a data directory that is empty or \
+            missing, checks all of the copy, and prepares it to be served. The backup stays as it is, and can be \
+            restored again. Without: prepares the data directory itself, which is a copy of a backup.
 
-            It gives the newest version of each synced file another salt. Clients that had seen that version or a \
-            later one are told to reset (208 to 211; 222 for a file without a version), and then synchronize what \
-            they have not uploaded according to their reset mode. All others go on. The server must not be running; \
-            check the backup first.
+            A server went on after a backup was made, and clients were told of what the backup lacks. So the newest \
+            version of each synced file gets another salt. Clients that had seen that version or a later one are told \
+            to reset (208 to 211; 222 for a file without a version), and then synchronize what they have not uploaded \
+            according to their reset mode. All others go on. Never start a server on a copy without this command: \
+            clients that had been told more would stop for ever, without an error.
 
-            Prints a line for each synced file, and a summary. All files are checked before the first is changed: with \
-            exit status 1 none is, or it says that some may be. Then no server starts; run it again. \
-            Once is enough: after a server has run, a second time makes clients reset for nothing. So does the first \
-            time on data that have only moved, with no server on them in between.
+            No server may run on the data directory. Prints a line for each synced file, and a summary. All is \
+            checked before anything is changed: with exit status 1 nothing is, or it says that something may be. Then \
+            no server starts; run it again. Once is enough: after a server has run, a second time makes clients reset \
+            for nothing. So does the first time on data that have only moved, with no server on them in between.
 
             EXAMPLES
-              anabranch verify --data ./backup-monday
-              cp -a ./backup-monday ./data
-              anabranch restore --data ./data && anabranch serve --config anabranch.yaml
+              anabranch restore --from /backup/monday --data /var/lib/anabranch-new
+              anabranch restore --from /backup/monday --config anabranch.yaml && anabranch serve --config anabranch.yaml
+              anabranch restore --data ./copy-of-a-backup
             """)
+
+    @Option(
+        help: ArgumentHelp(
+            "A backup of `anabranch backup`. (default: none; the data directory is a copy of one)", valueName: "dir"))
+    var from: String?
+
+    @Flag(help: "With --from: say each second how far it is. (default: only on a terminal)")
+    var progress = false
 
     @OptionGroup var store: StoreOption
 
     func run() throws {
+        if let from { try copy(from, to: try store.directory()) }
+        try prepare()
+    }
+
+    private func copy(_ backup: String, to directory: String) throws {
+        var progress = CopyProgress(isAsked: progress)
+        let damages = try BackupRestoration(from: backup, to: directory).run { progress.note($0) }
+        progress.end()
+        guard !damages.isEmpty else { return }
+        for damage in damages { print(damage) }
+        throw InputError(
+            description: """
+                \(backup) is damaged, and nothing was restored: use another backup; or, to have what is left of this \
+                one served, put a copy of it in the place of the data, and run `anabranch restore` with --data alone
+                """)
+    }
+
+    private func prepare() throws {
         let restoration = try restoration()
         var count = 0
         do throws(HistoryError) {

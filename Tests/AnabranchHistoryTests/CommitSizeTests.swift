@@ -163,6 +163,24 @@ import Testing
         try test.verify()
     }
 
+    @Test func whatADroppedIntegrationHasReadCountsNoLonger() throws {
+        let (file, test) = try Self.largeObjects()
+        try file.enqueue(Upload([Self.touching(1...8)], base: 1), from: 2)
+        let before = file.cachedByteCount
+        var counts: Set<Int> = []
+        for _ in 0..<3 {
+            var limit = StepLimit.none
+            #expect(try file.advanceIntegration(at: 1, until: &limit))
+            #expect(file.integrationBytes > 100_000 && file.cachedByteCount <= before)
+            file.dropIntegration()
+            counts.insert(file.cachedByteCount)
+        }
+        #expect(counts.count == 1)
+        _ = try file.integrate(at: 1)
+        #expect(file.version == 2)
+        try test.verify()
+    }
+
     @Test(arguments: [(23_000, 38_000, 4), (.max, 38_000, 4), (0, .max, 8), (.max, .max, 1)])
     func aSmallUploadThatTouchesLargeObjectsLoadsSomeAtATime(
         loadedBytesMax: Int, appliedBytesMax: Int, commits: Int

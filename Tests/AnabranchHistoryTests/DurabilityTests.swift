@@ -171,7 +171,7 @@ import Testing
 
     @Test func aStoreOfAnotherFormatIsRefusedInWords() throws {
         for (statement, words) in [
-            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 4"),
+            ("PRAGMA user_version = 99", "shard-00.sqlite has format 99; this program reads format 5"),
             (
                 "PRAGMA application_id = 5",
                 "shard-00.sqlite is not a store of Anabranch: restore a backup, or use another directory"

@@ -9,26 +9,30 @@ import Testing
     func invariantsHold(kind: StoreKind, profile: Workload.Profile) async throws {
         let seed = ProcessInfo.processInfo.environment["ANABRANCH_SEED"].flatMap(UInt64.init)
         let count: UInt64 = profile == .data ? 200 : 100
-        var comparedForms = 0
-        await withTaskGroup(of: Int.self) { group in
+        var comparedForms = 0, trimmedCount: UInt64 = 0
+        await withTaskGroup(of: (Int, UInt64).self) { group in
             for seed in seed.map({ $0...$0 }) ?? 1...count {
                 group.addTask {
                     do {
                         let workload = try Workload(kind, profile, seed: seed)
                         try workload.run(steps: Self.stepCount)
-                        return workload.comparedForms
+                        return (workload.comparedForms, workload.trimmedCount)
                     } catch {
                         Issue.record(
                             """
                             \(kind.rawValue), \(profile), seed \(seed): \(error); repeat with
                             ANABRANCH_SEED=\(seed) swift test --filter invariantsHold
                             """)
-                        return 0
+                        return (0, 0)
                     }
                 }
             }
-            for await count in group { comparedForms += count }
+            for await (forms, trimmed) in group {
+                comparedForms += forms
+                trimmedCount += trimmed
+            }
         }
         #expect(comparedForms > 0, "no reciprocal changeset was ever compared")
+        #expect(trimmedCount > 0 || profile == .schema || seed != nil, "no entry was ever trimmed")
     }
 }

@@ -60,9 +60,9 @@ final class TestStore {
     }
 
     /// Starts anew on what is durable; memory counts as durable for the store in memory.
-    func restart() throws {
+    func restart(isClosed: Bool = false) throws {
         guard let running = store as? SQLiteStore else { return }
-        try running.close()
+        if !isClosed { try running.close() }
         store = try SQLiteStore(directory: directory.path)
     }
 
@@ -106,6 +106,14 @@ extension SyncedFile {
     func integrate(_ upload: Upload, from ident: ClientFileID, at time: UInt64 = 1000) throws -> HistoryError? {
         try enqueue(upload, from: ident)
         return try integrate(at: time).outcomes.first { $0.ident == ident }?.refusal
+    }
+
+    /// Seals all that is due, or so many segments of it.
+    func seal(_ policy: SealingPolicy, segments count: Int = .max) throws {
+        for _ in 0..<count {
+            guard let commit = try sealIfDue(policy) else { return }
+            try self.commit(commit)
+        }
     }
 
     /// A client file as it is, whether that is written or not.

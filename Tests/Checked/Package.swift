@@ -14,7 +14,7 @@ let package = Package(
         .systemLibrary(name: "CZstd"),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "CZstd"]),
         .target(
             name: "AnabranchTesting",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),

@@ -56,7 +56,8 @@ import Testing
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
-        "shards": "15", "explain-days": "14", "object-bytes": "12", "adopt-unowned-clients": "true",
+        "shards": "15", "explain-days": "14", "object-bytes": "12", "free-bytes": "16",
+        "adopt-unowned-clients": "true",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
@@ -83,7 +84,7 @@ import Testing
             "message-memory-bytes: 268435456", "logins-per-minute: 300", "access-token-seconds: 1800",
             "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
-            "object-bytes: 17825792", "adopt-unowned-clients: false",
+            "object-bytes: 17825792", "free-bytes: 268435456", "adopt-unowned-clients: false",
         ] { #expect(lines.contains(line), "\(line)") }
         #expect(lines.contains("# apps is not set"))
         #expect(lines.count == 2 * (Setting.all.count + 1), "a line on what it means, and one with its value")
@@ -276,7 +277,7 @@ import Testing
         #expect(settings.host == "::1" && settings.port == 7000)
         #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
         #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
-        #expect(settings.objectBytesMax == 12 && settings.adoptsUnownedClientFiles)
+        #expect(settings.objectBytesMax == 12 && settings.freeBytesMin == 16 && settings.adoptsUnownedClientFiles)
         #expect(settings.messageMemoryBytesMax == 13)
         let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
         #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)

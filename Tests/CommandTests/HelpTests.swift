@@ -14,15 +14,15 @@ import Testing
         #expect(
             Self.commands(in: help)
                 == [
-                    "serve", "admin", "config", "key", "verify", "repair", "restore", "inspect", "log", "show",
-                    "changeset",
+                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "inspect", "log",
+                    "show", "changeset",
                 ])
     }
 
     @Test func theLabIsForThoseWhoProveAndMeasure() {
         let help = Lab.helpMessage(columns: 80)
         #expect(help.contains("EXAMPLES"))
-        #expect(Self.commands(in: help) == ["check", "fuzz", "replay", "merge", "bench", "load"])
+        #expect(Self.commands(in: help) == ["check", "fuzz", "drill", "replay", "merge", "bench", "load"])
     }
 
     /// The subcommands that a help text lists.

@@ -118,7 +118,7 @@ import Testing
             }
             try queue.close()
             let refusal = #expect(throws: HistoryError.self) { try StoreReader(directory: folder) }
-            #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 4")
+            #expect(refusal?.reason == "the store has format 1; a server that opens it brings it to 5")
             let store = try SQLiteStore(directory: folder)
             #expect(try store.file(VirtualPath("demo/\"values\""))?.head.stateVersion == 13)
             try store.close()
@@ -298,14 +298,14 @@ import Testing
             let marks = try await queue.read { db in
                 [try Int.fetchOne(db, sql: "PRAGMA application_id"), try Int.fetchOne(db, sql: "PRAGMA user_version")]
             }
-            #expect(marks == [0x416e_6162, 4])
+            #expect(marks == [0x416e_6162, 5])
             try queue.close()
             // An older store that is put in its place is not passed over in silence.
             try FileManager.default.removeItem(atPath: folder + "/anabranch.sqlite")
             try FileManager.default.copyItem(
                 atPath: folder + "/anabranch.sqlite.migrated", toPath: folder + "/anabranch.sqlite")
             let error = #expect(throws: HistoryError.self) { try SQLiteStore(directory: folder) }
-            #expect(error?.reason.contains("is a store of format 2, beside one of format 4") == true)
+            #expect(error?.reason.contains("is a store of format 2, beside one of format 5") == true)
         }
     }
 

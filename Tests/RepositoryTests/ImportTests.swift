@@ -9,7 +9,7 @@ import Testing
         // The C library has sine and cosine, for regions of the earth.
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
-        "AnabranchHistory": ["AnabranchCore"],
+        "AnabranchHistory": ["AnabranchCore", "CZstd"],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
@@ -24,9 +24,9 @@ import Testing
             "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchTesting",
-            "ArgumentParser", "CBuildInfo", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
-            "NIOWebSocket",
+            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSQLite",
+            "AnabranchTesting", "ArgumentParser", "CBuildInfo", "Crypto", "Foundation", "GRDB", "NIOCore",
+            "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
         "CBuildInfo": [],
         "CMalloc": [],

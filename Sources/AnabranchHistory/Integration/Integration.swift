@@ -229,6 +229,11 @@ struct Integration: ~Copyable {
         try require(
             upload.progress.serverVersion <= newest && upload.lockedVersion <= newest, .badServerVersion,
             "the upload speaks of server versions that do not exist")
+        if let first = changesets.first {
+            try require(
+                first.cursor.serverVersion >= head.baseVersion, .clientFileExpired,
+                "the log begins at version \(head.baseVersion), behind what the changes were made on")
+        }
         var previous = integrated
         for changeset in changesets {
             try require(changeset.origin == 0, .badOriginFileIdent, "a changeset of client file \(changeset.origin)")

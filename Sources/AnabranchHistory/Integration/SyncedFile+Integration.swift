@@ -70,10 +70,14 @@ extension SyncedFile {
     }
 
     /// Everything stays queued, and is merged anew.
-    package func dropIntegration() { integration = nil }
+    package func dropIntegration() {
+        if isIntegrating { state?.forgetReads(beyond: readBytesBefore) }
+        integration = nil
+    }
 
     /// The file has no decoded entries until the commit is done: those that it adds may never come into being.
     private func begin(at head: FileHead, _ state: ObjectGraph?, _ time: UInt64) -> Integration {
+        readBytesBefore = state?.readBytes ?? 0
         var integration = Integration(
             of: queue, at: head, state: state, unwritten: unwritten, versionSalt: versionSalt, time: time,
             options: mergeOptions)

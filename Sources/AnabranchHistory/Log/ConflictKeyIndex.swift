@@ -32,6 +32,9 @@ struct ConflictKeyIndex {
     /// How many conflict keys of entries it has.
     var count: Int { nodes.count }
 
+    /// About what it occupies, in bytes.
+    var byteCount: Int { nodes.count * MemoryLayout<Node>.stride + newest.capacity * 24 }
+
     /// Forgets what the entries up to `version` write. Costs as much as inserting the others.
     mutating func removeAll(through version: ServerVersion) {
         let kept = nodes.drop { $0.version <= version }

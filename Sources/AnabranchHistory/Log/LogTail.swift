@@ -65,6 +65,7 @@ final class LogTail {
     func append(_ commit: Commit) {
         let nextIdent = head.nextIdent
         head = commit.newHead
+        if let trim = commit.trim { remove(through: trim.version) }
         for file in commit.clientFiles { update(file, isNew: file.ident >= nextIdent) }
         for (ident, newer) in commit.reciprocalsByFile { update(newer, of: ident) }
         append(commit.entries, commit.conflictKeys)
@@ -102,6 +103,15 @@ final class LogTail {
         entryBytes = entries.reduce(conflictKeys.count * Self.keyBytes) { $0 + Self.byteCount(of: $1) }
         receipts = [:]
         for entry in entries { note(entry) }
+    }
+
+    /// The store has no entries up to `version` any more.
+    private func remove(through version: ServerVersion) {
+        removeEntries(version > base ? Int(version.rawValue - base.rawValue) : 0)
+        for (ident, client) in clients {
+            guard case .known(let receipt?) = client.olderReceipt, receipt.version <= version else { continue }
+            clients[ident]?.olderReceipt = .known(nil)
+        }
     }
 
     private static let keyBytes = 96

@@ -37,6 +37,26 @@ struct TailView: FileView {
         return file
     }
 
+    func clientFiles(after ident: ClientFileID, countMax: Int) throws(HistoryError) -> [ClientFile] {
+        try stored { view throws(HistoryError) in try view.clientFiles(after: ident, countMax: countMax) }
+    }
+
+    func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
+        try stored { view throws(HistoryError) in try view.clientFile(pinnedBelow: version) }
+    }
+
+    func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion? {
+        try stored { view throws(HistoryError) in try view.version(ofGeneration: number) }
+    }
+
+    func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {
+        try stored { view throws(HistoryError) in try view.trimEnd(near: version, upTo: last) }
+    }
+
+    func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {
+        try stored { view throws(HistoryError) in try view.newestReceipts(in: range) }
+    }
+
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         if version > tail.head.version { return nil }
         if version > tail.base { return tail.entry(version) }
@@ -118,6 +138,10 @@ struct TailView: FileView {
 
     func version(ofWrite key: [UInt8]) throws(HistoryError) -> ServerVersion? {
         try stored { view throws(HistoryError) in try view.version(ofWrite: key) }
+    }
+
+    func sealedEnd() throws(HistoryError) -> LogPlace? {
+        try stored { view throws(HistoryError) in try view.sealedEnd() }
     }
 
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {

@@ -21,6 +21,9 @@ extension DownloadScan: DownloadSource {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
+            try require(
+                cursor.serverVersion >= file.head.baseVersion, .clientFileExpired,
+                "the log begins at version \(file.head.baseVersion), behind what the client has")
             let newest = try view.lastReceipt(from: ident, upTo: file.head.version)?.version ?? 0
             let key = SharedScans.Key(
                 cursor: cursor, byteBudget: byteBudget, versionsMax: versionsMax, capabilities: capabilities)

@@ -119,11 +119,14 @@ extension SyncedFile {
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
         try require(
+            download.serverVersion >= head.baseVersion, .clientFileExpired,
+            "the log begins at version \(head.baseVersion), behind what the client has")
+        try require(
             try SyncedFile.isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
             "wrong salt of the latest version")
         let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(
-            download.clientVersion == receipt?.clientVersion ?? 0, .divergingHistories,
+            download.clientVersion == receipt?.clientVersion ?? file.baseClientVersion, .divergingHistories,
             "the download cursor names another client version than the log")
         return file
     }
@@ -131,6 +134,7 @@ extension SyncedFile {
     private static func isSalt(
         _ salt: Salt, of version: ServerVersion, head: FileHead, view: any FileView
     ) throws(HistoryError) -> Bool {
+        if version == 0 { return salt == 0 }
         if version == head.baseVersion { return salt == head.baseSalt }
         if version == head.version { return salt == head.versionSalt }
         // Nobody guesses a salt, not even a damaged one. Only a refusal needs the whole entry, which is checked.

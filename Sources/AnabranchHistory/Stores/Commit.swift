@@ -25,10 +25,18 @@ public struct Commit: Sendable {
     /// Changesets of new entries as they were received, where the merge has changed them; in the order of the entries.
     /// A store may forget them.
     public var received: [ReceivedChangeset] = []
+    /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
+    package var sealed: SealedEntries?
     /// What becomes of the stored state; nil if it stays as it is.
     public var state: StateUpdate?
+    /// Where the log begins afterwards; nil: where it began. Such a commit has no new entries, and the client files of
+    /// which entries go know of them (`ClientFile.baseClientVersion`).
+    public var trim: Trim?
     /// The key of the server's own write that this is.
     public var idempotencyKey: IdempotencyKey?
+    /// Whether the file goes away, with all that is stored of it; then nothing else is in the commit. Afterwards there
+    /// is none at the path, until somebody makes a new one.
+    public var deletesFile = false
 
     /// A commit that changes nothing yet.
     public init(file: SyncedFileID, lease: Lease, head: FileHead) {
@@ -44,6 +52,11 @@ public struct Commit: Sendable {
             result.version = last.version
             result.versionSalt = last.salt
             result.cumulativeSize = last.cumulativeSize
+        }
+        if let trim {
+            result.baseVersion = trim.version
+            result.baseSalt = trim.salt
+            result.baseCumulativeSize = trim.cumulativeSize
         }
         if let state { result.stateVersion = state.version }
         if let last = clientFiles.last { result.nextIdent = max(result.nextIdent, last.ident + 1) }
@@ -65,6 +78,7 @@ public struct Commit: Sendable {
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
+            && trim == nil && sealed == nil && !deletesFile
     }
 }
 

@@ -6,6 +6,10 @@ public protocol HistoryCatalog: Sendable {
     /// The synced files whose paths come after `path`, in the order of their bytes; from the first one on if it is nil.
     func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile]
 
+    /// The synced files whose paths come after `path` in which a user has client files. All client files of the store
+    /// are looked at for that, until there are `countMax`.
+    func files(of user: String, after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [UserFile]
+
     /// One synced file; nil if the store has none at the path.
     func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile?
 
@@ -19,6 +23,9 @@ public protocol HistoryCatalog: Sendable {
     func entries(
         of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry]
+
+    /// The size of the state of a synced file as it is stored, in bytes; 0 if there is no such synced file.
+    func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64
 
     /// The size of the store's write-ahead log, in bytes; 0 if it has none.
     var writeAheadLogBytes: Int { get }
@@ -40,6 +47,23 @@ public struct CatalogFile: Equatable, Sendable {
     public init(path: VirtualPath, head: FileHead) {
         self.path = path
         self.head = head
+    }
+}
+
+/// A synced file in which a user has client files.
+public struct UserFile: Equatable, Sendable {
+    /// The name of the file.
+    public var path: VirtualPath
+    /// How many client files the user has there, expired ones included.
+    public var ownCount: Int
+    /// How many others there are: those of other users, and those whose users the server did not know.
+    public var otherCount: Int
+
+    /// Puts the parts together.
+    public init(path: VirtualPath, ownCount: Int, otherCount: Int) {
+        self.path = path
+        self.ownCount = ownCount
+        self.otherCount = otherCount
     }
 }
 

@@ -63,6 +63,9 @@ public struct FileHead: Equatable, Sendable {
     /// The version whose state is stored: `version`, unless the file was written without keeping its state.
     public var stateVersion: ServerVersion
 
+    /// The size of the changesets in the log, in bytes.
+    public var logBytes: UInt64 { cumulativeSize - min(baseCumulativeSize, cumulativeSize) }
+
     /// How many client files have been allocated, expired ones included.
     public var clientFileCount: UInt64 { nextIdent.rawValue - UInt64(ClientFile.reserved.count) }
 
@@ -99,6 +102,8 @@ public struct FileHead: Equatable, Sendable {
 /// 8. Errors are `HistoryError`s that tell of the store itself (`storeFailed`, `leaseLost`, `storeDamaged`), never a
 ///    refusal of a client.
 /// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
+/// 10. A trim of what an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
+/// 11. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
     /// makes it. The lease of an earlier opening ends.
@@ -122,19 +127,34 @@ public protocol HistoryStore: Sendable {
     /// Applies commits of different files of one shard in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
 
-    /// Frees what need not be kept any longer: old `ReceivedChangeset`s. To be called once a day, from any thread; it
-    /// can take long.
+    /// Frees what need not be kept any longer: old `ReceivedChangeset`s, and what `freeDeleted` frees. To be called
+    /// once a day, from any thread; it can take long.
     /// - Parameters:
     ///   - time: seconds since 1970.
     ///   - goesOn: is asked again and again whether to go on. What is left then is freed another time.
     /// - Throws: `storeFailed`, `storeDamaged`: the first trouble, after all that could be freed was.
     func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError)
 
+    /// Frees what the files occupied that were deleted (`Commit.deletesFile`). To be called from any thread; it can
+    /// take long.
+    /// - Parameter goesOn: is asked again and again whether to go on. What is left then is freed another time.
+    /// - Returns: whether all is freed.
+    func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool
+
+    /// The time that was noted last, in seconds since 1970; nil if none was. It outlives the process if the store does.
+    func notedTime() throws(HistoryError) -> UInt64?
+
+    /// Remembers a time, in seconds since 1970.
+    func noteTime(_ time: UInt64) throws(HistoryError)
+
     /// How many parts the store has that can be written at the same time: the shards of its files are numbered from 0.
     var shardCount: Int { get }
 
     /// Whether reading costs next to nothing, so that nothing that was read or written need be kept a second time.
     var isInMemory: Bool { get }
+
+    /// How much more fits where the store is, in bytes; nil if it does not know.
+    var freeBytes: Int? { get }
 
     /// Remembers uploads that may have ended a process; nil if the store cannot.
     var suspects: (any UploadSuspects)? { get }
@@ -147,6 +167,15 @@ public protocol FileView {
 
     /// The row of a client file, reserved rows included; nil if there is none.
     func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile?
+
+    /// The rows of client files with idents above `ident`, in their order, reserved ones included; `countMax` at most.
+    func clientFiles(after ident: ClientFileID, countMax: Int) throws(HistoryError) -> [ClientFile]
+
+    /// A client file whose pin is below `version` (`ClientFile.pin`); nil if there is none.
+    func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID?
+
+    /// The version of a generation; nil if there is none of that number.
+    func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion?
 
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
@@ -172,6 +201,13 @@ public protocol FileView {
     /// What was received from `ident` in `range`, in order.
     func receipts(from ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [Receipt]
 
+    /// The newest of `receipts` in `range` of each client file that has any.
+    func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt]
+
+    /// With which version a trim ends that is to go to `version`: the newest one up to that with which it can end, or
+    /// else the oldest one up to `last`; nil if there is none. A segment goes as a whole or not at all.
+    func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion?
+
     /// The newest entry at or below `version` that was received from `ident` (invariant I-21); nil if there is none.
     func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) throws(HistoryError) -> Receipt?
 
@@ -187,6 +223,24 @@ public protocol FileView {
 
     /// The reciprocal changesets of a client file in `range`, in order.
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset]
+
+    /// The place up to which the log is in segments, its beginning if none of it is; nil if the store makes none.
+    func sealedEnd() throws(HistoryError) -> LogPlace?
+}
+
+extension FileView {
+    /// For stores that make no segments.
+    public func sealedEnd() throws(HistoryError) -> LogPlace? { nil }
+}
+
+extension FileView {
+    /// Every entry that has a row can be the last one that goes.
+    public func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {
+        version
+    }
+
+    /// For stores without generations.
+    public func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion? { nil }
 }
 
 extension HistoryStore {
@@ -195,6 +249,15 @@ extension HistoryStore {
 
     /// One.
     public var shardCount: Int { 1 }
+
+    /// Not known.
+    public var freeBytes: Int? { nil }
+
+    /// None was.
+    public func notedTime() throws(HistoryError) -> UInt64? { nil }
+
+    /// It is forgotten.
+    public func noteTime(_ time: UInt64) throws(HistoryError) {}
 
     /// Nothing is remembered.
     public var suspects: (any UploadSuspects)? { nil }
@@ -214,6 +277,9 @@ extension HistoryStore {
 
     /// For stores that keep nothing of the kind.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {}
+
+    /// For stores that free it at once.
+    public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { true }
 
     /// Frees all that need not be kept any longer.
     public func maintain(at time: UInt64) throws(HistoryError) { try maintain(at: time) { true } }

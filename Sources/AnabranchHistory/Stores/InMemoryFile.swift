@@ -3,6 +3,14 @@ import AnabranchCore
 /// One synced file in memory.
 struct InMemoryFile: Sendable {
     var lease = Lease(0)
+    /// Where the log begins.
+    private var base = Trim(version: 0, salt: 0, cumulativeSize: 0)
+    /// Where the checksums of the file begin.
+    let start: Checksum
+    /// The blocks of sealed entries, and the last version of each.
+    private var segments: [(last: ServerVersion, block: [UInt8])] = []
+    /// Where `entries` begin.
+    private var entriesBase: LogPlace
     private var entries: [LogEntry] = []
     private var conflictKeys = ConflictKeyIndex()
     /// By ident, as the next two.
@@ -18,13 +26,19 @@ struct InMemoryFile: Sendable {
     /// The keys of `writes`, the oldest first.
     private var writeKeys: [[UInt8]] = []
 
-    private var latest: ServerVersion { ServerVersion(entries.count) }
+    init(_ path: VirtualPath) {
+        start = Checksum(startOf: path)
+        entriesBase = LogPlace(version: 0, cumulativeSize: 0, chain: start)
+    }
+
+    private var latest: ServerVersion { entriesBase.version + UInt64(entries.count) }
     private var nextIdent: ClientFileID { ClientFileID(clientFiles.count) }
 
     var newestHead: FileHead {
         FileHead(
-            version: latest, versionSalt: entries.last?.salt ?? 0,
-            cumulativeSize: entries.last?.cumulativeSize ?? 0, nextIdent: nextIdent,
+            version: latest, versionSalt: entries.last?.salt ?? base.salt,
+            cumulativeSize: entries.last?.cumulativeSize ?? entriesBase.cumulativeSize, baseVersion: base.version,
+            baseSalt: base.salt, baseCumulativeSize: base.cumulativeSize, nextIdent: nextIdent,
             stateVersion: stateVersion)
     }
 
@@ -36,10 +50,50 @@ struct InMemoryFile: Sendable {
         else {
             throw HistoryError(.leaseLost, "the file has another writer")
         }
+        if let sealed = commit.sealed { try sealed.check(from: entriesBase, to: end(of: sealed), of: start) }
+        if let trim = commit.trim { try check(trim, of: commit) }
+    }
+
+    private func check(_ trim: Trim, of commit: Commit) throws(HistoryError) {
+        var after = self
+        for file in commit.clientFiles { after.store(file) }
+        guard let sealed = after.sealedLog(commit.file, keptBy: SegmentCache()) else {
+            return try after.check(trim, of: newestHead)
+        }
+        try SealedView(after, behind: sealed).check(trim, of: newestHead)
+    }
+
+    /// The last of the entries that are to be sealed; nil if there are not so many older ones.
+    private func end(of sealed: SealedEntries) -> LogPlace? {
+        guard sealed.count < entries.count else { return nil }
+        return end(of: sealed.count)
+    }
+
+    /// The place behind the first entries.
+    private func end(of count: Int) -> LogPlace {
+        guard count > 0 else { return entriesBase }
+        let last = entries[count - 1]
+        return LogPlace(
+            version: last.version, cumulativeSize: last.cumulativeSize,
+            chain: entries.prefix(count).reduce(entriesBase.chain) { $0.following($1) })
+    }
+
+    private mutating func seal(_ sealed: SealedEntries) {
+        guard let end = end(of: sealed) else { return }
+        segments.append((end.version, sealed.block))
+        removeEntries(upTo: end)
+    }
+
+    private mutating func removeEntries(upTo end: LogPlace) {
+        entries.removeFirst(place(behind: end.version))
+        entriesBase = end
+        conflictKeys.removeAll(through: end.version)
+        for index in receipts.indices { receipts[index].removeFirst(receipts[index].count(upTo: end.version)) }
     }
 
     mutating func apply(_ commit: Commit) {
         for file in commit.clientFiles { store(file) }
+        if let trim = commit.trim { self.trim(trim) }
         for (ident, newer) in commit.reciprocalsByFile { reciprocals[Int(ident.rawValue)].merge(newer) }
         for entry in commit.entries where entry.origin > 0 {
             receipts[Int(entry.origin.rawValue)].append(
@@ -48,8 +102,16 @@ struct InMemoryFile: Sendable {
         for entry in commit.conflictKeys { conflictKeys.insert(entry) }
         for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
+        if let sealed = commit.sealed { seal(sealed) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
         if let write = commit.idempotencyKey { store(write) }
+    }
+
+    private mutating func trim(_ trim: Trim) {
+        segments.removeAll { $0.last <= trim.version }
+        if trim.version > entriesBase.version { removeEntries(upTo: end(of: place(behind: trim.version))) }
+        received = received.filter { $0.key > trim.version }
+        base = trim
     }
 
     mutating func forgetReceived(before time: UInt64) { received = received.filter { $0.value.time >= time } }
@@ -75,21 +137,40 @@ struct InMemoryFile: Sendable {
 
     // MARK: Listing
 
-    func clientFiles(after ident: ClientFileID, countMax: Int) -> [ClientFile] {
-        let count = min(ident.rawValue, UInt64(clientFiles.count) - 1) + 1
-        return Array(clientFiles[max(Int(count), ClientFile.reserved.count)...].prefix(max(0, countMax)))
-    }
-
     func catalogEntries(after version: ServerVersion, countMax: Int) -> [CatalogEntry] {
-        entries[Int(min(version, latest).rawValue)...].prefix(max(0, countMax)).map { entry in
+        entries[place(behind: version)...].prefix(max(0, countMax)).map { entry in
             CatalogEntry(
                 version: entry.version, origin: entry.origin, clientVersion: entry.clientVersion,
                 timestamp: entry.timestamp, changesetBytes: entry.changeset.count)
         }
     }
 
+    /// Where the entries above `version` begin.
+    private func place(behind version: ServerVersion) -> Int {
+        Int(min(max(version, entriesBase.version), latest).rawValue - entriesBase.version.rawValue)
+    }
+
+    /// What is in segments; nil if nothing is.
+    func sealedLog(_ id: SyncedFileID, keptBy cache: SegmentCache) -> SealedLog? {
+        guard !segments.isEmpty else { return nil }
+        let range = VersionRange(after: base.version, through: entriesBase.version)
+        return SealedLog(of: id, start, range: range, in: self, keptBy: cache)
+    }
 }
 
+extension InMemoryFile: SegmentSource {
+    func segmentEnds(in range: VersionRange) -> [ServerVersion] {
+        let ends = segments.map(\.last).filter { $0 > range.base }
+        return Array(ends.prefix(ends.count { $0 < range.last } + 1))
+    }
+
+    func segmentBlock(endingAt last: ServerVersion) throws(HistoryError) -> [UInt8] {
+        if let segment = segments.first(where: { $0.last == last }) { return segment.block }
+        throw HistoryError(.storeDamaged, "there is none")
+    }
+}
+
+/// What has no segment.
 extension InMemoryFile: FileView {
     func head() -> FileHead { newestHead }
 
@@ -97,8 +178,20 @@ extension InMemoryFile: FileView {
         ident < nextIdent ? clientFiles[Int(ident.rawValue)] : nil
     }
 
+    func clientFiles(after ident: ClientFileID, countMax: Int) -> [ClientFile] {
+        let first = min(ident.rawValue, UInt64(clientFiles.count) - 1) + 1
+        return Array(clientFiles[Int(first)...].prefix(max(0, countMax)))
+    }
+
+    func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
+        for file in clientFiles {
+            if let pin = try pin(of: file), pin < version { return file.ident }
+        }
+        return nil
+    }
+
     func entry(_ version: ServerVersion) -> LogEntry? {
-        version > 0 && version <= latest ? entries[Int(version.rawValue) - 1] : nil
+        version > entriesBase.version && version <= latest ? entries[place(behind: version) - 1] : nil
     }
 
     func salt(of version: ServerVersion) -> Salt? { entry(version)?.salt }
@@ -108,8 +201,8 @@ extension InMemoryFile: FileView {
     func entries(in range: VersionRange, excludingOrigin origin: ClientFileID?, byteBudget: Int) -> [LogEntry] {
         var found: [LogEntry] = []
         var bytes = 0
-        var index = Int(min(range.base, latest).rawValue)
-        let end = Int(min(range.last, latest).rawValue)
+        var index = place(behind: range.base)
+        let end = place(behind: range.last)
         while index < end, bytes <= byteBudget {
             if entries[index].origin != origin, !entries[index].changeset.isEmpty {
                 found.append(entries[index])
@@ -131,6 +224,15 @@ extension InMemoryFile: FileView {
         return Array(own[start..<max(start, own.count(upTo: range.last))])
     }
 
+    func newestReceipts(in range: VersionRange) -> [ClientFileID: Receipt] {
+        var newest: [ClientFileID: Receipt] = [:]
+        let end = place(behind: range.last), start = min(place(behind: range.base), end)
+        for entry in entries[start..<end] where entry.origin > 0 {
+            newest[entry.origin] = Receipt(version: entry.version, clientVersion: entry.clientVersion)
+        }
+        return newest
+    }
+
     func lastReceipt(from ident: ClientFileID, upTo version: ServerVersion) -> Receipt? {
         guard ident < nextIdent else { return nil }
         let own = receipts[Int(ident.rawValue)]
@@ -145,6 +247,8 @@ extension InMemoryFile: FileView {
         conflictKeys.collect(keys, in: range, excludingOrigin: origin, into: &versions)
         return versions.sortedUnique()
     }
+
+    func sealedEnd() -> LogPlace? { entriesBase }
 
     func version(ofWrite key: [UInt8]) -> ServerVersion? { writes[key] }
 

@@ -10,10 +10,13 @@ public final class InMemoryStore: Sendable {
 
     /// Files are locked one by one.
     private final class LockedFile: Sendable {
-        let content = Mutex(InMemoryFile())
+        let content: Mutex<InMemoryFile>
+
+        init(_ path: VirtualPath) { content = Mutex(InMemoryFile(path)) }
     }
 
     private let directory = Mutex(Directory())
+    private let segments = SegmentCache()
 
     /// A store without files.
     public init() {}
@@ -35,7 +38,7 @@ extension InMemoryStore: HistoryStore {
         let number = directory.withLock { directory in
             if let number = directory.numbers[path] { return number }
             directory.numbers[path] = directory.files.count
-            directory.files.append(LockedFile())
+            directory.files.append(LockedFile(path))
             return directory.files.count - 1
         }
         let id = SyncedFileID(Int64(number))
@@ -49,7 +52,10 @@ extension InMemoryStore: HistoryStore {
     public func read<Result: Sendable>(
         _ file: SyncedFileID, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
-        try self.file(file).content.withLock { content throws(HistoryError) in try body(content) }
+        try self.file(file).content.withLock { content throws(HistoryError) in
+            guard let sealed = content.sealedLog(file, keptBy: segments) else { return try body(content) }
+            return try body(SealedView(content, behind: sealed))
+        }
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
@@ -61,7 +67,15 @@ extension InMemoryStore: HistoryStore {
         for (file, commit) in zip(files, commits) {
             try file.content.withLock { content throws(HistoryError) in try content.check(commit) }
         }
-        for (file, commit) in zip(files, commits) { file.content.withLock { $0.apply(commit) } }
+        for (file, commit) in zip(files, commits) {
+            file.content.withLock { content in
+                if commit.deletesFile { content = InMemoryFile(VirtualPath([])) } else { content.apply(commit) }
+            }
+            guard commit.deletesFile else { continue }
+            directory.withLock { directory in
+                directory.numbers = directory.numbers.filter { $0.value != Int(commit.file.number) }
+            }
+        }
     }
 
     /// What was received is kept for 30 days.
@@ -80,6 +94,17 @@ extension InMemoryStore: HistoryCatalog {
         return files.compactMap { $0 }
     }
 
+    public func files(
+        of user: String, after path: VirtualPath?, countMax: Int
+    ) throws(HistoryError) -> [UserFile] {
+        let files = try files(after: path, countMax: .max).map { file throws(HistoryError) in
+            let clientFiles = try clientFiles(of: file.path, after: 0, countMax: .max)
+            let ownCount = clientFiles.count { $0.user == user }
+            return UserFile(path: file.path, ownCount: ownCount, otherCount: clientFiles.count - ownCount)
+        }
+        return Array(files.filter { $0.ownCount > 0 }.prefix(max(0, countMax)))
+    }
+
     public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
         try content(of: path) { CatalogFile(path: path, head: $0.newestHead) }
     }
@@ -87,13 +112,24 @@ extension InMemoryStore: HistoryCatalog {
     public func clientFiles(
         of path: VirtualPath, after ident: ClientFileID, countMax: Int
     ) throws(HistoryError) -> [ClientFile] {
-        try content(of: path) { $0.clientFiles(after: ident, countMax: countMax) } ?? []
+        let reserved = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))
+        return try content(of: path) { $0.clientFiles(after: max(ident, reserved), countMax: countMax) } ?? []
     }
 
     public func entries(
         of path: VirtualPath, after version: ServerVersion, countMax: Int
     ) throws(HistoryError) -> [CatalogEntry] {
-        try content(of: path) { $0.catalogEntries(after: version, countMax: countMax) } ?? []
+        guard let number = directory.withLock({ $0.numbers[path] }) else { return [] }
+        let id = SyncedFileID(Int64(number))
+        return try file(id).content.withLock { content throws(HistoryError) in
+            let sealed = content.sealedLog(id, keptBy: segments)
+            let found = try sealed?.catalogEntries(after: version, countMax: countMax) ?? []
+            return found + content.catalogEntries(after: version, countMax: countMax - found.count)
+        }
+    }
+
+    public func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64 {
+        try content(of: path) { UInt64($0.state.loadedBytes) } ?? 0
     }
 
     public var writeAheadLogBytes: Int { 0 }

@@ -1,7 +1,7 @@
 import CZlib
 
 /// Bodies as zlib streams (`Spec/Protocol.md`, section 11).
-enum BodyCompression {
+package enum BodyCompression {
     /// Why a body could not be inflated, in words.
     enum InflationError: String, Error {
         case tooLarge = "too large"
@@ -64,7 +64,7 @@ enum BodyCompression {
     }
 
     /// The body as a zlib stream, if that is shorter.
-    static func deflate(_ body: [UInt8], level: Int) -> [UInt8]? {
+    package static func deflate(_ body: [UInt8], level: Int) -> [UInt8]? {
         guard body.count > 1, body.count <= Int(UInt32.max) else { return nil }
         var stream = z_stream()
         guard deflateInit_(&stream, Int32(level), ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {

@@ -25,14 +25,31 @@ extension AdminEndpoints {
 
     private func files(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
         let path = try query.afterPath()
+        if let user = query.user { return try await files(of: user, after: path, query) }
         let files = try await catalog { catalog throws(HistoryError) in
             try catalog.files(after: path, countMax: query.countMax)
         }
         return page("files", files, query) { file in
             [
                 "path": .string(file.path.description), "version": JSONValue(file.head.version),
-                "base_version": JSONValue(file.head.baseVersion), "log_bytes": JSONValue(file.head.cumulativeSize),
+                "base_version": JSONValue(file.head.baseVersion), "log_bytes": JSONValue(file.head.logBytes),
                 "clients": JSONValue(file.head.clientFileCount),
+            ]
+        } next: {
+            $0.path.description
+        }
+    }
+
+    private func files(
+        of user: String, after path: VirtualPath?, _ query: ListingQuery
+    ) async throws(HTTPError) -> JSONValue {
+        let files = try await catalog { catalog throws(HistoryError) in
+            try catalog.files(of: user, after: path, countMax: query.countMax)
+        }
+        return page("files", files, query) { file in
+            [
+                "path": .string(file.path.description), "clients_of_user": .integer(Int64(file.ownCount)),
+                "other_clients": .integer(Int64(file.otherCount)),
             ]
         } next: {
             $0.path.description

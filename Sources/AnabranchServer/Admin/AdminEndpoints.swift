@@ -53,6 +53,7 @@ struct AdminEndpoints: HTTPEndpoints {
             return EndpointResponse(.ok, try await list(route, query))
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
+        case .deleteFile: return EndpointResponse(.ok, try await deleteFile(try request.object()))
         case .revoke, .disable, .enable: return EndpointResponse(.ok, try await change(route, try request.object()))
         case .user:
             return EndpointResponse(.ok, try await user(try ListingQuery(request.query, countMax: 1)))
@@ -72,6 +73,9 @@ struct AdminEndpoints: HTTPEndpoints {
         do {
             try await catalog { catalog throws(HistoryError) in _ = try catalog.files(after: nil, countMax: 1) }
             _ = try await accounts { accounts throws(AccountError) in try accounts.users(after: "", countMax: 1) }
+            guard !server.files.environment.space.isLow else {
+                return EndpointResponse(.serviceUnavailable, ["status": "the disk is nearly full"])
+            }
             return EndpointResponse(.ok, ["status": "ready"])
         } catch {
             return EndpointResponse(.serviceUnavailable, ["status": "the store does not answer"])
@@ -80,17 +84,18 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func metrics() async -> EndpointResponse {
         let sessions = await server.connections.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
+        let freeBytes = server.files.environment.store.freeBytes.map { ["anabranch_store_free_bytes": $0] } ?? [:]
         var answer = EndpointResponse(
             status: .ok,
             body: admin.metrics.text(
-                gauges: [
+                gauges: freeBytes.merging([
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
                     "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
                     "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
                     "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
                     "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
-                ]))
+                ]) { $1 }))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer
     }
@@ -113,11 +118,8 @@ struct AdminEndpoints: HTTPEndpoints {
     }
 
     private func expire(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
-        let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
+        let path = try await knownFile(of: body)
         let ident = ClientFileID(rawValue: try body.number("client"))
-        // Opening an unknown path would make a file.
-        let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
-        guard isKnown else { throw Self.noSuch("file") }
         do {
             try await server.files.run(on: path) { file in
                 try file.expire(ident)
@@ -132,6 +134,34 @@ struct AdminEndpoints: HTTPEndpoints {
             metadata: ["path": "\(path.abbreviated)", "client_ident": "\(ident)"]
         )
         return [:]
+    }
+
+    private func deleteFile(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
+        let path = try await knownFile(of: body)
+        do {
+            try await server.files.delete(path)
+        } catch {
+            throw blocking.internalError(error)
+        }
+        logger.notice("synced file deleted by the operator", metadata: ["path": "\(path.abbreviated)"])
+        let store = server.files.environment.store
+        let isFreed = try await blocking.run {
+            let end = ContinuousClock.now + .seconds(Self.freeingSecondsMax)
+            return try store.freeDeleted { .now < end }
+        }
+        return ["freed": .bool(isFreed)]
+    }
+
+    /// How long an operator waits until what a deleted file has occupied is freed. The rest goes with the daily
+    /// maintenance.
+    private static let freeingSecondsMax = 20
+
+    /// The file that is meant. To open an unknown path would make a file.
+    private func knownFile(of body: [String: JSONValue]) async throws(HTTPError) -> VirtualPath {
+        let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
+        let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
+        guard isKnown else { throw Self.noSuch("file") }
+        return path
     }
 
     static func noSuch(_ thing: String) -> HTTPError {

@@ -16,6 +16,7 @@ enum AdminRoute: String {
     case user = "GET /v1/user"
     case disconnect = "POST /v1/sessions/disconnect"
     case expire = "POST /v1/clients/expire"
+    case deleteFile = "POST /v1/files/delete"
     case revoke = "POST /v1/users/revoke"
     case disable = "POST /v1/users/disable"
     case enable = "POST /v1/users/enable"

@@ -77,7 +77,7 @@ final class ConnectionRegistry: Sendable {
         state.withLock { state in
             for batch in batches {
                 guard let entry = state.entries[batch.connection] else { continue }
-                entry.replies.append(batch)
+                guard entry.replies.append(batch) else { continue }
                 handlersOfLoops[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
             }
         }
@@ -94,15 +94,45 @@ final class ConnectionRegistry: Sendable {
 /// An event loop reads its sockets before it runs the tasks that other threads submit. So the connection also drains
 /// this queue before each message: a client that knows of a commit, and asks by MARK whether it has everything, must
 /// not get an answer from before the commit.
+///
+/// That requests are done, and nothing more, is no reason to wake the event loop: the connection has to know of it only
+/// when it waits for that, which it does when much is not done.
 final class ReplyQueue: Sendable {
-    private let batches = Mutex<[ConnectionReplies]>([])
+    struct Waiting {
+        var replies: [FileReply] = []
+        /// The cost of the requests that are done.
+        var doneBytes = 0
+        /// Whether the event loop has been told to drain.
+        fileprivate var isTold = false
+        fileprivate var tellsAll = false
+    }
 
-    func append(_ batch: ConnectionReplies) { batches.withLock { $0.append(batch) } }
+    private let quietBytesMax: Int
+    private let waiting = Mutex(Waiting())
 
-    func drain() -> [ConnectionReplies] {
-        batches.withLock { batches in
-            defer { batches = [] }
-            return batches
+    /// - Parameter quietBytesMax: the cost of the requests that can be done without the connection's being told; half
+    ///   of what may wait, at most, so that a connection that waits is told before the last of them is done.
+    init(quietBytesMax: Int) { self.quietBytesMax = quietBytesMax }
+
+    /// - Returns: whether the event loop is to be told.
+    func append(_ batch: ConnectionReplies) -> Bool {
+        waiting.withLock { waiting in
+            waiting.replies += batch.replies
+            waiting.doneBytes += batch.doneBytes
+            let isQuiet = waiting.replies.isEmpty && waiting.doneBytes <= quietBytesMax && !waiting.tellsAll
+            guard !isQuiet, !waiting.isTold else { return false }
+            waiting.isTold = true
+            return true
         }
     }
+
+    func drain() -> Waiting {
+        waiting.withLock { waiting in
+            defer { (waiting.replies, waiting.doneBytes, waiting.isTold) = ([], 0, false) }
+            return waiting
+        }
+    }
+
+    /// From now on the event loop is told of everything.
+    func tellAll() { waiting.withLock { $0.tellsAll = true } }
 }

@@ -3,9 +3,6 @@ import NIOCore
 
 /// A message as it goes into the socket: one binary frame, not masked (RFC 6455, section 5.2).
 struct MessageFrame {
-    /// What a body may have to be copied into one piece with the head, in bytes: to send two pieces costs more.
-    static let copiedBodyBytesMax = 4 << 10
-
     /// The frame's head, the message's head, and the body if it is short.
     let start: ByteBuffer
     /// A longer body, which all messages that have it share.
@@ -13,7 +10,7 @@ struct MessageFrame {
 
     init(_ message: EncodedMessage) {
         let body = message.sharedBody
-        let isCopied = body.map { $0.bytes.count <= Self.copiedBodyBytesMax } ?? true
+        let isCopied = body.map { $0.bytes.count <= SharedBodies.copiedBytesMax } ?? true
         var start = ByteBufferAllocator().buffer(capacity: 10 + (isCopied ? message.count : message.head.count))
         Self.writeHead(ofPayload: message.count, to: &start)
         start.writeBytes(message.head)

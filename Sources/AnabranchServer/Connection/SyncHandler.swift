@@ -18,6 +18,9 @@ final class SyncHandler: ChannelDuplexHandler {
 
     private enum Phase { case open, draining, closing, closed }
 
+    /// The cost of requests that are done of which the connection is told with the next reply or message.
+    static let quietBytesMax = 64 << 10
+
     var connection: SyncConnection
     let handshake: AcceptedHandshake
     private let settings: ServerSettings
@@ -33,7 +36,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private var inbound: InboundQueue
     /// Called on any thread when there is memory for a message that waits.
     private var resume: InboundQueue.Grant = { _, _ in }
-    private let replies = ReplyQueue()
+    private let replies: ReplyQueue
     private var isSending = false
     /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
     private var isReading = false
@@ -60,6 +63,7 @@ final class SyncHandler: ChannelDuplexHandler {
         self.outbox = outbox
         self.logger = logger
         assembler = MessageAssembler(messageBytesMax: settings.limits.messageBytesMax)
+        replies = ReplyQueue(quietBytesMax: min(Self.quietBytesMax, settings.waitingBytesMax / 2))
         inbound = InboundQueue(waitingBytesMax: settings.waitingBytesMax, budget: outbox.files.budget)
     }
 
@@ -191,14 +195,12 @@ final class SyncHandler: ChannelDuplexHandler {
 
     /// Handles the replies of synced files; on the event loop.
     func drainReplies() {
-        for batch in replies.drain() { take(batch) }
-    }
-
-    private func take(_ batch: ConnectionReplies) {
-        inbound.requestsDone(batch.doneBytes)
+        let waiting = replies.drain()
+        guard waiting.doneBytes > 0 || !waiting.replies.isEmpty else { return }
+        inbound.requestsDone(waiting.doneBytes)
         guard let context, phase != .closed else { return }
-        guard !batch.replies.isEmpty else { return resumeAfterRequests(context) }
-        for reply in batch.replies {
+        guard !waiting.replies.isEmpty else { return resumeAfterRequests(context) }
+        for reply in waiting.replies {
             memory.noteOutbound(reply.event)
             connection.receive(reply)
         }
@@ -283,6 +285,8 @@ final class SyncHandler: ChannelDuplexHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent, phase == .open {
             phase = .draining
+            replies.tellAll()
+            drainReplies()
             closeIfDrained()
         }
         context.fireUserInboundEventTriggered(event)

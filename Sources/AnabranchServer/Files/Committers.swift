@@ -116,7 +116,9 @@ extension Commit {
     /// About what it writes, in bytes: changesets, and 256 bytes for each row.
     fileprivate var byteCount: Int {
         let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
-        return entries.reduce(256 * rows) { $0 + $1.changeset.count } + received.reduce(0) { $0 + $1.changeset.count }
+        let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
+        return entries.reduce(256 * rows + sealed) { $0 + $1.changeset.count }
+            + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
     }
 }
@@ -154,6 +156,10 @@ struct CommittedStore: HistoryStore {
     func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         try base.maintain(at: time, while: goesOn)
     }
+
+    func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { try base.freeDeleted(while: goesOn) }
+
+    var freeBytes: Int? { base.freeBytes }
 
     var isInMemory: Bool { base.isInMemory }
 

@@ -14,6 +14,7 @@ final class FileEnvironment: Sendable {
     let bodies: SharedBodies
     let caches: CacheBudget
     let longMerges: MergeBudget
+    let space: SpaceReserve
     /// The memory of the requests that are not done yet.
     let budget: MemoryBudget
     /// The memory of long messages, from clients and to them.
@@ -50,6 +51,7 @@ final class FileEnvironment: Sendable {
         bodies = SharedBodies(bytesMax: options.sharedBodiesBytesMax)
         caches = CacheBudget(bytesMax: options.cachesBytesMax)
         longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
+        space = SpaceReserve(store, bytesMin: options.reservedBytes)
         self.budget = budget
         self.messageMemory = messageMemory
         self.beginStep = beginStep
@@ -92,6 +94,8 @@ struct FileOptions: Sendable {
     var sharedBodiesBytesMax = Int.max
     /// What all files may keep in memory together only to make what comes next cheaper.
     var cachesBytesMax = Int.max
+    /// What is to stay free where the store is, in bytes.
+    var reservedBytes = 0
     /// What the long merges may occupy together in bytes, beside the largest of them.
     var longMergeBytesMax = 256 << 20
     /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it

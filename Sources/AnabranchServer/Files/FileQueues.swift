@@ -110,6 +110,18 @@ final class FileQueues: Sendable {
         }
     }
 
+    /// Deletes a synced file. When the call returns, it is gone, and its sessions have been told so.
+    /// - Throws: what the store throws; `storeFailed` if the server has ended.
+    func delete(_ path: VirtualPath) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            let job = FileJob(comesAfterMerge: false) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                file.delete { continuation.resume(with: $0) }
+            }
+            submit(job, to: path)
+        }
+    }
+
     /// Has all files write what they keep of their clients' progress.
     func writeProgress() {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }

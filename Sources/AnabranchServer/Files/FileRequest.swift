@@ -17,7 +17,7 @@ struct SessionKey: Hashable, Sendable {
     let session: SessionHandle
 }
 
-/// What a session asks of its synced file, on the way to the file's thread.
+/// What a session asks of its synced file, on the way to the file's queue.
 struct FileRequest: Sendable {
     let path: VirtualPath
     let session: SessionKey
@@ -41,6 +41,11 @@ struct FileRequest: Sendable {
         case .integrate(let upload): 256 + upload.changesetBytes + 64 * upload.changesetCount
         default: 256
         }
+    }
+
+    /// Whether it brings nothing that anybody waits for.
+    var saysOnlyProgress: Bool {
+        if case .integrate(let upload) = request { upload.changesetCount == 0 } else { false }
     }
 
     var charge: RequestCharge { RequestCharge(connection: session.connection, bytes: cost) }

@@ -13,8 +13,8 @@ final class FileSessions {
         let clientFile: ClientFileID
         let capabilities: ClientCapabilities
         var progress: SessionProgress
-        /// Whether it has had everything once.
-        var isLive = false
+        /// Whether it has everything, or had it when it last asked.
+        var isLive: Bool
         /// Where the DOWNLOAD ends that was last made without a question; 0 if the session has asked since.
         var unaskedVersion: ServerVersion = 0
 
@@ -105,7 +105,9 @@ final class FileSessions {
             reply(other, .superseded)
         }
         open.remove(key)
-        running[key] = Running(clientFile: clientFile, capabilities: capabilities, progress: progress)
+        running[key] = Running(
+            clientFile: clientFile, capabilities: capabilities, progress: progress,
+            isLive: progress.download.serverVersion >= file.version)
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
@@ -118,6 +120,7 @@ final class FileSessions {
         guard let clientFile = running[key]?.clientFile,
             var rest = try running[key]?.progress.accept(upload.upload)
         else { return }
+        if !rest.changesets.isEmpty { try environment.space.require() }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
         if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
         rest.uploader = uploader
@@ -137,14 +140,14 @@ final class FileSessions {
         guard case .made(let download, let permit) = outcome else { return }
         running[key]?.progress.download = download.progress.cursor
         running[key]?.unaskedVersion = 0
-        if download.progress.cursor.serverVersion >= file.version { running[key]?.isLive = true }
+        running[key]?.isLive = download.progress.cursor.serverVersion >= file.version
         var body = body(of: download, after: cursor, capabilities)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
     }
 
-    /// Whether the session has had everything once: what it asks for since has just come.
+    /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
     func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
 
     // MARK: For the operator

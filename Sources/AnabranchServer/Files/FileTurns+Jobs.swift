@@ -23,6 +23,21 @@ extension FileTurns {
         }
     }
 
+    /// Deletes the file, with all that is stored of it. Its sessions end, and their clients are told to reset.
+    /// - Parameter complete: is called when it is durable, or with what the store throws.
+    func delete(_ complete: @escaping (Result<Void, any Error>) -> Void) {
+        do throws(HistoryError) {
+            let file = try openedSessions().file
+            store(file.deletion()) { [self] _, failure in
+                close(because: failure ?? HistoryError(.badClientFileIdent, "the operator has deleted the file"))
+                whenTold { complete(failure.map { .failure($0) } ?? .success(())) }
+            }
+        } catch {
+            environment.log.note(error, path: path)
+            whenTold { complete(.failure(error)) }
+        }
+    }
+
     /// Makes a write of the server itself, and tells the running sessions of the file.
     /// - Parameter complete: is called when it is durable and they have been told, or with what `SyncedFile.write`
     ///   throws.
@@ -31,6 +46,7 @@ extension FileTurns {
         _ complete: @escaping (Result<ServerWrite, any Error>) -> Void
     ) {
         do {
+            try environment.space.require()
             let file = try openedSessions().file
             let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
             guard let commit else { return whenTold { complete(.success(made)) } }

@@ -21,11 +21,11 @@ final class FileTurns {
     let notify: (VirtualPath, FileNotice) -> Void
     private let deliver: ([ConnectionReplies]) -> Void
     private(set) var sessions: FileSessions?
-    private var jobs = CircularBuffer<FileJob>()
+    private var jobs = CircularBuffer<FileJob>(initialCapacity: 1)
     // Slices of arrays would keep what was taken out of them.
-    private var requests = CircularBuffer<FileRequest>()
-    private var liveScans = CircularBuffer<FileRequest>()
-    private var catchUps = CircularBuffer<FileRequest>()
+    private var requests = CircularBuffer<FileRequest>(initialCapacity: 1)
+    private var liveScans = CircularBuffer<FileRequest>(initialCapacity: 1)
+    private var catchUps = CircularBuffer<FileRequest>(initialCapacity: 1)
     /// After so many short turns of a file with something for a long one, a part of that is done.
     static let shortTurnsMax = 8
     /// Since the last long turn.
@@ -207,8 +207,10 @@ final class FileTurns {
             if let error = handle(request) {
                 replies.append(FileReply(session: request.session, event: .failed(error)))
             }
-            if limit.isOver { return }
+            if limit.isOver { break }
         }
+        // A file that has little to do keeps no memory for as much as once came.
+        if queue.isEmpty, queue.capacity > 64 { queue = CircularBuffer(initialCapacity: 1) }
     }
 
     /// - Returns: why the file could not be opened.

@@ -7,29 +7,40 @@ import Synchronization
 /// there is always one that comes to its end, whatever others begin meanwhile.
 final class MergeBudget: Sendable {
     private let bytesMax: Int
-    private let bytesOfFiles = Mutex<[VirtualPath: Int]>([:])
+    private let kept = Mutex(Kept())
+
+    private struct Kept {
+        var bytesOfFiles: [VirtualPath: Int] = [:]
+        var byteCount = 0
+
+        mutating func set(_ path: VirtualPath, _ bytes: Int) {
+            byteCount += bytes - (bytesOfFiles[path] ?? 0)
+            bytesOfFiles[path] = bytes > 0 ? bytes : nil
+        }
+    }
 
     /// - Parameter bytesMax: what the long merges may occupy together, beside the largest of them.
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
     /// How many merges keep something.
-    var mergeCount: Int { bytesOfFiles.withLock(\.count) }
+    var mergeCount: Int { kept.withLock(\.bytesOfFiles.count) }
 
     /// Notes what a merge keeps after a step; 0 if it is done.
     /// - Returns: the files whose merges have to begin anew.
     func note(_ path: VirtualPath, _ bytes: Int) -> [VirtualPath] {
-        bytesOfFiles.withLock { bytesOfFiles in
-            bytesOfFiles[path] = bytes > 0 ? bytes : nil
-            guard bytes > 0, bytesOfFiles.count > 1 else { return [] }
-            let largestFirst = bytesOfFiles.sorted { left, right in
+        kept.withLock { kept in
+            kept.set(path, bytes)
+            guard kept.byteCount > bytesMax, let largest = kept.bytesOfFiles.values.max() else { return [] }
+            var rest = kept.byteCount - largest
+            guard bytes > 0, rest > bytesMax else { return [] }
+            let largestFirst = kept.bytesOfFiles.sorted { left, right in
                 guard left.value == right.value else { return left.value > right.value }
                 return left.key.bytes.lexicographicallyPrecedes(right.key.bytes)
             }
-            var rest = largestFirst.dropFirst().reduce(0) { $0 + $1.value }
             var dropped: [VirtualPath] = []
             for (path, bytes) in largestFirst.dropFirst() where rest > bytesMax {
                 rest -= bytes
-                bytesOfFiles[path] = nil
+                kept.set(path, 0)
                 dropped.append(path)
             }
             return dropped

@@ -9,27 +9,34 @@ struct ReadyFiles {
     // A slice of an array would keep what was taken out of it.
     private var short = CircularBuffer<FileQueue>()
     private var long = CircularBuffer<FileQueue>()
+    /// The files that have a place in `long` but are there for a short turn, or were. To look for the place in order to
+    /// free it would take as long as there are files.
+    private var promoted: Set<ObjectIdentifier> = []
     private var shortTurns = 0
 
     mutating func append(_ file: FileQueue, for kind: TurnKind) {
         switch kind {
         case .short: short.append(file)
-        case .long: long.append(file)
+        case .long: if promoted.remove(ObjectIdentifier(file)) == nil { long.append(file) }
         }
     }
 
     /// A file that is there for a long turn gets a short one.
     mutating func promote(_ file: FileQueue) {
-        long.removeAll { $0 === file }
+        promoted.insert(ObjectIdentifier(file))
         short.append(file)
     }
 
     mutating func popFirst() -> FileQueue? {
-        if shortTurns < Self.shortTurnsMax || long.isEmpty, let file = short.popFirst() {
+        let isLongTurn = shortTurns >= Self.shortTurnsMax && long.count > promoted.count
+        if !isLongTurn, let file = short.popFirst() {
             shortTurns += 1
             return file
         }
         shortTurns = 0
-        return long.popFirst()
+        while let file = long.popFirst() {
+            if promoted.remove(ObjectIdentifier(file)) == nil { return file }
+        }
+        return nil
     }
 }

@@ -25,8 +25,15 @@ final class SharedBodies: Sendable {
         var byteCount = 0
     }
 
-    /// What it takes to keep a body.
-    static func cost(of body: EncodedBody) -> Int { body.count + 256 }
+    /// What a body may have to be copied into one piece with the head of each message, in bytes: to send two pieces
+    /// costs more. A longer one is kept in the form that sockets take as well.
+    static let copiedBytesMax = 4 << 10
+
+    /// About what it takes to keep a body: with its key, its place in the order and an array, and once more as a buffer
+    /// unless it is short.
+    static func cost(of body: EncodedBody) -> Int {
+        body.count * (body.count > copiedBytesMax ? 2 : 1) + 512
+    }
 
     private let bytesMax: Int
     private let kept = Mutex(Kept())

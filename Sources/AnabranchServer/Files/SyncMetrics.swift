@@ -19,7 +19,7 @@ struct SyncMetrics: Sendable {
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
-    /// Commits to a shard are stored together, in one transaction, while its thread is busy.
+    /// Commits that come while their shard waits or is flushed are stored together, in one.
     let transactions: Counter
     private let versionsMade: Counter
     private let entriesVisited: Counter

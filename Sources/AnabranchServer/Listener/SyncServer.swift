@@ -208,6 +208,7 @@ public final class SyncServer: Service {
         options.newClientFiles = newClientFiles
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
         options.cachesBytesMax = settings.cachesBytesMax
+        options.reservedBytes = settings.freeBytesMin
         return FileEnvironment(
             store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,
             logger: logger,

@@ -62,7 +62,10 @@ public struct ServerSettings: Sendable {
     /// with it: for a server that had no logins and gets them. If not, its users are refused with code 223.
     public var adoptsUnownedClientFiles = false
     /// What is kept of bodies of DOWNLOADs, in bytes: several readers may need the same.
-    public var sharedBodiesBytesMax = 64 << 20
+    public var sharedBodiesBytesMax = 16 << 20
+    /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients are refused with code
+    /// 201, which they repeat later, and the server is not ready; everything can be read.
+    public var freeBytesMin = 256 << 20
     /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
     /// client files, and objects of states.
     public var cachesBytesMax = 256 << 20

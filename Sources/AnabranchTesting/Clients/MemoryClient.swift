@@ -31,7 +31,8 @@ package struct MemoryClient {
     private let capabilities: ClientCapabilities
     package private(set) var state = ObjectGraph()
     private var log: [Version] = []
-    private var version: ClientVersion = 1
+    /// The newest version of its log.
+    package private(set) var version: ClientVersion = 1
     /// How far it has integrated the server's log.
     package private(set) var download = DownloadCursor()
     private var latest = SaltedVersion()

@@ -1,9 +1,7 @@
 import AnabranchCore
-import AnabranchRows
 import AnabranchTesting
 import ArgumentParser
 import Foundation
-import GRDB
 
 struct BenchRowsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -39,12 +37,10 @@ struct BenchRowsCommand: ParsableCommand {
     func run() throws {
         BenchEnvironment.note()
         for workload in RowsWorkload.allCases {
-            let folder = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-\(UUID().uuidString)")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            defer { try? FileManager.default.removeItem(at: folder) }
-            var stored = try StoredState(in: folder)
-            try stored.write { try workload.begin($0, listCount: list) }
-            print(try figures(workload, &stored))
+            try StoredState.withTemporary { stored in
+                try stored.write { try workload.begin($0, listCount: list) }
+                print(try figures(workload, &stored))
+            }
             fflush(nil)
         }
     }
@@ -58,9 +54,9 @@ struct BenchRowsCommand: ParsableCommand {
             if isCold { stored.state.unload() }
             try stored.emptyLog()
             let place = random.next()
-            let start = Self.processorMilliseconds
+            let start = ProcessorTime.milliseconds
             rowBytes.append(try stored.write { try workload.change($0, number, at: place) })
-            let duration = Self.processorMilliseconds - start
+            let duration = ProcessorTime.milliseconds - start
             if isCold { cold.append(duration) } else { warm.append(duration) }
             logBytes.append(stored.logBytes)
         }
@@ -69,49 +65,6 @@ struct BenchRowsCommand: ParsableCommand {
             rowBytes.sorted()[changes / 2], logBytes.sorted()[changes / 2], warm.sorted()[warm.count / 2],
             cold.sorted()[cold.count / 2])
     }
-
-    /// Of this process, which waits for nobody else.
-    private static var processorMilliseconds: Double {
-        var time = timespec()
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
-        return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
-    }
-}
-
-/// A state in a database that is laid out like a shard of a store, and never flushed.
-private struct StoredState {
-    private let pool: DatabasePool
-    private let log: String
-    private let table = StateTable(file: 1)
-    var state: ObjectGraph
-
-    init(in folder: URL) throws {
-        var configuration = Configuration()
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0") }
-        let path = folder.appendingPathComponent("state.sqlite").path
-        log = path + "-wal"
-        let queue = try DatabaseQueue(path: path)
-        try queue.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; \(StateTable.sql)")
-        }
-        try queue.close()
-        pool = try DatabasePool(path: path, configuration: configuration)
-        state = try table.state(in: pool)
-    }
-
-    /// Makes a change and commits it.
-    /// - Returns: the bytes of the rows that were written.
-    @discardableResult
-    mutating func write(_ body: (WriteTransaction) throws -> Void) throws -> Int {
-        let changes = try state.write(as: 1, body).changes
-        let writes = try pool.read { _ in try state.rowWrites(of: changes) }
-        try pool.write { try table.write(writes, in: $0) }
-        return writes.rows.reduce(0) { $0 + $1.bytes.count }
-    }
-
-    func emptyLog() throws { try pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) } }
-
-    var logBytes: Int { (try? FileManager.default.attributesOfItem(atPath: log)[.size] as? Int) ?? 0 }
 }
 
 private enum RowsWorkload: String, CaseIterable {

@@ -24,7 +24,7 @@ struct AdminCommand: AsyncParsableCommand {
         subcommands: [
             AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminClients.self,
             AdminHistory.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self, AdminExpire.self,
-            AdminRevoke.self, AdminDisable.self, AdminEnable.self,
+            AdminDelete.self, AdminRevoke.self, AdminDisable.self, AdminEnable.self,
         ])
 }
 

@@ -56,6 +56,7 @@ struct Configuration {
     var shards: Int?
     var explainDays: Int?
     var objectBytesMax: Int?
+    var freeBytesMin: Int?
     var adoptsUnownedClients = false
 
     /// Nobody can log in: there are no apps, no user without a token, and no development mode.
@@ -91,6 +92,7 @@ struct Configuration {
         }
         settings.adoptsUnownedClientFiles = adoptsUnownedClients
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
+        if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

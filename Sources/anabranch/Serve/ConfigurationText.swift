@@ -40,6 +40,7 @@ struct ConfigurationText: CustomStringConvertible {
         all.shards = configuration.store.shards
         all.explainDays = configuration.store.explainDays
         all.objectBytesMax = limit(server.objectBytesMax)
+        all.freeBytesMin = server.freeBytesMin
         return all
     }
 

@@ -65,12 +65,15 @@ struct Setting {
             Setting("access-token-seconds", \.accessTokenSeconds, .count(), "How long an access token is valid."),
             Setting("session-seconds", \.sessionSeconds, .count(), "How long a login lasts."),
             Setting(
-                "shards", \.shards, .count(upTo: UInt32(SQLiteStore.Options.shardsMax)),
+                "shards", \.shards, .count(upTo: UInt64(SQLiteStore.Options.shardsMax)),
                 "How many databases a new store has."),
             Setting(
                 "explain-days", \.explainDays, .count(),
                 "How long changesets are kept as received, to explain merges."),
             Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
+            Setting(
+                "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
+                "What stays free on the disk of the data directory; while less is, changes of clients wait."),
             Setting(
                 "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
                 "Whether a client file of nobody goes to the first user who comes with it."),
@@ -151,10 +154,12 @@ extension SettingForm<RulesSetting?> {
 
 extension SettingForm {
     /// From 1 on.
-    static func count<Number: FixedWidthInteger>(upTo largest: UInt32 = .max) -> Self where Value == Number? {
+    static func count<Number: FixedWidthInteger>(
+        upTo largest: UInt64 = UInt64(UInt32.max)
+    ) -> Self where Value == Number? {
         Self(
             allowed: "a whole number from 1 to \(largest)",
-            parse: { text in UInt32(text).flatMap { $0 > 0 && $0 <= largest ? .some(Number($0)) : nil } },
+            parse: { text in UInt64(text).flatMap { $0 > 0 && $0 <= largest ? .some(Number($0)) : nil } },
             print: { $0?.description })
     }
 }

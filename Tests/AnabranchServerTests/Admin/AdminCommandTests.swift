@@ -60,13 +60,20 @@ import Testing
             #expect(try await Self.run("admin", "disconnect", "1", "1", "--data", folder).text == "disconnected\n")
             #expect(try await client.message().words.prefix(2) == ["json_error", "200"])
             #expect(try await Self.run("admin", "expire", "/\"notes\"", "2", "--data", folder).text == "expired\n")
+            let notes = ["admin", "delete", "--path", "/\"notes\"", "--data", folder]
+            let dry = try await Self.run(notes)
+            #expect(dry.text == "would delete /\"notes\"\nnothing was deleted; --yes does it\n")
+            let deleted = try await Self.run(notes + ["--yes"])
+            #expect(deleted.text == "deleted /\"notes\"\nbackups that were made before keep it\n")
+            let gone = try await Self.run(notes)
+            #expect(gone.status == 1 && gone.complaint == "Error: no such file\n")
             let again = try await Self.run("admin", "disconnect", "1", "1", "--data", folder)
             #expect(again.status == 1 && again.complaint == "Error: no such connection or session\n")
             let metrics = try await Self.run("admin", "metrics", "--data", folder).text
             #expect(metrics.contains("\nanabranch_sessions_opened_total 1\n"))
             #expect(await server.terminate() == 0)
-            let gone = try await Self.run("admin", "health", "--data", folder)
-            #expect(gone.status == 1 && gone.complaint.contains("no server is running"))
+            let ended = try await Self.run("admin", "health", "--data", folder)
+            #expect(ended.status == 1 && ended.complaint.contains("no server is running"))
         }
     }
 
@@ -142,7 +149,7 @@ import Testing
     @Test func everySubcommandHasHelpWithAnExample() async throws {
         let names = [
             "health", "ready", "metrics", "files", "clients", "history", "sessions", "users", "disconnect", "expire",
-            "revoke", "disable", "enable",
+            "delete", "revoke", "disable", "enable",
         ]
         let ofUsers = ["list", "show", "add", "import", "set-password", "set-data", "delete"]
         for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] })

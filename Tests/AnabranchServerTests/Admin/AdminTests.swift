@@ -11,7 +11,8 @@ import Testing
         "GET /health", "GET /ready", "GET /metrics", "GET /v1/files", "GET /v1/clients?path=x",
         "GET /v1/history?path=x",
         "GET /v1/sessions", "GET /v1/users", "POST /v1/sessions/disconnect", "POST /v1/clients/expire",
-        "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable", "POST /v1/users/add",
+        "POST /v1/files/delete", "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable",
+        "POST /v1/users/add",
         "POST /v1/users/delete", "POST /v1/users/set-password", "POST /v1/users/set-data", "GET /v1/user?user=x",
         "GET /nothing",
     ]
@@ -300,6 +301,36 @@ import Testing
                 #expect(try await rig.admin("/v1/clients/expire", ["path": path, "client": client]).status == 404)
             }
             #expect(try await rig.admin("GET", "/v1/files").json?["files"]?.array?.count == 1)
+            try await client.close()
+        }
+    }
+
+    @Test func aDeletedFileIsEmptyForWhoComesThen() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let login = try await rig.newUser("ann@example.com")
+            let client = try await Self.socket(rig, login)
+            try await client.send("bind 1 1 0 1 0\nx")
+            let ident = try await client.message().words
+            try await client.send("ident 1 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+            #expect(try await client.message().kind == "download")
+            let files = try await rig.admin("GET", "/v1/files?user=\(login.user)")
+            #expect(files.json?["files"] == [["path": "demo/x", "clients_of_user": 1, "other_clients": 0]])
+            let deleted = try await rig.admin("/v1/files/delete", ["path": "demo/x"])
+            #expect(deleted.status == 200 && deleted.json == ["freed": true])
+            let error = try await client.message()
+            #expect(error.words.prefix(2) == ["json_error", "208"])
+            #expect(String(decoding: error.body, as: UTF8.self).contains(#""action":"ClientReset""#))
+            #expect(try await rig.admin("GET", "/v1/files").json?["files"] == [])
+            #expect(try await rig.admin("/v1/files/delete", ["path": "demo/x"]).status == 404)
+            try await client.send("bind 2 1 0 0 0\nx")
+            try await client.send("ident 2 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+            #expect(try await client.message().words.prefix(2) == ["json_error", "208"])
+            try await client.send("bind 3 1 0 1 0\nx")
+            let again = try await client.message().words
+            #expect(again[2] == ident[2] && again[3] != ident[3])
+            try await client.send("bind 4 1 0 0 0\nx")
+            try await client.send("ident 4 \(ident[2]) \(ident[3]) 0 0 0 0\n")
+            #expect(try await client.message().words.prefix(2) == ["json_error", "211"])
             try await client.close()
         }
     }

@@ -27,9 +27,9 @@ import Testing
     @Test("a short body goes out in one piece with the head; a long one is the same bytes in memory for all messages")
     func sharing() throws {
         let short = EncodedMessage(
-            head: [1], body: SharedBytes([UInt8](repeating: 8, count: MessageFrame.copiedBodyBytesMax)))
+            head: [1], body: SharedBytes([UInt8](repeating: 8, count: SharedBodies.copiedBytesMax)))
         #expect(MessageFrame(short).rest == nil)
-        let body = SharedBytes([UInt8](repeating: 8, count: MessageFrame.copiedBodyBytesMax + 1))
+        let body = SharedBytes([UInt8](repeating: 8, count: SharedBodies.copiedBytesMax + 1))
         let addresses = try ([1, 2, 3] as [UInt8]).map { number in
             let rest = MessageFrame(EncodedMessage(head: [number], body: body)).rest
             return try #require(rest).withUnsafeReadableBytes { $0.baseAddress }

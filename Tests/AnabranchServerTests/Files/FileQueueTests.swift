@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 @testable import AnabranchProtocol
+import NIOCore
 import NIOEmbedded
 import Synchronization
 import Testing
@@ -108,12 +109,14 @@ import Testing
     func failureInGroup() async throws {
         let store = GatedStore(refusing: [VirtualPath("//3")])
         let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
-        let files = FileQueues(Self.environment(store), threads: 2) { batches in
+        let files = FileQueues(Self.environment(store), threads: 1) { batches in
             for reply in batches.flatMap(\.replies) { onReply.yield(reply) }
         }
         store.closeGate()
         for number in 0..<6 as Range<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
         for await _ in store.inbound { break }
+        // The first commit waits at the gate; when this is done, the others wait behind it.
+        #expect(try await files.run(on: VirtualPath("//other")) { $0.sessions == nil })
         store.openGate()
         var made: Set<UInt64> = [], failed: Set<UInt64> = []
         for await reply in replies {
@@ -178,6 +181,37 @@ import Testing
         #expect(files.budget.bytesInUse == 0)
     }
 
+    @Test("what says only how far clients have come waits for more of the like, and for no other request")
+    func outboxOfProgress() async throws {
+        let files = FileQueues(Self.environment(InMemoryStore()), threads: nil) { _ in }
+        let loop = EmbeddedEventLoop(), path = VirtualPath("//f")
+        let outbox = RequestOutboxes(to: files).outbox(of: loop)
+        func appendProgress() {
+            let upload = UploadMessage(Upload(progress: UploadCursor(clientVersion: 1, serverVersion: 0)))
+            var request = Self.bind(1, to: "//f")
+            request = FileRequest(
+                path: path, session: request.session, user: nil, capabilities: .all, request: .integrate(upload))
+            outbox.append(request)
+            loop.run()
+        }
+        for _ in 0..<3 { appendProgress() }
+        #expect(files.queue(of: path) == nil)
+        loop.advanceTime(by: .milliseconds(Int64(RequestOutbox.progressMillisecondsMax)))
+        #expect(files.queue(of: path) != nil)
+        while files.takeTurn() {}
+        #expect(files.queue(of: path) == nil && files.budget.bytesInUse == 0)
+        appendProgress()
+        outbox.append(Self.bind(1, to: "//f"))
+        #expect(files.queue(of: path) == nil)
+        loop.run()
+        #expect(files.queue(of: path) != nil)
+        while files.takeTurn() {}
+        // Nothing is left to be sent later.
+        loop.advanceTime(by: .seconds(1))
+        #expect(files.budget.bytesInUse == 0)
+        try await files.shutDown()
+    }
+
     /// A client that learns of the write from whoever made it asks by MARK whether it has everything. The answer has to
     /// count the write in.
     @Test("when a write returns, the sessions have been told of it")
@@ -193,6 +227,7 @@ import Testing
                     switch reply.event {
                     case .identAccepted: onRunning.yield()
                     case .versionExposed(let version): _ = told.withLock { $0.insert(version) }
+                    case .download(let progress, _): _ = told.withLock { $0.insert(progress.latest.version) }
                     default: Issue.record("\(reply.event)")
                     }
                 }

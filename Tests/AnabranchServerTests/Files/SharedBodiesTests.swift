@@ -31,6 +31,6 @@ import Testing
             let body = bodies.body(of: Self.download(after: cursor), after: cursor, file: file, .all, limits: Limits())
             #expect(body.count > 0)
         }
-        #expect(Set(bodies.keys.map(\.serverVersion.rawValue)) == Set(92...100))
+        #expect(Set(bodies.keys.map(\.serverVersion.rawValue)) == Set(97...100))
     }
 }

@@ -1,6 +1,8 @@
 import AnabranchCore
 import AnabranchProtocol
 import Foundation
+import NIOCore
+import NIOPosix
 import Testing
 
 @testable import anabranch_lab
@@ -107,6 +109,36 @@ import Testing
             try flip.apply(in: directory)
             #expect(try Data(contentsOf: file) == Data([1, 2, 3]))
         }
+    }
+
+    // MARK: The store
+
+    /// Who writes 2,000 changesets within a second is ahead of the clock, as one is who writes one after the other to a
+    /// fast server.
+    @Test func whoComesBackIsNewerThanAWriterAheadOfTheClock() async throws {
+        let server = try await ServerUnderLoad.start(try LabProcess.server)
+        defer { server.kill() }
+        let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let history = StoreHistory(target: try LoadTarget(url: server.url), eventLoop: eventLoops.next())
+        var clients: [LoadClient] = []
+        for _ in 0..<2 {
+            clients.append(LoadClient(of: "notes", on: history.eventLoop))
+            try await clients[clients.count - 1].join(try await .opened(to: history.target, on: history.eventLoop))
+        }
+        let writer = clients[0], late = clients[1]
+        var changes = (1...2_001).map { LoadChangesets.update(of: 1, number: $0, bytes: 8) }
+        changes[0] = LoadChangesets.first(of: 1)
+        let newest = changes.removeLast()
+        // It was made on a state with the object.
+        let first = await writer.upload([changes.removeFirst()]).version
+        _ = try await writer.wait { $0.isAcknowledged(first) }
+        try await late.catchUp()
+        await late.leave()
+        let last = await writer.upload(changes).version
+        _ = try await writer.wait { $0.isAcknowledged(last) }
+        try await history.bring(newest, by: late, to: writer)
+        await writer.leave()
+        try await eventLoops.shutdownGracefully()
     }
 
     // MARK: The command

@@ -227,34 +227,6 @@ extension CountedTree {
     }
 }
 
-/// A tree that is always in memory.
-extension CountedTree: Sequence where Element.Failure == Never {
-    /// Walks the leaves with a stack of inner nodes.
-    struct Iterator: IteratorProtocol {
-        private var path: [(node: Node, next: Int)] = []
-
-        init(_ root: Node?) {
-            if let root { path.append((root, 0)) }
-        }
-
-        mutating func next() -> Element? {
-            while let (node, next) = path.last {
-                if next == (node.isLeaf ? node.elements.count : node.children.count) {
-                    path.removeLast()
-                    continue
-                }
-                path[path.count - 1].next += 1
-                if node.isLeaf { return node.elements[next] }
-                path.append((node.children[next], 0))
-            }
-            return nil
-        }
-    }
-
-    func makeIterator() -> Iterator { Iterator(root) }
-    var underestimatedCount: Int { count }
-}
-
 /// A node is changed only by a tree that alone refers to it; whatever is shared is constant.
 extension CountedTree: @unchecked Sendable where Element: Sendable {}
 

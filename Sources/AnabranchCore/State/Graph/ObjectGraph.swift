@@ -59,26 +59,8 @@ public struct ObjectGraph: Sendable {
     func forEachObject(
         of classID: ClassID, _ body: (PrimaryKey, Fields) throws(ApplyError) -> Void
     ) throws(ApplyError) {
-        let inMemory = objects[Int(classID.rawValue) - 1]
-        guard rows != nil else {
-            for entry in inMemory { if let fields = entry.fields { try body(entry.key, fields) } }
-            return
-        }
-        var waiting = inMemory.makeIterator()
-        var next = waiting.next()
-        var stored = StoredObjects(of: classID, in: self)
-        while let (key, fields) = try stored.next() {
-            while let entry = next, entry.key < key {
-                if let fields = entry.fields { try body(entry.key, fields) }
-                next = waiting.next()
-            }
-            guard next?.key != key else { continue }
-            try body(key, fields)
-        }
-        while let entry = next {
-            if let fields = entry.fields { try body(entry.key, fields) }
-            next = waiting.next()
-        }
+        var objects = ObjectCursor(of: classID, in: self)
+        while let (key, fields) = try objects.next() { try body(key, fields) }
     }
 
     /// The content of a field, which is the initial one where nothing was written yet.

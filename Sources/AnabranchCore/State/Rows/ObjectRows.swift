@@ -199,3 +199,37 @@ struct StoredObjects {
         }
     }
 }
+
+/// Walks along the objects of a class in the order of their keys: those in memory, and those that are stored as they
+/// are.
+struct ObjectCursor {
+    private var inMemory: TreeCursor<ObjectEntry>
+    private var entry: ObjectEntry?
+    private var stored: StoredObjects
+    private var row: (key: PrimaryKey, fields: Fields)?
+    private var isRowTaken = true
+
+    init(of classID: ClassID, in graph: ObjectGraph) {
+        inMemory = TreeCursor(graph.objects[Int(classID.rawValue) - 1])
+        entry = inMemory.next()
+        stored = StoredObjects(of: classID, in: graph)
+    }
+
+    /// The next object that exists. What is large in it is read when it is needed.
+    mutating func next() throws(ApplyError) -> (key: PrimaryKey, fields: Fields)? {
+        while true {
+            if isRowTaken {
+                row = try stored.next()
+                isRowTaken = false
+            }
+            guard let entry, row.map({ entry.key <= $0.key }) ?? true else {
+                isRowTaken = true
+                return row
+            }
+            // What is in memory is newer than what is stored.
+            isRowTaken = entry.key == row?.key
+            self.entry = inMemory.next()
+            if let fields = entry.fields { return (entry.key, fields) }
+        }
+    }
+}

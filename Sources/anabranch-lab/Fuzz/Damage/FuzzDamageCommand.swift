@@ -10,12 +10,12 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         abstract: "Flip bits of a server's store, and see what its clients are given.",
         discussion: """
             Writes a store through a server: a few files with logs, clients that have left, and changes that were \
-            merged. Then, for each case, one bit anywhere in the databases or the manifest of a copy is turned into \
-            the other one, a server is started on it, and of each file four clients come: one that reads everything, \
-            two that were away and bring a change, and one that reads everything again. Changeset by changeset they \
-            have to be given what a server without damage gives them, or be told an error: not other bytes, not fewer \
-            as if they were all, and no reset, which costs users data. The server must not end by itself, nor take \
-            longer than a minute.
+            merged; of every second file the older entries are sealed. Then, for each case, one bit anywhere in the \
+            databases or the manifest of a copy is turned into the other one, a server is started on it, and of each \
+            file four clients come: one that reads everything, two that were away and bring a change, and one that \
+            reads everything again. Changeset by changeset they have to be given what a server without damage gives \
+            them, or be told an error: not other bytes, not fewer as if they were all, and no reset, which costs users \
+            data. The server must not end by itself, nor take longer than a minute.
 
             Case number i has the seed S + i. The store is written anew each time with other times and salts, so a \
             seed stands for the same bit of a store that is not quite the same; --keep keeps those that failed. The \
@@ -101,6 +101,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
         await server.end()
         guard let data = server.place.dataDirectory else { throw LoadError("the server has no data directory") }
         try FileManager.default.copyItem(atPath: data, toPath: directory.path)
+        try StoreHistory.seal(directory.path)
         var all: [[StoreReading]] = []
         for _ in 0..<2 {
             let copy = try await ServerUnderLoad.start(serve) { copy in

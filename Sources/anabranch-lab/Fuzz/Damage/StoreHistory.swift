@@ -1,6 +1,7 @@
 import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
 import AnabranchTesting
-import Foundation
 import NIOCore
 
 /// Writes what is in a store before it is damaged: files with logs, client files, reciprocal changesets and states.
@@ -35,6 +36,21 @@ struct StoreHistory: Sendable {
         return files
     }
 
+    /// Seals the older entries of every second file of a store that no server has.
+    static func seal(_ directory: String) throws {
+        let store = try SQLiteStore(directory: directory)
+        let policy = SealingPolicy(entriesMax: 32, restMin: 16)
+        for (number, listed) in try store.files(after: nil, countMax: .max).enumerated() where number % 2 == 0 {
+            let file = try SyncedFile(path: listed.path, store: store, keepsState: false)
+            while let commit = try file.sealIfDue(policy) {
+                let commit = file.completed(commit)
+                try store.commit([commit])
+                file.finish(commit, nil)
+            }
+        }
+        try store.close()
+    }
+
     private func write(_ name: String, seed: UInt64, changesets: Int) async throws -> File {
         var random = SeededRandom(scrambling: seed)
         let writer = try await client(of: name)
@@ -53,7 +69,7 @@ struct StoreHistory: Sendable {
         await writer.leave()
         return File(
             name: name, early: await early.memory, merged: await merged.memory, lateChange: late,
-            lateTime: ChangesetTime(secondsSince1970: Date().timeIntervalSince1970 + 86_400))
+            lateTime: LoadClient.now + 86_400_000)
     }
 
     private func client(of name: String) async throws -> LoadClient {
@@ -68,12 +84,20 @@ struct StoreHistory: Sendable {
     }
 
     /// A client comes back with a change, and is gone before it reads what the server has made of it.
-    private func bring(_ change: [UInt8], by client: LoadClient, to reader: LoadClient) async throws {
-        let expected = await reader.changesetCount + 1
+    ///
+    /// - Parameter reader: waits for that. It has written what the change conflicts with.
+    func bring(_ change: [UInt8], by client: LoadClient, to reader: LoadClient) async throws {
+        let before = await (version: reader.download.serverVersion, changesets: reader.changesetCount)
+        // Who writes faster than once a millisecond is ahead of the clock. An older change would come to nothing, which
+        // no reader is told.
+        let time = await max(LoadClient.now, reader.newestTag.timestamp + 1)
         let connection = try await LoadConnection.opened(to: target, on: eventLoop)
         try await connection.setReading(false)
-        try await client.identify(on: connection, uploading: [change])
-        _ = try await reader.wait { $0.changesetCount >= expected }
+        try await client.identify(on: connection, uploading: [change], timestamp: time)
+        _ = try await reader.wait { $0.download.serverVersion > before.version }
         await client.leave()
+        guard await reader.changesetCount > before.changesets else {
+            throw LoadError("the change of a client that came back has come to nothing")
+        }
     }
 }

@@ -5,7 +5,7 @@ import NIOCore
 
 /// A client file and, while there is one, its session. It keeps the numbers that a real client keeps and sends what a
 /// real client sends (`Spec/Protocol.md`, section 8.2), but integrates nothing: its changesets fit any state.
-actor LoadClient {
+actor LoadClient: SessionPeer {
     nonisolated let partition: [UInt8]
     nonisolated let eventLoop: any EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
@@ -149,7 +149,7 @@ actor LoadClient {
     ) -> (version: ClientVersion, time: ContinuousClock.Instant) {
         let uploads = changesets.map { changeset in
             version += 1
-            lastTimestamp = max(ChangesetTime(secondsSince1970: Date().timeIntervalSince1970), lastTimestamp + 1)
+            lastTimestamp = max(Self.now, lastTimestamp + 1)
             return UploadedChangeset(
                 cursor: UploadCursor(clientVersion: version, serverVersion: download.serverVersion),
                 timestamp: timestamp ?? lastTimestamp, changeset: changeset)
@@ -160,6 +160,8 @@ actor LoadClient {
         send(message)
         return (uploadedVersion, time)
     }
+
+    static var now: ChangesetTime { ChangesetTime(secondsSince1970: Date().timeIntervalSince1970) }
 
     private func send(_ message: ClientMessage) { connection?.assumeIsolated { $0.send(message) } }
 

@@ -15,7 +15,7 @@ actor LoadConnection {
     private let codec = ClientMessageCodec()
     private let serverCodec = ServerMessageCodec()
     private var channel: (any Channel)?
-    private var clients: [SessionID: LoadClient] = [:]
+    private var clients: [SessionID: any SessionPeer] = [:]
     private var lastSession: SessionID = 0
     private var pings: RepeatedTask?
     /// The server has sent a message.
@@ -96,7 +96,7 @@ actor LoadConnection {
         end = (.now, reason)
         pings?.cancel()
         let error = LoadError("the connection has ended: \(reason)", told: told)
-        for client in clients.values { client.assumeIsolated { $0.fail(error) } }
+        for client in clients.values { client.failNow(error) }
         for pong in pongs.values { pong.resume(throwing: error) }
         (clients, pongs) = ([:], [:])
     }
@@ -104,7 +104,7 @@ actor LoadConnection {
     // MARK: Sessions
 
     /// - Returns: a number for a new session, whose messages the client gets.
-    func begin(_ client: LoadClient) throws -> SessionID {
+    func begin(_ client: any SessionPeer) throws -> SessionID {
         if let end { throw LoadError("the connection has ended: \(end.reason)") }
         lastSession += 1
         clients[lastSession] = client
@@ -211,13 +211,12 @@ actor LoadConnection {
     private func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
         switch message {
         case .ident(let session, _), .download(let session, _), .mark(let session, _):
-            clients[session]?.assumeIsolated { $0.take(message, at: time) }
+            clients[session]?.takeNow(message, at: time)
         case .unbound(let session):
-            clients.removeValue(forKey: session)?.assumeIsolated { $0.take(message, at: time) }
+            clients.removeValue(forKey: session)?.takeNow(message, at: time)
         case .error(let session, let error) where session > 0:
-            clients.removeValue(forKey: session)?.assumeIsolated {
-                $0.fail(LoadError("the server ended the session: \(Self.words(of: error))", told: error))
-            }
+            clients.removeValue(forKey: session)?.failNow(
+                LoadError("the server ended the session: \(Self.words(of: error))", told: error))
         case .error(_, let error): finish(Self.words(of: error), told: error)
         case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
         case .log: break

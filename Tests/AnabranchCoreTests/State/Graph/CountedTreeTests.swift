@@ -110,6 +110,27 @@ import Testing
         #expect(throws: Shelf.Failure.self) { try tree.modify(at: 0) { $0.value = 8 } }
     }
 
+    /// Each node is read when the cursor comes to it, once, and the cursor throws where one cannot be read.
+    @Test(arguments: [0, 1, 2, 33, 1_025]) func aCursorWalksFromAnyIndexToTheEnd(leafCount: Int) throws {
+        let shelf = Shelf()
+        let tree = shelf.tree(of: (0..<leafCount).map { [2 * $0, 2 * $0 + 1] })
+        for start in Set([0, 1, leafCount, leafCount + 1, 2 * leafCount - 1, 2 * leafCount]).sorted() {
+            guard 0...tree.count ~= start else { continue }
+            shelf.readsLeft = .max
+            var cursor = try TreeCursor(tree, from: start)
+            for value in start..<tree.count { #expect(try cursor.next()?.value == value) }
+            for _ in 0..<2 { #expect(try cursor.next() == nil) }
+            guard leafCount > 0 else { continue }
+            let reads = Int.max - shelf.readsLeft
+            shelf.readsLeft = reads - 1
+            #expect(throws: Shelf.Failure.self) {
+                var cursor = try TreeCursor(tree, from: start)
+                while try cursor.next() != nil {}
+            }
+            #expect(reads <= shelf.nodeCount)
+        }
+    }
+
     @Test func aSortedTreeFindsWhatItHolds() {
         for seed in Seeds.upTo(20) {
             var generator = SeededRandom(seed: seed)
@@ -169,6 +190,7 @@ private final class Shelf: @unchecked Sendable {
     typealias Node = TreeNode<StoredNumber>
 
     var readsLeft = Int.max
+    var nodeCount: Int { leaves.count + inner.count }
     private var leaves: [UInt64: [Int]] = [:]
     private var inner: [UInt64: [StoredNode<Shelf>]] = [:]
 

@@ -1,0 +1,128 @@
+/// The changesets of a bootstrap generation: those that make a state out of nothing (`Spec/BoundedHistory.md`,
+/// section 1). They are made one by one, so that a caller can store each before the next is made.
+///
+/// Equal states have equal changesets, whatever changes led to them. The state is read object by object, and of an
+/// object one part after another; nothing that was read is kept. A state that reads rows is of use as long as the rows
+/// stay as they are.
+package struct BootstrapChangesets: Sendable {
+    /// At about how many bytes a changeset ends, if the caller says nothing else.
+    package static let usualBytes = 128 << 10
+
+    private enum Declaration {
+        case addTable(ClassID)
+        case addColumn(Column)
+    }
+
+    private struct CurrentObject {
+        let classID: ClassID
+        let key: PrimaryKey
+        var contents: ObjectContents
+    }
+
+    private let graph: ObjectGraph
+    private let endBytes: Int
+    private let columns: CanonicalColumns
+    /// What was not declared yet, the last of it first.
+    private var declarations: [Declaration]
+    /// The classes whose objects come later, the last of them first.
+    private var classes: [ClassID]
+    private var objects: (classID: ClassID, cursor: ObjectCursor)?
+    private var object: CurrentObject?
+    private var recorder = ChangesetRecorder()
+    private var failure: ApplyError?
+
+    /// - Parameters:
+    ///   - graph: The state. Objects of asymmetric classes do not belong to it.
+    ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes; with 1 or less each
+    ///     instruction is a changeset. A long value is never divided.
+    package init(of graph: ObjectGraph, endingAt endBytes: Int = BootstrapChangesets.usualBytes) {
+        self.graph = graph
+        self.endBytes = endBytes
+        let schema = graph.schema, columns = CanonicalColumns(of: schema)
+        self.columns = columns
+        let ordered = schema.present.sorted { schema[$0].name.compare(schema[$1].name) < 0 }
+        let addColumns = ordered.flatMap { columns[$0].map(Declaration.addColumn) }
+        declarations = (ordered.map(Declaration.addTable) + addColumns).reversed()
+        classes = ordered.filter { schema[$0].kind == .topLevel }.reversed()
+    }
+
+    /// The next changeset, in the format of `Spec/Changeset.md`; nil after the last one. A state without classes has
+    /// none.
+    ///
+    /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read. Each further call throws it
+    ///   again, so that nobody takes what is there for all of it.
+    package mutating func next() throws(ApplyError) -> [UInt8]? {
+        if let failure { throw failure }
+        do throws(ApplyError) {
+            repeat { guard try recordNext() else { break } } while recorder.bytes.count < endBytes
+        } catch {
+            failure = error
+            throw error
+        }
+        let changeset = recorder.bytes
+        recorder = ChangesetRecorder()
+        return changeset.isEmpty ? nil : changeset
+    }
+
+    /// Records one instruction.
+    /// - Returns: false if none is left.
+    private mutating func recordNext() throws(ApplyError) -> Bool {
+        if let declaration = declarations.popLast() {
+            record(declaration)
+            return true
+        }
+        while true {
+            if let edit = try object?.contents.next() {
+                record(edit)
+                return true
+            }
+            object = nil
+            if let classID = objects?.classID, let (key, fields) = try objects?.cursor.next() {
+                recorder.createObject(graph.schema[classID].name, key)
+                let contents = ObjectContents(of: fields, in: classID, graph.schema, columns)
+                object = CurrentObject(classID: classID, key: key, contents: contents)
+                return true
+            }
+            guard let classID = classes.popLast() else { return false }
+            objects = (classID, ObjectCursor(of: classID, in: graph))
+        }
+    }
+
+    private mutating func record(_ declaration: Declaration) {
+        switch declaration {
+        case .addTable(let classID):
+            let state = graph.schema[classID]
+            recorder.addClass(ClassDeclaration(name: state.name, kind: state.kind, key: state.key))
+        case .addColumn(let column):
+            let place = column.place
+            let target = place.type == .link ? graph.schema[place.target].name : nil
+            recorder.addColumn(
+                ColumnDeclaration(
+                    name: column.name, type: place.type, isNullable: place.isNullable, collection: place.collection,
+                    target: target),
+                to: graph.schema[place.owner].name)
+        }
+    }
+
+    private mutating func record(_ edit: Edit) {
+        guard let object else { return }
+        recorder.edit(
+            edit,
+            at: ChangesetRecorder.Target(
+                className: graph.schema[object.classID].name, key: object.key, field: object.contents.field,
+                path: object.contents.path))
+    }
+}
+
+/// The columns of each class by their names: an order that does not depend on when they were added.
+struct CanonicalColumns: Sendable {
+    private var columns: [ClassID: [Column]] = [:]
+
+    init(of schema: Schema) {
+        for number in schema.present {
+            columns[number] = schema[number].columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
+        }
+    }
+
+    subscript(number: ClassID) -> [Column] { columns[number] ?? [] }
+}

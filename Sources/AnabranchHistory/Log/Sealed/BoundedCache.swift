@@ -1,0 +1,42 @@
+/// Keeps what was asked for last, up to so many bytes: what is asked for again stays, in two generations of which the
+/// older one goes as a whole.
+struct BoundedCache<Key: Hashable, Value> {
+    private struct Element {
+        var value: Value
+        var byteCount: Int
+    }
+
+    private let bytesMax: Int
+    private var young: [Key: Element] = [:]
+    private var old: [Key: Element] = [:]
+    private var youngBytes = 0, oldBytes = 0
+
+    /// - Parameter bytesMax: what the values may occupy together.
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    /// What the values occupy, in bytes.
+    var byteCount: Int { youngBytes + oldBytes }
+
+    mutating func find(_ key: Key) -> Value? {
+        if let element = young[key] { return element.value }
+        guard let element = old.removeValue(forKey: key) else { return nil }
+        oldBytes -= element.byteCount
+        insert(element, key)
+        return element.value
+    }
+
+    /// - Parameter byteCount: what it occupies; if that is more than half of all, it is not kept.
+    mutating func keep(_ value: Value, as key: Key, byteCount: Int) {
+        guard byteCount <= bytesMax / 2, young[key] == nil, old[key] == nil else { return }
+        insert(Element(value: value, byteCount: byteCount), key)
+    }
+
+    private mutating func insert(_ element: Element, _ key: Key) {
+        if youngBytes + element.byteCount > bytesMax / 2 {
+            (old, oldBytes) = (young, youngBytes)
+            (young, youngBytes) = ([:], 0)
+        }
+        young[key] = element
+        youngBytes += element.byteCount
+    }
+}

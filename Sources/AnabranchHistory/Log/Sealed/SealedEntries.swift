@@ -1,0 +1,44 @@
+package import AnabranchCore
+
+/// What a commit does that seals entries: the rows of a range and their conflict keys go, and a block takes their
+/// place. No answer about the log is another one afterwards.
+package struct SealedEntries: Sendable {
+    /// The entries: the oldest that have rows, and not the newest one.
+    package let range: VersionRange
+    /// What `LogSegment` opens.
+    package let block: [UInt8]
+    /// What is stored of the entries beside their rows.
+    package let conflictKeys: [ConflictKeyEntry]
+
+    /// Seals entries.
+    /// - Parameters:
+    ///   - entries: one or more, without gaps, the first of them behind `base`.
+    ///   - start: where the chain of the file begins.
+    /// - Throws: as `LogSegment.seal`.
+    package init(
+        _ entries: [LogEntry], behind base: LogPlace, of start: Checksum
+    ) throws(HistoryError) {
+        conflictKeys = try LogEntry.conflictKeys(of: entries)
+        block = try LogSegment.seal(entries, behind: base.chain, of: start)
+        range = VersionRange(after: base.version, through: base.version + UInt64(entries.count))
+    }
+
+    /// How many entries there are.
+    package var count: Int { Int(range.last.rawValue - range.base.rawValue) }
+
+    /// Refuses what does not take the place of the rows exactly: the checksum of the last row covers all of them.
+    /// - Parameters:
+    ///   - base: where the rows begin.
+    ///   - end: the last row that goes; nil if there is none.
+    ///   - start: where the chain of the file begins.
+    /// - Throws: `storeDamaged`.
+    package func check(from base: LogPlace, to end: LogPlace?, of start: Checksum) throws(HistoryError) {
+        let head = try LogSegment(block, of: start).head
+        guard head.range == range, head.range.base == base.version, head.end == end,
+            head.baseCumulativeSize == base.cumulativeSize
+        else {
+            throw HistoryError(
+                .storeDamaged, "the segment of log entries \(range.base + 1) to \(range.last) is not what has rows")
+        }
+    }
+}

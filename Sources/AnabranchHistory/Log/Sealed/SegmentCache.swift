@@ -1,0 +1,82 @@
+import AnabranchCore
+import Synchronization
+
+/// The opened segments of a store, as far as memory is there for them. What a segment says never changes, so it is of
+/// use to every reader, whatever commits come in between.
+package final class SegmentCache: Sendable {
+    /// A segment of the store.
+    struct Key: Hashable {
+        var file: SyncedFileID
+        /// The last version.
+        var last: ServerVersion
+    }
+
+    private struct Kept {
+        var heads: BoundedCache<Key, LogSegmentHead>
+        var columns: BoundedCache<Key, LogSegmentColumns>
+        var contents: BoundedCache<Key, LogSegmentContent>
+        var conflictKeys: BoundedCache<Key, ConflictKeyIndex>
+    }
+
+    private let kept: Mutex<Kept>
+
+    /// - Parameters:
+    ///   - headBytesMax: how much memory heads and filters may occupy, in bytes: 3 KB or so for 512 entries.
+    ///   - columnBytesMax: the same of entries without changesets.
+    ///   - contentBytesMax: of entries with changesets.
+    ///   - conflictKeyBytesMax: of where conflict keys are written.
+    package init(
+        headBytesMax: Int = 64 << 20,
+        columnBytesMax: Int = 8 << 20,
+        contentBytesMax: Int = 32 << 20,
+        conflictKeyBytesMax: Int = 32 << 20
+    ) {
+        kept = Mutex(
+            Kept(
+                heads: BoundedCache(bytesMax: headBytesMax), columns: BoundedCache(bytesMax: columnBytesMax),
+                contents: BoundedCache(bytesMax: contentBytesMax),
+                conflictKeys: BoundedCache(bytesMax: conflictKeyBytesMax)))
+    }
+
+    /// What all of it occupies, in bytes.
+    package var byteCount: Int {
+        kept.withLock { $0.heads.byteCount + $0.columns.byteCount + $0.contents.byteCount + $0.conflictKeys.byteCount }
+    }
+
+    /// - Parameter open: opens the segment if its head is not there.
+    func head(
+        of key: Key, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> LogSegmentHead {
+        if let head = kept.withLock({ $0.heads.find(key) }) { return head }
+        let head = try open().head.alone
+        kept.withLock { $0.heads.keep(head, as: key, byteCount: head.byteCount) }
+        return head
+    }
+
+    func columns(
+        of key: Key, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> LogSegmentColumns {
+        if let columns = kept.withLock({ $0.contents.find(key)?.columns ?? $0.columns.find(key) }) { return columns }
+        let columns = try open().columns()
+        kept.withLock { $0.columns.keep(columns, as: key, byteCount: columns.byteCount) }
+        return columns
+    }
+
+    func content(
+        of key: Key, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> LogSegmentContent {
+        if let content = kept.withLock({ $0.contents.find(key) }) { return content }
+        let content = try open().content()
+        kept.withLock { $0.contents.keep(content, as: key, byteCount: content.byteCount) }
+        return content
+    }
+
+    func conflictKeys(
+        of key: Key, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> ConflictKeyIndex {
+        if let index = kept.withLock({ $0.conflictKeys.find(key) }) { return index }
+        let index = try content(of: key, open).conflictKeyIndex()
+        kept.withLock { $0.conflictKeys.keep(index, as: key, byteCount: index.byteCount) }
+        return index
+    }
+}

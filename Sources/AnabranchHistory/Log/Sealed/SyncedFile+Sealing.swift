@@ -1,0 +1,60 @@
+import AnabranchCore
+
+/// When the older entries of a log are sealed.
+package struct SealingPolicy: Sendable {
+    /// How many entries a segment has: with so many, or ...
+    package var entriesMax: Int
+    /// ... with so many bytes of changesets, entries are sealed.
+    package var bytesMax: Int
+    /// So many of the newest entries keep their rows; one at least.
+    package var restMin: Int
+
+    /// The defaults, unless something else is said.
+    package init(
+        entriesMax: Int = 512,
+        bytesMax: Int = 256 << 10,
+        restMin: Int = 64
+    ) {
+        (self.entriesMax, self.bytesMax, self.restMin) = (entriesMax, bytesMax, restMin)
+    }
+}
+
+extension SyncedFile {
+    /// Seals the oldest entries that have rows, if there are enough of them: reads and compresses those of one segment,
+    /// and no more. Who looks after the file in idle turns calls it until there is nothing to do, and commits what it
+    /// returns as any other commit; between the two nobody else may commit to the file.
+    /// - Returns: a commit of nothing else; nil if nothing is due, or the store makes no segments.
+    /// - Throws: `storeDamaged`: the entries stay as they are; a failure of the store.
+    package func sealIfDue(_ policy: SealingPolicy = SealingPolicy()) throws(HistoryError) -> Commit? {
+        try read { view throws(HistoryError) in
+            guard let base = try view.sealedEnd() else { return nil }
+            let head = try view.head()
+            let entries = try Self.due(policy, behind: base, in: view, head)
+            guard !entries.isEmpty else { return nil }
+            var commit = Commit(file: id, lease: lease, head: head)
+            commit.sealed = try SealedEntries(entries, behind: base, of: Checksum(startOf: path))
+            return commit
+        }
+    }
+
+    private static func due(
+        _ policy: SealingPolicy, behind base: LogPlace, in view: any FileView, _ head: FileHead
+    ) throws(HistoryError) -> [LogEntry] {
+        let rest = UInt64(max(1, policy.restMin))
+        guard head.version > base.version + rest else { return [] }
+        let count = max(1, min(policy.entriesMax, LogSegment.entryCountMax))
+        let last = min(head.version.rawValue - rest, base.version.rawValue + UInt64(count))
+        let isFull = last == base.version.rawValue + UInt64(count)
+        // Sizes of what is left out count here, so that this costs nothing while there is little.
+        guard isFull || head.cumulativeSize &- base.cumulativeSize >= UInt64(max(0, policy.bytesMax)) else { return [] }
+        var entries: [LogEntry] = [], bytes = 0
+        for version in base.version.rawValue + 1...last where bytes < policy.bytesMax {
+            guard let entry = try view.entry(ServerVersion(rawValue: version)) else {
+                throw HistoryError(.storeDamaged, "log entry \(version) is missing")
+            }
+            entries.append(entry)
+            bytes += entry.changeset.count
+        }
+        return isFull || bytes >= policy.bytesMax ? entries : []
+    }
+}

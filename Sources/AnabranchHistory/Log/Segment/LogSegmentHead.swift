@@ -1,0 +1,55 @@
+package import AnabranchCore
+
+/// What a log segment says without looking at its entries: small enough to be kept of all segments of a log.
+package struct LogSegmentHead: Sendable {
+    /// The versions that the segment has: one or more.
+    package let range: VersionRange
+    /// The cumulative size of the log before the first entry, in bytes.
+    package let baseCumulativeSize: UInt64
+    /// The last entry.
+    package let end: LogPlace
+    /// The client files that the entries were received from; ascending, each once.
+    package let origins: [ClientFileID]
+    let filter: ConflictKeyFilter
+
+    /// How many different conflict keys the entries write.
+    package var conflictKeyCount: Int { filter.count }
+
+    /// The head without the block that it was read from.
+    var alone: LogSegmentHead {
+        LogSegmentHead(
+            range: range, baseCumulativeSize: baseCumulativeSize, end: end, origins: origins, filter: filter.alone)
+    }
+
+    /// About what it occupies, in bytes.
+    var byteCount: Int { 256 + 8 * origins.count + filter.byteCount }
+
+    /// Whether an entry was received from the client file.
+    func has(_ origin: ClientFileID) -> Bool { origins.binarySearch(origin) }
+
+    /// Whether an entry may write the conflict key: no for certain, yes probably.
+    package func mayWrite(_ key: UInt64) -> Bool { !filter.likely([key]).isEmpty }
+
+    /// Those of the conflict keys that an entry probably writes that is in `range` and was not received from `origin`.
+    /// Looking for that is quickest if the keys are ascending.
+    package func likely(
+        _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) -> [UInt64] {
+        guard max(range.base, self.range.base) < min(range.last, self.range.last), origins != [origin] else {
+            return []
+        }
+        return filter.likely(keys)
+    }
+}
+
+extension [ClientFileID] {
+    /// Whether an ascending array has the element.
+    fileprivate func binarySearch(_ element: ClientFileID) -> Bool {
+        var low = 0, high = count
+        while low < high {
+            let middle = low + (high - low) / 2
+            if self[middle] < element { low = middle + 1 } else { high = middle }
+        }
+        return low < count && self[low] == element
+    }
+}

@@ -1,0 +1,80 @@
+import AnabranchCore
+
+/// How much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400 seconds.
+public struct HistoryPolicy: Equatable, Sendable {
+    /// Entries are sealed when there are so many that are not: a segment of 512 takes about 12 bytes a small
+    /// transaction, and one that is much shorter takes more.
+    public var sealEntries: UInt64 = 512
+    /// Or when they have so many bytes of changesets, so that a segment is decoded in about a millisecond.
+    public var sealBytes: UInt64 = 256 << 10
+    /// A client file that keeps entries from going expires when its client was not seen for so many days.
+    public var offlineDays: UInt64 = 60
+    /// Or when it keeps more than so many bytes of changesets, and its client was not seen for a day.
+    public var pinnedBytes: UInt64 = 1 << 30
+    /// Or when its client began with a bootstrap generation, has uploaded nothing, and was not seen for so many days:
+    /// no write of it is lost with the file.
+    public var bootstrapDays: UInt64 = 7
+
+    /// The defaults.
+    public init() {}
+
+    /// Whether a file may have something to be done; if not, it need not be opened for that.
+    public func mayBeDue(for head: FileHead) -> Bool {
+        head.version.rawValue - head.baseVersion.rawValue >= sealEntries
+            || head.logBytes >= sealBytes && head.logBytes > 0
+    }
+}
+
+/// Why a client file has expired.
+public enum ExpiryReason: String, CaseIterable, Sendable {
+    /// It was not seen for `HistoryPolicy.offlineDays`.
+    case offline
+    /// It kept more than `HistoryPolicy.pinnedBytes`.
+    case pinnedBytes = "pinned_bytes"
+    /// It never got further than its bootstrap generation.
+    case bootstrap
+}
+
+/// Which client files are to expire, at one moment.
+struct Expiry {
+    let policy: HistoryPolicy
+    /// In seconds since 1970.
+    let time: UInt64
+    /// Whose clients are connected: they are seen now.
+    let connected: Set<ClientFileID>
+    /// Up to where entries may go if nobody keeps them.
+    let limit: ServerVersion
+    /// Who keeps entries at or below it keeps more than `HistoryPolicy.pinnedBytes`; nil if nobody can.
+    let heavyVersion: ServerVersion?
+
+    private static let day: UInt64 = 86_400
+
+    /// - Parameter pin: of the file.
+    /// - Returns: nil if it stays.
+    func reason(for file: ClientFile, pin: ServerVersion) -> ExpiryReason? {
+        guard pin < limit, !connected.contains(file.ident) else { return nil }
+        // A time to come is that of a clock that was ahead once.
+        let days = (time - min(time, file.lastSeen)) / Self.day
+        if case .generation = file.lineage, file.uploadCursor == UploadCursor(), file.newestReceipt == nil {
+            if days >= max(1, policy.bootstrapDays) { return .bootstrap }
+        }
+        if days >= max(1, policy.offlineDays) { return .offline }
+        if let heavyVersion, pin <= heavyVersion, days >= 1 { return .pinnedBytes }
+        return nil
+    }
+}
+
+extension FileView {
+    /// The newest version from which to `limit` there are more than so many bytes of changesets; nil if the log has
+    /// not so many.
+    func version(moreThan bytes: UInt64, before limit: ServerVersion) throws(HistoryError) -> ServerVersion? {
+        let head = try head(), end = try cumulativeSize(at: limit)
+        guard limit > head.baseVersion, end > bytes, head.baseCumulativeSize < end - bytes else { return nil }
+        var low = head.baseVersion.rawValue, high = min(limit, head.version).rawValue
+        while high - low > 1 {
+            let middle = low + (high - low) / 2
+            if try cumulativeSize(at: ServerVersion(middle)) < end - bytes { low = middle } else { high = middle }
+        }
+        return ServerVersion(low)
+    }
+}

@@ -1,0 +1,80 @@
+public import AnabranchCore
+
+/// What a synced file keeps of the past, and because of whom.
+public struct HistoryStatus: Equatable, Sendable {
+    /// The beginning and the end of the log.
+    public var head: FileHead
+    /// The version of the newest bootstrap generation; 0 if there is none.
+    public var generationVersion: ServerVersion
+    /// Who keeps most of the log; nil if nobody keeps any of it.
+    public var lowestPin: ClientFilePin?
+    /// The user of that client file; nil if there is none, or the server did not know.
+    public var user: String?
+    /// How many bytes of changesets it keeps.
+    public var pinnedBytes: UInt64
+}
+
+extension SyncedFile {
+    /// What the file keeps of the past. All client files are looked at.
+    public func historyStatus() throws(HistoryError) -> HistoryStatus {
+        var scan = PinScan(upTo: head.version)
+        try run(&scan)
+        let pin = scan.lowest, generation = generationVersion
+        return try read { view throws(HistoryError) in
+            let head = try view.head()
+            return HistoryStatus(
+                head: head, generationVersion: generation, lowestPin: pin,
+                user: try pin.flatMap { pin throws(HistoryError) in try view.clientFile(pin.ident)?.user },
+                pinnedBytes: try pin.map { pin throws(HistoryError) in
+                    head.cumulativeSize - (try view.cumulativeSize(at: pin.version))
+                } ?? 0)
+        }
+    }
+
+    /// What could go if a client file expired: entries, and the bytes of their changesets.
+    /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
+    public func freed(byExpiring ident: ClientFileID) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
+        try freed(byExpiring: ident, upTo: generationVersion)
+    }
+
+    /// - Parameter limit: up to where entries may go if nobody needs them.
+    func freed(
+        byExpiring ident: ClientFileID, upTo limit: ServerVersion
+    ) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
+        guard let file = try clientFile(ident), file.salt != 0 else {
+            throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
+        }
+        let limit = min(limit, head.stateVersion)
+        var all = PinScan(upTo: limit), others = PinScan(upTo: limit, excluding: ident)
+        try run(&all)
+        try run(&others)
+        let before = max(all.floor, head.baseVersion), after = max(others.floor, before)
+        let (start, end) = try read { view throws(HistoryError) in
+            (try view.cumulativeSize(at: before), try view.cumulativeSize(at: after))
+        }
+        return (after.rawValue - before.rawValue, end - start)
+    }
+
+    func run(_ scan: inout PinScan) throws(HistoryError) {
+        while !scan.isDone {
+            scan = try read { [scan] view throws(HistoryError) in
+                var scan = scan
+                try scan.advance(over: view)
+                return scan
+            }
+        }
+    }
+}
+
+extension FileView {
+    /// The cumulative size at a version, in bytes; below the log that of its beginning.
+    func cumulativeSize(at version: ServerVersion) throws(HistoryError) -> UInt64 {
+        let head = try head()
+        if version >= head.version { return head.cumulativeSize }
+        guard version > head.baseVersion else { return head.baseCumulativeSize }
+        guard let entry = try entry(version) else {
+            throw HistoryError(.storeDamaged, "log entry \(version) is missing")
+        }
+        return entry.cumulativeSize
+    }
+}

@@ -1,0 +1,241 @@
+public import AnabranchCore
+
+/// What maintenance has done to a file.
+public struct MaintenanceReport: Equatable, Sendable {
+    /// The entries that were sealed.
+    public var sealedEntries: UInt64 = 0
+    /// The bytes of their changesets.
+    public var sealedBytes: UInt64 = 0
+    /// The client files that have expired.
+    public var expired: [ExpiredClientFile] = []
+    /// The entries that went.
+    public var trimmedEntries: UInt64 = 0
+    /// The bytes of their changesets.
+    public var trimmedBytes: UInt64 = 0
+    /// Who keeps most of the entries that are left below the newest bootstrap generation; nil if nobody keeps any.
+    public var lowestPin: ClientFilePin?
+
+    /// Nothing.
+    public init() {}
+
+    /// Whether the file is as it was.
+    public var isEmpty: Bool {
+        sealedEntries == 0 && expired.isEmpty && trimmedEntries == 0
+    }
+}
+
+/// A client file that has expired by itself.
+public struct ExpiredClientFile: Equatable, Sendable {
+    /// The client file.
+    public let ident: ClientFileID
+    /// Its user; nil if the server did not know.
+    public let user: String?
+    /// Why it has.
+    public let reason: ExpiryReason
+    /// When its client was last seen, in seconds since 1970.
+    public let lastSeen: UInt64
+}
+
+/// One round of maintenance over a file, in steps of bounded work:
+///
+///     seal ──▶ look at client files ──▶ trim ──▶ done
+///                ▲              │
+///                └── expire ◀───┘
+package struct MaintenanceRound {
+    fileprivate enum Stage {
+        case seal
+        case scan(PinScan, ExpiryScan)
+        case expire([ClientFileID: ExpiryReason])
+        case trim(ServerVersion)
+        case end
+        case done
+    }
+
+    /// Who is to expire, as far as a scan has come.
+    fileprivate struct ExpiryScan {
+        let expiry: Expiry
+        var reasons: [ClientFileID: ExpiryReason] = [:]
+    }
+
+    /// How many client files expire in one commit; the others follow.
+    static let expiredCountMax = 512
+
+    fileprivate let policy: HistoryPolicy
+    fileprivate let time: UInt64
+    fileprivate let expires: Bool
+    fileprivate let connected: Set<ClientFileID>
+    fileprivate let limit: ServerVersion?
+    fileprivate let isThorough: Bool
+    fileprivate var stage = Stage.seal
+    /// What was done so far.
+    package fileprivate(set) var report = MaintenanceReport()
+
+    /// - Parameters:
+    ///   - time: seconds since 1970.
+    ///   - expires: whether client files may expire.
+    ///   - connected: those that have a session.
+    ///   - limit: up to where entries may go if nobody needs them; nil: up to the newest bootstrap generation.
+    ///   - isThorough: whether client files are looked at in any case. If not, they are when much was written for their
+    ///     number.
+    package init(
+        _ policy: HistoryPolicy, at time: UInt64, expires: Bool, connected: Set<ClientFileID>,
+        upTo limit: ServerVersion? = nil, isThorough: Bool = true
+    ) {
+        self.policy = policy
+        self.time = time
+        self.expires = expires
+        self.connected = connected
+        self.limit = limit
+        self.isThorough = isThorough
+    }
+
+    package var isDone: Bool { if case .done = stage { true } else { false } }
+}
+
+extension SyncedFile {
+    /// Does what is due: seals entries, lets client files expire and entries go that
+    /// nobody needs any more (`Spec/BoundedHistory.md`, section 8).
+    /// - Parameters:
+    ///   - time: seconds since 1970.
+    ///   - expires: whether client files may expire: not if the clock has jumped.
+    ///   - connected: the client files that have a session: they do not expire.
+    /// - Throws: a failure of the store. What was done before stays.
+    @discardableResult
+    public func maintain(
+        at time: UInt64, _ policy: HistoryPolicy, expires: Bool = true, connected: Set<ClientFileID> = []
+    ) throws(HistoryError) -> MaintenanceReport {
+        try run(MaintenanceRound(policy, at: time, expires: expires, connected: connected))
+    }
+
+    /// Takes all steps of a round.
+    package func run(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceReport {
+        var round = round
+        while !round.isDone {
+            guard let commit = try step(&round) else { continue }
+            try self.commit(commit)
+        }
+        return round.report
+    }
+
+    /// Whether so much was written since the last round, or since the file was opened, that one may find work.
+    package func isMaintenanceDue(_ policy: HistoryPolicy) -> Bool {
+        let written = head.version.rawValue - maintained.version.rawValue
+        let bytes = head.cumulativeSize - maintained.cumulativeSize
+        return written >= policy.sealEntries || bytes >= policy.sealBytes && written > 0
+    }
+
+    /// Nothing is due before more is written.
+    package func putOffMaintenance() { maintained = head }
+
+    /// Notes that clients are connected, as if they had just identified themselves.
+    package func noteSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {
+        guard !idents.isEmpty else { return }
+        let seen = try read(missesTail: false) { view throws(HistoryError) in
+            try idents.map { ident throws(HistoryError) in (ident, try current(ident, in: view)?.lastSeen) }
+        }
+        for case (let ident, let time?) in seen { identified[ident] = time }
+    }
+
+    /// One step of a round. None may be taken while uploads are merged.
+    /// - Returns: what has to be committed before the next step; nil if nothing has.
+    /// - Throws: a failure of the store. The round is over then.
+    package func step(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
+        switch round.stage {
+        case .seal:
+            if let commit = try sealCommit(&round) { return commit }
+            let written = head.version.rawValue - scanned.rawValue
+            let isWorthwhile = written >= head.clientFileCount / 8
+            round.stage = round.isThorough || isWorthwhile ? try beginScan(round) : .end
+        case .scan(let pins, let expiry):
+            round.stage = try scan(pins, expiry, &round.report)
+        case .expire(let reasons):
+            round.stage = try beginScan(round)
+            return try expiryCommit(reasons, &round)
+        case .trim(let floor):
+            if let commit = try trimCommit(upTo: floor), let trim = commit.trim {
+                round.report.trimmedEntries += trim.version.rawValue - commit.head.baseVersion.rawValue
+                round.report.trimmedBytes += trim.cumulativeSize - commit.head.baseCumulativeSize
+                return commit
+            }
+            round.stage = .end
+        case .end:
+            putOffMaintenance()
+            round.stage = .done
+        case .done: break
+        }
+        return nil
+    }
+
+    // MARK: Expiry
+
+    private func beginScan(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceRound.Stage {
+        let limit = min(round.limit ?? generationVersion, head.stateVersion)
+        guard limit > head.baseVersion else { return .end }
+        let heavy = try read { view throws(HistoryError) in
+            try view.version(moreThan: round.policy.pinnedBytes, before: limit)
+        }
+        let connected = round.expires ? round.connected : []
+        let expiry = Expiry(
+            policy: round.policy, time: round.expires ? round.time : 0, connected: connected, limit: limit,
+            heavyVersion: heavy)
+        return .scan(PinScan(upTo: limit), MaintenanceRound.ExpiryScan(expiry: expiry))
+    }
+
+    /// Looks at a page of client files.
+    private func scan(
+        _ pins: PinScan, _ found: MaintenanceRound.ExpiryScan, _ report: inout MaintenanceReport
+    ) throws(HistoryError) -> MaintenanceRound.Stage {
+        let (pins, found) = try read { view throws(HistoryError) in
+            var pins = pins, found = found
+            try pins.advance(over: view) { file, pin throws(HistoryError) in
+                guard found.reasons.count < MaintenanceRound.expiredCountMax,
+                    queue.progress(of: file.ident) == nil, unwritten[file.ident] == nil, identified[file.ident] == nil
+                else { return }
+                found.reasons[file.ident] = found.expiry.reason(for: file, pin: pin)
+            }
+            return (pins, found)
+        }
+        guard pins.isDone else { return .scan(pins, found) }
+        report.lowestPin = pins.lowest
+        scanned = head.version
+        return found.reasons.isEmpty ? .trim(pins.floor) : .expire(found.reasons)
+    }
+
+    private func expiryCommit(
+        _ reasons: [ClientFileID: ExpiryReason], _ round: inout MaintenanceRound
+    ) throws(HistoryError) -> Commit? {
+        let (head, files) = try read { view throws(HistoryError) in
+            let files = try reasons.keys.sorted().map { ident throws(HistoryError) in try view.clientFile(ident) }
+            return (try view.head(), files)
+        }
+        var commit = Commit(file: id, lease: lease, head: head)
+        for case var file? in files where !file.isExpired {
+            // Somebody has come meanwhile.
+            guard let reason = reasons[file.ident], queue.progress(of: file.ident) == nil,
+                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident)
+            else { continue }
+            file.isExpired = true
+            commit.clientFiles.append(file)
+            round.report.expired.append(
+                ExpiredClientFile(ident: file.ident, user: file.user, reason: reason, lastSeen: file.lastSeen))
+        }
+        return commit
+    }
+
+    // MARK: Segments
+
+    /// The version of the newest bootstrap generation: 0, because no file has one yet. So nothing goes.
+    var generationVersion: ServerVersion { 0 }
+
+    private func sealCommit(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
+        let policy = SealingPolicy(
+            entriesMax: Int(clamping: round.policy.sealEntries), bytesMax: Int(clamping: round.policy.sealBytes),
+            restMin: Int(min(64, round.policy.sealEntries / 8)))
+        guard let commit = try sealIfDue(policy), let range = commit.sealed?.range else { return nil }
+        round.report.sealedEntries += range.last.rawValue - range.base.rawValue
+        round.report.sealedBytes += try read { view throws(HistoryError) in
+            try view.cumulativeSize(at: range.last) - view.cumulativeSize(at: range.base)
+        }
+        return commit
+    }
+}

@@ -1,0 +1,76 @@
+public import AnabranchCore
+
+/// Where a log begins after its oldest entries went (`Spec/BoundedHistory.md`, section 6). Conflict keys, receipts and
+/// changesets as received go with their entries; what clients have to be told of them for ever is in
+/// `ClientFile.baseClientVersion`.
+public struct Trim: Equatable, Sendable {
+    /// The version of the last entry that goes: the new base of the log.
+    public var version: ServerVersion
+    /// Its salt.
+    public var salt: Salt
+    /// The cumulative size there, in bytes.
+    public var cumulativeSize: UInt64
+
+    /// Puts the parts together.
+    public init(version: ServerVersion, salt: Salt, cumulativeSize: UInt64) {
+        self.version = version
+        self.salt = salt
+        self.cumulativeSize = cumulativeSize
+    }
+
+    /// Everything up to and including an entry goes.
+    public init(through entry: LogEntry) {
+        self.init(version: entry.version, salt: entry.salt, cumulativeSize: entry.cumulativeSize)
+    }
+}
+
+extension ClientFile {
+    /// The version behind which the file may still need all entries of its lineage; nil if it needs none.
+    /// - Parameter generation: the version of its generation. If it is not known, the file keeps everything.
+    public func pin(generation: ServerVersion?) -> ServerVersion? {
+        if isExpired || salt == 0 { return nil }
+        return switch lineage {
+        case .none: nil
+        case .log: min(uploadCursor.serverVersion, lockedVersion)
+        case .generation: generation ?? 0
+        }
+    }
+
+    /// The file as it is when entries up to `version` are gone.
+    /// - Parameter newest: the newest receipt of the file among them.
+    mutating func trim(through version: ServerVersion, newest: Receipt) {
+        baseClientVersion = max(baseClientVersion, newest.clientVersion)
+        if let receipt = newestReceipt, receipt.version <= version { newestReceipt = nil }
+    }
+}
+
+extension FileView {
+    /// The pin of a client file; nil if it needs nothing.
+    package func pin(of file: ClientFile) throws(HistoryError) -> ServerVersion? {
+        guard case .generation(let number) = file.lineage else { return file.pin(generation: nil) }
+        return file.pin(generation: try version(ofGeneration: number))
+    }
+
+    /// Refuses a trim after which something would be missing. To be asked within the commit, when its client files are
+    /// stored and the entries are still there.
+    /// - Throws: `storeFailed` with what is wrong.
+    package func check(_ trim: Trim, of head: FileHead) throws(HistoryError) {
+        guard trim.version > head.baseVersion, trim.version <= min(head.version, head.stateVersion),
+            try trimEnd(near: trim.version, upTo: trim.version) == trim.version,
+            let last = try entry(trim.version), Trim(through: last) == trim
+        else {
+            throw HistoryError(.storeFailed, "the log cannot begin at version \(trim.version)")
+        }
+        if let ident = try clientFile(pinnedBelow: trim.version) {
+            throw HistoryError(.storeFailed, "client file \(ident) still needs the log up to version \(trim.version)")
+        }
+        let range = VersionRange(after: head.baseVersion, through: trim.version)
+        for (ident, receipt) in try newestReceipts(in: range) {
+            guard let file = try clientFile(ident), file.baseClientVersion >= receipt.clientVersion,
+                file.newestReceipt.map({ $0.version > trim.version }) ?? true
+            else {
+                throw HistoryError(.storeFailed, "client file \(ident) does not know what went of it")
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import AnabranchHistory
+import Foundation
+import GRDB
+
+/// The directory that a copy of a store is put into. No server starts on it before the copy is whole, and who is
+/// interrupted leaves what can be told from a backup.
+final class CopyTarget {
+    let directory: DataDirectory
+    private let wasThere: Bool
+
+    var url: URL { directory.url }
+
+    /// - Parameter purpose: of the directory, for people.
+    /// - Throws: `storeUnusable` if there is something in the directory that is not what an interrupted copy left.
+    init(_ path: String, purpose: String) throws(HistoryError) {
+        let url = URL(fileURLWithPath: path, isDirectory: true)
+        wasThere = FileManager.default.fileExists(atPath: path)
+        try Self.refuseContent(of: url, purpose)
+        directory = try DataDirectory(path)
+        // Somebody else may have been quicker.
+        try Self.refuseContent(of: url, purpose)
+        do {
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
+        } catch {
+            throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
+        }
+        removeFiles()
+        try BackupRecord(stage: .copying).write(in: url)
+    }
+
+    private static func refuseContent(of url: URL, _ purpose: String) throws(HistoryError) {
+        guard FileManager.default.fileExists(atPath: url.path) else { return }
+        let names: Set<String>
+        do {
+            names = Set(try FileManager.default.contentsOfDirectory(atPath: url.path))
+        } catch {
+            throw HistoryError(.storeUnusable, "\(url.path): \(error.localizedDescription)")
+        }
+        var known: Set = [DataDirectory.lockName, BackupRecord.fileName + ".new"]
+        if try BackupRecord.read(in: url)?.stage == .copying {
+            known.formUnion(databases.flatMap { name in DataDirectory.suffixes.map { name + $0 } })
+            known.formUnion(otherFiles)
+        }
+        guard let other = names.subtracting(known).min() else { return }
+        throw HistoryError(
+            .storeUnusable,
+            "\(url.path) is not empty (\(other)): \(purpose) needs a directory that is empty or missing")
+    }
+
+    private static let databases =
+        (0..<StoreManifest.shardsMax).map { DataDirectory.shardName($0) }
+        + [DataDirectory.accountsName, DataDirectory.markerName, DataDirectory.markerName + ".new"]
+
+    private static let otherFiles = [DataDirectory.keysName, StoreManifest.fileName, BackupRecord.fileName]
+        .flatMap { [$0, $0 + ".new"] }
+
+    /// The record goes last: as long as it is there, the others are known.
+    private func removeFiles() {
+        for name in Self.databases { directory.remove(name) }
+        for name in Self.otherFiles { unlink(directory.path(of: name)) }
+    }
+
+    /// Reads the copy and checks all of it.
+    /// - Parameters:
+    ///   - fileCount: how many synced files there are; they are counted unless it is given.
+    ///   - others: looks for more damage.
+    func damages(
+        ofFiles fileCount: Int? = nil, and others: (StoreReader) throws(HistoryError) -> [StoreDamage] = { _ in [] },
+        _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) -> [StoreDamage] {
+        let reader = try StoreReader(directory, isVerifying: true)
+        defer {
+            for pool in reader.pools { try? pool.close() }
+            // Empty ones, which a reader leaves.
+            for name in Self.databases {
+                for suffix in ["-wal", "-shm"] { unlink(directory.path(of: name + suffix)) }
+            }
+        }
+        let damages = try others(reader)
+        var count = fileCount ?? 0
+        if fileCount == nil { count = try reader.fileCount() }
+        return try damages + StoreVerification(reader).damages(ofFiles: count, report)
+    }
+
+    /// From here on it is a backup.
+    func finish(_ record: BackupRecord) throws(HistoryError) {
+        var record = record
+        record.stage = .whole
+        try record.write(in: url)
+    }
+
+    /// Removes what was copied.
+    func clear() {
+        removeFiles()
+        unlink(directory.path(of: DataDirectory.lockName))
+        if !wasThere { rmdir(url.path) }
+    }
+
+    /// - Throws: `storeFailed` if so many bytes do not fit.
+    func checkSpace(for bytes: Int) throws(HistoryError) {
+        guard let free = directory.freeBytes, free < bytes else { return }
+        let sizes = [bytes, free].map { Int64($0).formatted(.byteCount(style: .binary)) }
+        throw HistoryError(.storeFailed, "\(url.path): the copy needs \(sizes[0]), and the disk has \(sizes[1])")
+    }
+}

@@ -1,0 +1,62 @@
+import AnabranchHistory
+import GRDB
+
+/// Deleted files: the record goes first, and what else there is of the file in pieces.
+extension SQLiteFile {
+    /// What is deleted in one transaction: so many bytes of contents at least, or so many rows.
+    private static let deletedBytes = 4 << 20, deletedRows = 4_096
+
+    /// A table with rows of files.
+    struct TableOfFiles {
+        var name: String
+        /// What tells the rows of a file apart.
+        var key = ["rowid"]
+        /// What makes rows long.
+        var content: String?
+    }
+
+    static let tablesOfFiles = [
+        TableOfFiles(name: "log_segment", content: "block"),
+        TableOfFiles(name: "log_entry", content: "changeset"), TableOfFiles(name: "received", content: "changeset"),
+        TableOfFiles(name: "reciprocal", content: "changeset"), TableOfFiles(name: "state_row", content: "content"),
+        TableOfFiles(name: "idempotency_key", content: "key"),
+        TableOfFiles(name: "conflict_key", key: ["key", "version"]), TableOfFiles(name: "client_file", key: ["ident"]),
+    ]
+
+    /// From now on there is no such file; `freeDeleted` frees what it occupies.
+    func delete() throws {
+        guard newPath == nil else { return }
+        try execute("INSERT INTO deleted_file (file) VALUES (?)", [id.number])
+        try execute("DELETE FROM synced_file WHERE id = ?", [id.number])
+    }
+
+    /// Whether there is something to be freed.
+    static func hasDeleted(in db: Database) throws -> Bool {
+        try Int.fetchOne(db, sql: "SELECT 1 FROM deleted_file LIMIT 1") != nil
+    }
+
+    /// Deletes rows of files that were deleted.
+    /// - Returns: whether there may be more.
+    static func freeDeleted(in db: Database) throws -> Bool {
+        guard let file = try Int64.fetchOne(db, sql: "SELECT file FROM deleted_file LIMIT 1") else { return false }
+        for table in tablesOfFiles where try deleteRows(of: file, in: table, db) { return true }
+        try db.execute(sql: "DELETE FROM deleted_file WHERE file = ?", arguments: [file])
+        return try hasDeleted(in: db)
+    }
+
+    /// - Returns: whether there were some.
+    private static func deleteRows(of file: Int64, in table: TableOfFiles, _ db: Database) throws -> Bool {
+        let size = table.content.map { "length(\($0))" } ?? "0", columns = table.key.joined(separator: ", ")
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT \(size), \(columns) FROM \(table.name) WHERE file = ? LIMIT ?",
+            arguments: [file, deletedRows])
+        let condition = table.key.map { "AND \($0) = ?" }.joined(separator: " ")
+        let deletion = try db.cachedStatement(sql: "DELETE FROM \(table.name) WHERE file = ? \(condition)")
+        var bytes = 0
+        for row in rows where bytes < deletedBytes {
+            try deletion.execute(arguments: [file] + StatementArguments(row.databaseValues.dropFirst()))
+            bytes += row[0]
+        }
+        return !rows.isEmpty
+    }
+}

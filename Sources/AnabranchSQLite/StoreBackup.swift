@@ -1,0 +1,269 @@
+public import AnabranchHistory
+import Foundation
+import GRDB
+
+/// How far the copy of a store is.
+public struct StoreCopyProgress: Equatable, Sendable {
+    /// What is being done.
+    public enum Step: Sendable {
+        /// Databases are copied; the numbers are bytes.
+        case copying
+        /// What was copied is checked; the numbers are synced files.
+        case checking
+    }
+
+    /// What is being done.
+    public var step: Step
+    /// How much of it is done.
+    public var done: Int
+    /// How much there was when it began; more can come while a server runs.
+    public var total: Int
+}
+
+/// What a backup holds.
+public struct StoreBackupSummary: Equatable, Sendable {
+    /// How many synced files.
+    public var fileCount: Int
+    /// How many users; nil if there are no accounts.
+    public var userCount: Int?
+    /// All files of the backup together.
+    public var bytes: Int
+    /// What is wrong with it; empty unless it was checked.
+    public var damages: [StoreDamage] = []
+}
+
+/// Copies a store, its accounts and its keys to another directory, while a server uses them or while none does
+/// (`Spec/Durability.md`, section 6).
+///
+/// The shards come first and the accounts after them, so that the user of each client file is there, too. What marks
+/// the copy as a backup is written when all else of it is on the disk.
+public struct StoreBackup {
+    /// A database that is being copied, and what is known of it.
+    private struct CopiedShard {
+        var fileCount: Int
+        var heads: Checksum
+        var epoch: Int64?
+    }
+
+    private static let heads =
+        "SELECT id, path, version, version_salt, cumulative_size, next_ident, chain FROM synced_file ORDER BY id"
+
+    private let source: URL
+    private let manifest: StoreManifest
+    private let target: CopyTarget
+
+    /// - Parameters:
+    ///   - path: of the data directory; nobody has to let go of it.
+    ///   - target: is made if it is missing, and has to be empty otherwise. What an interrupted backup has left there
+    ///     is removed.
+    /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, or there is
+    ///   something in the target; `storeFailed` if it is too large for the disk.
+    public init(of path: String, to target: String) throws(HistoryError) {
+        source = URL(fileURLWithPath: path, isDirectory: true)
+        manifest = try Self.manifest(in: source)
+        guard !Self.isInside(target, of: path) else {
+            throw HistoryError(.storeUnusable, "\(target) is inside of the data, and would be lost with them")
+        }
+        self.target = try CopyTarget(target, purpose: "a backup")
+        do throws(HistoryError) {
+            try self.target.checkSpace(for: byteTotal)
+        } catch {
+            self.target.clear()
+            throw error
+        }
+    }
+
+    private static func isInside(_ path: String, of other: String) -> Bool {
+        let paths = [path, other].map { URL(fileURLWithPath: $0, isDirectory: true).resolvingSymlinksInPath().path }
+        return (paths[0] + "/").hasPrefix(paths[1] + "/")
+    }
+
+    private static func manifest(in source: URL) throws(HistoryError) -> StoreManifest {
+        guard FileManager.default.fileExists(atPath: source.path) else {
+            throw HistoryError(.storeUnusable, "\(source.path): no such directory")
+        }
+        guard try BackupRecord.read(in: source) == nil else {
+            throw HistoryError(.storeUnusable, "\(source.path) is a backup itself: copy the directory")
+        }
+        guard let manifest = try StoreManifest.read(in: source) else {
+            let marker = source.appendingPathComponent(DataDirectory.markerName).path
+            let hasMarker = FileManager.default.fileExists(atPath: marker)
+            throw HistoryError(
+                .storeUnusable,
+                hasMarker
+                    ? "\(source.path): the store has no \(StoreManifest.fileName); one of an older format is brought "
+                        + "to this one by the server that opens it"
+                    : "\(source.path): there is no store in it")
+        }
+        switch manifest.stage {
+        case .ready: return manifest
+        case .making, .migrating:
+            throw HistoryError(
+                .storeUnusable, "\(source.path): the store is not finished; the server that opens it goes on with that")
+        case .restoring, .migratingBackup: throw HistoryError.partlyRestored
+        }
+    }
+
+    // MARK: Copying
+
+    /// Copies everything; a second process can be the writer meanwhile. All of it is on the disk when this returns.
+    /// - Parameters:
+    ///   - isVerified: whether the copy is read and checked as `StoreVerification` does, and compared with what was
+    ///     copied. Damage makes it no worse a backup than there can be, and is handed over.
+    ///   - report: is told how far it is. If it throws, that is a `storeFailed`.
+    /// - Throws: `storeFailed`, `storeDamaged` or `storeUnusable`; then the target is as empty as before.
+    public func run(
+        isVerified: Bool = false, _ report: (StoreCopyProgress) throws -> Void = { _ in }
+    ) throws(HistoryError) -> StoreBackupSummary {
+        do throws(HistoryError) {
+            return try copy(isVerified: isVerified, report)
+        } catch {
+            target.clear()
+            throw error
+        }
+    }
+
+    private func copy(
+        isVerified: Bool, _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) -> StoreBackupSummary {
+        var progress = StoreCopyProgress(step: .copying, done: 0, total: byteTotal)
+        func add(_ bytes: Int) throws {
+            progress.done += bytes
+            try report(progress)
+        }
+        var shards: [CopiedShard] = []
+        for number in 0..<manifest.shards { shards.append(try copyShard(number, add)) }
+        try level(shards)
+        let accounts = try copyAccounts(add)
+        try copyKeys()
+        try target.directory.putMarker()
+        // Whoever was restoring the data meanwhile may have changed some shards before they were copied.
+        guard try Self.manifest(in: source) == manifest else {
+            throw HistoryError(.storeUnusable, "\(source.path): another store came in its place")
+        }
+        var record = BackupRecord(stage: .copying)
+        for name in copiedNames { record.files.append(try CopiedFile.record(name, in: target.url)) }
+        try manifest.write(in: target.url)
+        record.files.append(try CopiedFile.record(StoreManifest.fileName, in: target.url))
+        var summary = StoreBackupSummary(
+            fileCount: shards.reduce(0) { $0 + $1.fileCount }, userCount: accounts?.userCount,
+            bytes: record.files.reduce(0) { $0 + $1.bytes })
+        if isVerified { summary.damages = try check(shards, accounts, summary.fileCount, report) }
+        try target.finish(record)
+        return summary
+    }
+
+    private func path(of name: String) -> String { source.appendingPathComponent(name).path }
+
+    /// Of the databases; what is still in their write-ahead logs can make them larger.
+    private var byteTotal: Int {
+        let names = (0..<manifest.shards).map { DataDirectory.shardName($0) } + [DataDirectory.accountsName]
+        return names.reduce(0) { sum, name in
+            var status = stat()
+            return stat(path(of: name), &status) == 0 ? sum + Int(status.st_size) : sum
+        }
+    }
+
+    /// Without the manifest.
+    private var copiedNames: [String] {
+        ((0..<manifest.shards).map { DataDirectory.shardName($0) }
+            + [DataDirectory.accountsName, DataDirectory.keysName])
+            .filter { target.directory.size(of: $0) != nil }
+    }
+
+    private func copyShard(_ number: Int, _ report: (Int) throws -> Void) throws(HistoryError) -> CopiedShard {
+        let name = DataDirectory.shardName(number)
+        return try DatabaseCopy(source: path(of: name), target: target.directory.path(of: name)).run(
+            reading: { db in
+                try StoreSchema.check(number, of: manifest, in: db)
+                return CopiedShard(
+                    fileCount: try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM synced_file") ?? 0,
+                    heads: try db.digest(of: Self.heads), epoch: try StoreSchema.epoch(in: db))
+            }, report)
+    }
+
+    /// A server that was started meanwhile, or whose day has ended, has counted an epoch between two shards. The copy
+    /// counts it in all: they belong together.
+    private func level(_ shards: [CopiedShard]) throws(HistoryError) {
+        guard let newest = shards.compactMap(\.epoch).max() else { return }
+        for (number, shard) in shards.enumerated() where shard.epoch != newest {
+            let name = DataDirectory.shardName(number)
+            try translatingErrors(in: name) {
+                let queue = try DatabaseQueue(path: target.directory.path(of: name))
+                defer { try? queue.close() }
+                try queue.write { db in try StoreSchema.setMeta("epoch", to: newest, in: db) }
+            }
+        }
+    }
+
+    private func copyAccounts(_ report: (Int) throws -> Void) throws(HistoryError) -> CopiedAccounts? {
+        let name = DataDirectory.accountsName
+        guard FileManager.default.fileExists(atPath: path(of: name)) else { return nil }
+        return try DatabaseCopy(source: path(of: name), target: target.directory.path(of: name)).run(
+            reading: CopiedAccounts.init, report)
+    }
+
+    /// Who changes them puts a whole new file in the place of the old one.
+    private func copyKeys() throws(HistoryError) {
+        let name = DataDirectory.keysName
+        guard FileManager.default.fileExists(atPath: path(of: name)) else { return }
+        let bytes = try CopiedFile.record(name, in: source)
+        try CopiedFile.copy(bytes, from: source, to: target.url) { _ in }
+    }
+
+    // MARK: Checking
+
+    private func check(
+        _ shards: [CopiedShard], _ accounts: CopiedAccounts?, _ fileCount: Int,
+        _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) -> [StoreDamage] {
+        try target.damages(
+            ofFiles: fileCount,
+            and: { reader throws(HistoryError) in
+                var damages: [StoreDamage] = []
+                for (number, (pool, copied)) in zip(reader.pools, shards).enumerated() {
+                    let name = DataDirectory.shardName(number)
+                    let heads = try translatingErrors(in: name) {
+                        try pool.unsafeRead { try $0.digest(of: Self.heads) }
+                    }
+                    guard heads != copied.heads else { continue }
+                    let finding = "its files are not those that were copied"
+                    damages.append(StoreDamage(kind: .value, place: name, finding: finding))
+                }
+                let path = target.directory.path(of: DataDirectory.accountsName)
+                if let accounts, let damage = try accounts.damage(ofCopyAt: path) { damages.append(damage) }
+                return damages
+            }, report)
+    }
+}
+
+extension StoreReader {
+    /// How many synced files there are.
+    func fileCount() throws(HistoryError) -> Int {
+        try translatingErrors {
+            try pools.reduce(0) { sum, pool in
+                try sum + pool.unsafeRead { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM synced_file") ?? 0 }
+            }
+        }
+    }
+}
+
+extension StoreVerification {
+    /// Checks everything.
+    /// - Parameter fileCount: how many synced files there are.
+    func damages(
+        ofFiles fileCount: Int, _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) -> [StoreDamage] {
+        var damages = try checkDatabase()
+        var progress = StoreCopyProgress(step: .checking, done: 0, total: fileCount), failure: (any Error)?
+        try checkFiles { file in
+            damages += file.damages.map { damage in
+                StoreDamage(kind: damage.kind, place: "\(file.path), \(damage.place)", finding: damage.finding)
+            }
+            progress.done += 1
+            do { try report(progress) } catch { failure = failure ?? error }
+        }
+        if let failure { try translatingErrors { throw failure } }
+        return damages
+    }
+}

@@ -1,0 +1,265 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchTesting
+import Foundation
+import NIOCore
+import Synchronization
+
+/// One drill: a server under load, a backup in the middle, the server killed, the backup restored, and all clients come
+/// back (`Spec/Durability.md`, section 6).
+struct Drill {
+    /// What came of it.
+    struct Result: Sendable {
+        var seed: UInt64
+        /// Clients that went on after a restoration, and that were told to reset, by error.
+        var wentOn = 0
+        var refused: [Int: Int] = [:]
+        /// What must not happen; nil if it has not.
+        var problem: String?
+    }
+
+    private struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Of a command that others wait for.
+    private final class End: Sendable {
+        let isThere = Atomic(false)
+    }
+
+    /// What each client does.
+    private struct Plan: Sendable {
+        /// When it is away: from before or after the backup until the restoration, or during the backup.
+        enum Absence: CaseIterable { case fromBackup, afterBackup, duringBackup, never }
+
+        var client: DrillClient
+        var absence: Absence
+        var isNewAfterBackup: Bool
+        /// In one file nobody writes before the backup is done, so that it has no version; in one nobody does after
+        /// it, so that what gets lost made no version.
+        var writesBefore: Bool
+        var writesAfter: Bool
+        var stepsBefore: Int
+        var stepsAfter: Int
+
+        var isAwayDuringBackup: Bool { isNewAfterBackup || absence == .fromBackup || absence == .duringBackup }
+    }
+
+    private static let refusals: Set = [208, 209, 210, 211, 222]
+    /// How long a drill may take.
+    private static let patience = Duration.seconds(180)
+    private static let clientsPerFile = 4
+
+    let seed: UInt64
+    let binary: String
+    let directory: URL
+    private let eventLoop: any EventLoop
+    private let plans: [Plan]
+    private let isCrowded: Bool
+    private let restorations: Int
+
+    /// - Parameter directory: of its backup; does not exist yet.
+    init(seed: UInt64, binary: String, directory: URL, on eventLoop: any EventLoop) {
+        (self.seed, self.binary, self.directory, self.eventLoop) = (seed, binary, directory, eventLoop)
+        var random = SeededRandom(scrambling: seed), plans: [Plan] = []
+        for file in 0..<4 {
+            for _ in 0..<Self.clientsPerFile {
+                plans.append(
+                    Plan(
+                        client: DrillClient(of: "drill-\(file)", seed: random.next(), on: eventLoop),
+                        absence: random.pick(Plan.Absence.allCases), isNewAfterBackup: random.isOne(in: 5),
+                        writesBefore: file > 0, writesAfter: file < 3, stepsBefore: random.below(16),
+                        stepsAfter: random.below(12)))
+            }
+        }
+        self.plans = plans
+        isCrowded = random.isOne(in: 3)
+        restorations = random.isOne(in: 3) ? 2 : 1
+    }
+
+    func run() async -> Result {
+        var result = Result(seed: seed)
+        do {
+            defer { try? FileManager.default.removeItem(at: directory) }
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            try await backUp()
+            for _ in 0..<restorations { try await restore(&result) }
+        } catch {
+            result.problem = "\(error)"
+        }
+        for plan in plans { await plan.client.leave() }
+        return result
+    }
+
+    private var backup: String { directory.appendingPathComponent("backup").path }
+
+    // MARK: The first life
+
+    private func backUp() async throws {
+        let server = try await ServerUnderLoad.start(binary)
+        defer { server.kill() }
+        try await Self.limiting(server) {
+            let target = try LoadTarget(url: server.url)
+            let crowd = try await crowd(at: target)
+            try await all { plan in
+                guard !plan.isNewAfterBackup else { return }
+                try await plan.client.join(at: target)
+                try await work(plan, plan.stepsBefore, at: target, writes: plan.writesBefore)
+                if plan.isAwayDuringBackup { await plan.client.leave() }
+            }
+            try await backUp(server, target)
+            try await all { plan in
+                switch plan.absence {
+                case .afterBackup: await plan.client.leave()
+                case .fromBackup: if plan.writesAfter { try await plan.client.write() }
+                case .duringBackup, .never:
+                    try await plan.client.join(at: target)
+                    try await work(plan, plan.stepsAfter, at: target, writes: plan.writesAfter)
+                }
+            }
+            await crowd?.close()
+        }
+    }
+
+    /// Makes the backup while clients work.
+    private func backUp(_ server: ServerUnderLoad, _ target: LoadTarget) async throws {
+        let end = End()
+        guard let data = server.place.dataDirectory else { throw Failure(description: "no data directory") }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                defer { end.isThere.store(true, ordering: .relaxed) }
+                try await command(["backup", "--data", data, "--to", backup, "--verify"])
+            }
+            for plan in plans where !plan.isAwayDuringBackup {
+                group.addTask {
+                    repeat {
+                        try await work(plan, 1, at: target, writes: plan.writesBefore)
+                    } while !end.isThere.load(ordering: .relaxed)
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// So many sessions of one file that the server writes down later what they only report.
+    private func crowd(at target: LoadTarget) async throws -> LoadConnection? {
+        guard isCrowded else { return nil }
+        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+        for _ in 0..<65 { try await LoadClient(of: "drill-1", on: eventLoop).join(connection) }
+        return connection
+    }
+
+    private func work(_ plan: Plan, _ steps: Int, at target: LoadTarget, writes: Bool) async throws {
+        for _ in 0..<steps { try await plan.client.work(at: target, writes: writes) }
+    }
+
+    // MARK: The second life
+
+    private func restore(_ result: inout Result) async throws {
+        for plan in plans { await plan.client.leave() }
+        let server = try await ServerUnderLoad.start(binary) { data in
+            try commandNow(["restore", "--from", backup, "--data", data.path])
+            try commandNow(["verify", "--data", data.path])
+        }
+        defer { server.kill() }
+        result = try await Self.limiting(server) { [result] in
+            var result = result
+            let target = try LoadTarget(url: server.url)
+            for plan in plans {
+                let isNew = await !plan.client.hasFile
+                if let code = try await comeBack(plan.client, to: target) {
+                    result.refused[code, default: 0] += 1
+                    await plan.client.reset()
+                    try await plan.client.join(at: target)
+                } else if !isNew {
+                    result.wentOn += 1
+                }
+            }
+            try await all { plan in try await work(plan, plan.stepsBefore, at: target, writes: true) }
+            try await checkConvergence(at: target)
+            return result
+        }
+        let ending = await server.end()
+        guard ending.exitStatus == 0 else { throw Failure(description: "the server ends with \(ending.exitStatus)") }
+        try await command(["verify", "--data", server.place.dataDirectory ?? ""])
+    }
+
+    /// - Returns: with which error the client is told to reset; nil if it goes on.
+    private func comeBack(_ client: DrillClient, to target: LoadTarget) async throws -> Int? {
+        do {
+            try await client.join(at: target)
+            return nil
+        } catch let error as LoadError {
+            guard let code = error.told?.code.rawValue, Self.refusals.contains(code) else {
+                throw Failure(description: "\(error) (\(client.partition), \(await client.place))")
+            }
+            return code
+        }
+    }
+
+    private func checkConvergence(at target: LoadTarget) async throws {
+        let readers = (0..<4).map { DrillClient(of: "drill-\($0)", seed: seed, on: eventLoop) }
+        // What the first ones upload, the second time brings to all.
+        for _ in 0..<2 {
+            for client in plans.map(\.client) + readers { try await client.join(at: target, isFinishing: true) }
+        }
+        var digests: [String: StateDigest] = [:]
+        for client in readers { digests[client.partition] = try await client.digest() }
+        for client in plans.map(\.client) {
+            guard try await client.digest() == digests[client.partition] else {
+                throw Failure(description: "a client of \(client.partition) has another state than a new one has")
+            }
+        }
+        for reader in readers { await reader.leave() }
+    }
+
+    // MARK: Helpers
+
+    private func all(_ body: @escaping @Sendable (Plan) async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for plan in plans { group.addTask { try await body(plan) } }
+            try await group.waitForAll()
+        }
+    }
+
+    /// Ends a server that does not answer, so that whoever waits for it is told.
+    private static func limiting<Value: Sendable>(
+        _ server: ServerUnderLoad, _ body: () async throws -> Value
+    ) async throws -> Value {
+        let timer = Task {
+            try await Task.sleep(for: patience)
+            await server.end(patience: .seconds(1))
+        }
+        defer { timer.cancel() }
+        do {
+            return try await body()
+        } catch {
+            if server.wasEnded { throw Failure(description: "no answer within \(patience)") }
+            // If it has ended by itself, that is why.
+            try server.checkIsRunning()
+            throw error
+        }
+    }
+
+    private func command(_ arguments: [String]) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            Thread.detachNewThread { continuation.resume(with: Swift.Result { try commandNow(arguments) }) }
+        }
+    }
+
+    /// - Throws: `Failure` with what it has printed, if its exit status is not 0.
+    private func commandNow(_ arguments: [String]) throws {
+        let process = Process(), output = Pipe()
+        process.executableURL = URL(fileURLWithPath: binary)
+        process.arguments = arguments
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            let words = String(decoding: text, as: UTF8.self).suffix(500)
+            throw Failure(description: "anabranch \(arguments[0]) fails with \(process.terminationStatus): \(words)")
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import AnabranchHistory
+import AnabranchSQLite
+import ArgumentParser
+
+/// `anabranch backup`: copies a data directory, also while a server runs on it.
+struct BackupCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backup",
+        abstract: "Copy a data directory, also while a server runs on it.",
+        discussion: """
+            Copies the synced files, the accounts and the keys that sign tokens. The server goes on: it waits for \
+            nothing, and only its write-ahead logs grow by what is written while each database is copied. Each \
+            synced file is copied as it is between two changes, and the user of each client file is there.
+
+            The backup has the keys that sign tokens and the hashes of the users' passwords: who can read it can log \
+            in as everybody. Only you can read the directory; keep every copy of it as secret as the data. The \
+            configuration file, the rules and the certificate are not in it.
+
+            The target has to be empty or missing. A backup that was interrupted is none: restore refuses it, and the \
+            next backup into the directory removes it first. No server starts on a backup; `anabranch restore --from` \
+            makes data of it.
+
+            Prints a summary. The exit status is 1 if there is no backup, or if --verify finds damage: then the \
+            backup is there and holds what the data hold, damage included.
+
+            EXAMPLES
+              anabranch backup --data /var/lib/anabranch --to /backup/monday --verify
+              anabranch backup --config anabranch.yaml --to "/backup/$(date +%F)" --progress
+              anabranch restore --from /backup/monday --data /var/lib/anabranch-new
+            """)
+
+    @OptionGroup var store: StoreOption
+
+    @Option(help: ArgumentHelp("The directory of the backup: an empty one, or none yet.", valueName: "dir"))
+    var to: String
+
+    @Flag(help: "Read the backup as `anabranch verify` does, and compare it with what was copied.")
+    var verify = false
+
+    @Flag(help: "Say each second how far it is. (default: only on a terminal)")
+    var progress = false
+
+    func run() throws {
+        var progress = CopyProgress(isAsked: progress)
+        let summary = try StoreBackup(of: try store.directory(), to: to).run(isVerified: verify) { progress.note($0) }
+        progress.end()
+        let verdict = verify ? (summary.damages.isEmpty ? ", no damage" : ", \(summary.damages.count) damages") : ""
+        print(
+            """
+            \(to): \(summary.fileCount) files, \(summary.userCount.map { "\($0) users" } ?? "no accounts"), \
+            \(CopyProgress.size(summary.bytes)) in \(progress.seconds) s\(verdict)
+            It has the keys that sign tokens and the hashes of passwords: keep it secret.
+            """)
+        guard !summary.damages.isEmpty else { return }
+        for damage in summary.damages { print("  \(damage)") }
+        throw HistoryError(
+            .storeDamaged,
+            "the backup is damaged: keep an older one, and look at the data with `anabranch verify`")
+    }
+}
