@@ -22,6 +22,13 @@ struct BackupRecord: Codable, Equatable {
 
     static let fileName = "backup.json"
 
+    /// What can be in a backup beside it.
+    static let copiedNames = Set(
+        (0..<StoreManifest.shardsMax).map { DataDirectory.shardName($0) }
+            + [
+                DataDirectory.accountsName, DataDirectory.keysName, StoreManifest.fileName,
+            ])
+
     /// When it was begun: a time of ISO 8601, for people.
     var time = Date().formatted(.iso8601)
     var stage: Stage
@@ -34,8 +41,11 @@ struct BackupRecord: Codable, Equatable {
         do {
             let content = try Data(contentsOf: directory.appendingPathComponent(fileName))
             let record = try JSONDecoder().decode(BackupRecord.self, from: content)
-            // Their copies are beside each other, whatever somebody has written here.
-            guard record.files.allSatisfy({ !$0.name.contains("/") && $0.bytes >= 0 }) else {
+            // Nothing else is copied anywhere, whatever somebody has written here.
+            let names = Set(record.files.map(\.name)), sizes = 0...(Int.max >> 8)
+            guard names.count == record.files.count, names.isSubset(of: copiedNames),
+                record.files.allSatisfy({ sizes.contains($0.bytes) })
+            else {
                 throw CocoaError(.fileReadCorruptFile)
             }
             return record

@@ -30,18 +30,23 @@ extension SQLiteFile {
         try execute("DELETE FROM synced_file WHERE id = ?", [id.number])
     }
 
-    /// Whether there is something to be freed.
-    static func hasDeleted(in db: Database) throws -> Bool {
-        try Int.fetchOne(db, sql: "SELECT 1 FROM deleted_file LIMIT 1") != nil
+    /// The numbers of the files that were deleted and whose rows may be there.
+    static func deleted(in db: Database) throws -> [Int64] {
+        try Int64.fetchAll(db, sql: "SELECT file FROM deleted_file")
     }
 
     /// Deletes rows of files that were deleted.
     /// - Returns: whether there may be more.
-    static func freeDeleted(in db: Database) throws -> Bool {
-        guard let file = try Int64.fetchOne(db, sql: "SELECT file FROM deleted_file LIMIT 1") else { return false }
-        for table in tablesOfFiles where try deleteRows(of: file, in: table, db) { return true }
-        try db.execute(sql: "DELETE FROM deleted_file WHERE file = ?", arguments: [file])
-        return try hasDeleted(in: db)
+    static func deleteRows(of files: [Int64], in db: Database) throws -> Bool {
+        for file in files {
+            for table in tablesOfFiles where try deleteRows(of: file, in: table, db) { return true }
+        }
+        return false
+    }
+
+    /// To be called when nothing is left of the files.
+    static func forgetDeleted(_ files: [Int64], in db: Database) throws {
+        for file in files { try db.execute(sql: "DELETE FROM deleted_file WHERE file = ?", arguments: [file]) }
     }
 
     /// - Returns: whether there were some.
@@ -55,7 +60,8 @@ extension SQLiteFile {
         var bytes = 0
         for row in rows where bytes < deletedBytes {
             try deletion.execute(arguments: [file] + StatementArguments(row.databaseValues.dropFirst()))
-            bytes += row[0]
+            // A damaged row may have no contents.
+            bytes += row[0] ?? 0
         }
         return !rows.isEmpty
     }

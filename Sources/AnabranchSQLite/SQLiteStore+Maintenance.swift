@@ -17,20 +17,13 @@ extension SQLiteStore {
         }
     }
 
-    /// Goes in pieces, so that no commit waits for long. Trouble of one shard is none of the others.
+    /// Goes in pieces, so that no commit waits for long.
     public func maintain(at time: UInt64, while goesOn: () -> Bool) throws(HistoryError) {
         let oldest = time - min(time, UInt64(explainDays) * 86_400)
-        var failure: HistoryError?
-        for shard in shards {
-            do throws(HistoryError) {
-                try translatingErrors(in: DataDirectory.shardName(shard.number)) {
-                    while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
-                    _ = try shard.freeDeleted(while: goesOn)
-                    while goesOn(), try shard.pool.write({ try SQLiteFile.giveBackPages(in: $0) }) {}
-                }
-            } catch {
-                failure = failure ?? error
-            }
+        var failure = forEachShard { shard in
+            while goesOn(), try shard.pool.write({ try SQLiteFile.forgetReceived(before: oldest, in: $0) }) {}
+            _ = try shard.freeDeleted(while: goesOn)
+            while goesOn(), try shard.pool.write(SQLiteFile.giveBackPages) {}
         }
         do throws(HistoryError) {
             // A shard that is put back from before this day is told from the others then.
@@ -40,19 +33,30 @@ extension SQLiteStore {
         }
         if let failure { throw failure }
     }
-}
 
-extension SQLiteStore {
-    /// Goes in pieces as well. The pages stay in the databases until `maintain` gives them back.
+    /// Goes in pieces as well.
     public func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool {
         var isAll = true
-        for shard in shards {
-            let isFreed = try translatingErrors(in: DataDirectory.shardName(shard.number)) {
-                try shard.freeDeleted(while: goesOn)
-            }
+        let failure = forEachShard { shard in
+            let isFreed = try shard.freeDeleted(while: goesOn)
             isAll = isAll && isFreed
         }
+        if let failure { throw failure }
         return isAll
+    }
+
+    /// Trouble of one shard is none of the others.
+    /// - Returns: the first trouble.
+    private func forEachShard(_ body: (StoreShard) throws -> Void) -> HistoryError? {
+        var failure: HistoryError?
+        for shard in shards {
+            do throws(HistoryError) {
+                try translatingErrors(in: DataDirectory.shardName(shard.number)) { try body(shard) }
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        return failure
     }
 }
 
@@ -80,7 +84,7 @@ extension SQLiteFile {
 
     /// Gives free pages of the database back to the file system.
     /// - Returns: whether there may be more.
-    fileprivate static func giveBackPages(in db: Database) throws -> Bool {
+    static func giveBackPages(in db: Database) throws -> Bool {
         func freeCount() throws -> Int { try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0 }
         let before = try freeCount()
         guard before > 0 else { return false }

@@ -203,12 +203,15 @@ public struct StoreBackup {
             reading: CopiedAccounts.init, report)
     }
 
-    /// Who changes them puts a whole new file in the place of the old one.
+    /// Who changes them puts a whole new file in the place of the old one: what is opened is one of the two.
     private func copyKeys() throws(HistoryError) {
         let name = DataDirectory.keysName
         guard FileManager.default.fileExists(atPath: path(of: name)) else { return }
-        let bytes = try CopiedFile.record(name, in: source)
-        try CopiedFile.copy(bytes, from: source, to: target.url) { _ in }
+        try translatingErrors(in: name) {
+            let keys = try Data(contentsOf: source.appendingPathComponent(name))
+            try DataDirectory.makePrivate(target.directory.path(of: name))
+            try keys.write(to: target.url.appendingPathComponent(name), options: [])
+        }
     }
 
     // MARK: Checking

@@ -140,28 +140,35 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Frees what files occupied that were deleted, piece by piece; then it is nowhere in the database, nor in the
-    /// write-ahead log unless somebody goes on reading that.
+    /// Frees what files occupied that were deleted, piece by piece, and gives the pages back. Then nothing of them is in
+    /// the database nor in the write-ahead log: they are remembered until that is so.
     /// - Parameter goesOn: is asked again and again whether to go on.
-    /// - Returns: whether all is freed.
+    /// - Returns: whether all is freed; not if somebody goes on reading the write-ahead log.
     func freeDeleted(while goesOn: () -> Bool) throws -> Bool {
-        guard try pool.read(SQLiteFile.hasDeleted) else { return true }
+        let files = try pool.read(SQLiteFile.deleted)
+        guard !files.isEmpty else { return true }
         var isMore = true
-        while isMore, goesOn() {
-            isMore = try pool.writeWithoutTransaction { db in
-                // Zeros take the place of what is deleted.
-                try db.execute(sql: "PRAGMA secure_delete = ON")
-                defer { try? db.execute(sql: "PRAGMA secure_delete = OFF") }
-                var isMore = false
-                try db.inTransaction(.immediate) {
-                    isMore = try SQLiteFile.freeDeleted(in: db)
-                    return .commit
-                }
-                return isMore
+        while isMore, goesOn() { isMore = try overwritingDeleted { try SQLiteFile.deleteRows(of: files, in: $0) } }
+        guard !isMore else { return false }
+        while goesOn(), try overwritingDeleted(SQLiteFile.giveBackPages) {}
+        guard try writeAheadLog.emptyIfUnread(in: pool) else { return false }
+        try pool.write { db in try SQLiteFile.forgetDeleted(files, in: db) }
+        return true
+    }
+
+    /// A transaction in which zeros take the place of what is deleted.
+    private func overwritingDeleted(_ body: (Database) throws -> Bool) throws -> Bool {
+        try pool.writeWithoutTransaction { db in
+            let before = try Int.fetchOne(db, sql: "PRAGMA secure_delete") ?? 0
+            try db.execute(sql: "PRAGMA secure_delete = ON")
+            defer { try? db.execute(sql: "PRAGMA secure_delete = \(before == 2 ? "FAST" : "\(before)")") }
+            var result = false
+            try db.inTransaction(.immediate) {
+                result = try body(db)
+                return .commit
             }
+            return result
         }
-        if !isMore { try writeAheadLog.emptyIfUnread(in: pool) }
-        return !isMore
     }
 
     // MARK: Reading

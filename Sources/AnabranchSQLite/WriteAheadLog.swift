@@ -53,8 +53,14 @@ final class WriteAheadLog: Sendable {
     }
 
     /// Empties the log, unless a read goes on for longer than `busyMilliseconds`.
-    func emptyIfUnread(in pool: DatabasePool) throws {
-        try pool.writeWithoutTransaction { db in try empty(db, above: 0) }
+    /// - Returns: whether it is empty.
+    func emptyIfUnread(in pool: DatabasePool) throws -> Bool {
+        do {
+            try pool.writeWithoutTransaction { db in try empty(db, above: 0) }
+            return true
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            return false
+        }
     }
 
     /// Empties the log if it is too long. A failure is harmless: it is tried again when the log has grown by a quarter

@@ -100,7 +100,14 @@ import Testing
             refusal { _ = try BackupRestoration(from: test.backup + "-2", to: test.restored) }
                 .contains("no such directory"))
         let record = URL(fileURLWithPath: test.backup + "/" + BackupRecord.fileName)
-        for words in ["{", #"{"time":"","stage":"whole","files":[{"name":"../x","bytes":1,"checksum":""}]}"#] {
+        func file(_ name: String, _ bytes: Int = 1) -> String {
+            #"{"name":"\#(name)","bytes":\#(bytes),"checksum":""}"#
+        }
+        for files in [
+            file("../x"), file("lock"), file("x.sqlite"), file("shard-00.sqlite", -1), file("shard-00.sqlite", .max),
+            file("keys.json") + "," + file("keys.json"), "",
+        ] {
+            let words = files.isEmpty ? "{" : #"{"time":"","stage":"whole","files":[\#(files)]}"#
             try Data(words.utf8).write(to: record)
             #expect(
                 refusal { _ = try BackupRestoration(from: test.backup, to: test.restored) }

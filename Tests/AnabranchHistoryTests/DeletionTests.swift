@@ -97,6 +97,38 @@ import Testing
         #expect(try other.log().count == 6)
     }
 
+    @Test func whatSomebodyStillReadsIsFreedLater() throws {
+        let test = try TestStore(.sqlite), store = try #require(test.store as? SQLiteStore)
+        let file = try Self.fill(test), pool = store.shards[0].pool
+        // What the reader sees is in the write-ahead log.
+        let snapshot = try pool.makeSnapshot()
+        try Self.delete(file)
+        #expect(try !store.freeDeleted { true })
+        #expect(try pool.read(SQLiteFile.deleted) == [file.id.number])
+        try snapshot.close()
+        #expect(try store.freeDeleted { true })
+        #expect(try pool.read(SQLiteFile.deleted) == [])
+        let freePages = try pool.read { db in try Int.fetchOne(db, sql: "PRAGMA freelist_count") }
+        #expect(freePages == 0)
+    }
+
+    @Test func aDamagedRowIsNoObstacle() throws {
+        let test = try TestStore(.sqlite), store = try #require(test.store as? SQLiteStore)
+        let file = try Self.fill(test)
+        try store.shards[0].pool.write { db in
+            try db.execute(sql: "PRAGMA writable_schema = ON")
+            try db.execute(
+                sql: """
+                    UPDATE sqlite_schema SET sql = replace(sql, 'changeset BLOB NOT NULL', 'changeset BLOB')
+                    WHERE name = 'log_entry'
+                    """)
+            try db.execute(sql: "PRAGMA writable_schema = RESET")
+        }
+        try store.shards[0].pool.write { db in try db.execute(sql: "UPDATE log_entry SET changeset = NULL") }
+        try Self.delete(file)
+        #expect(try store.freeDeleted { true })
+    }
+
     /// Else a table that comes later is forgotten.
     @Test func everyTableWithRowsOfFilesIsFreed() throws {
         let test = try TestStore(.sqlite), store = try #require(test.store as? SQLiteStore)

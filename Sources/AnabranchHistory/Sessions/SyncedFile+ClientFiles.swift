@@ -147,6 +147,19 @@ extension SyncedFile {
         try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
     }
 
+    /// Whether nobody else has ever taken part.
+    package func isUsed(onlyBy user: String) throws(HistoryError) -> Bool {
+        var last = ClientFileID(rawValue: UInt64(ClientFile.reserved.count - 1))
+        while true {
+            let files = try read { [last] view throws(HistoryError) in
+                try view.clientFiles(after: last, countMax: PinScan.pageCount)
+            }
+            guard files.allSatisfy({ $0.user == user }) else { return false }
+            guard let end = files.last, files.count == PinScan.pageCount else { return true }
+            last = end.ident
+        }
+    }
+
     /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
     /// expired already.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.

@@ -138,10 +138,15 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func deleteFile(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try await knownFile(of: body)
+        let user = body["only_of"] == nil ? nil : try body.text("only_of", bytesMax: .max)
+        let isDeleted: Bool
         do {
-            try await server.files.delete(path)
+            isDeleted = try await server.files.delete(path, onlyOf: user)
         } catch {
             throw blocking.internalError(error)
+        }
+        guard isDeleted else {
+            throw HTTPError(status: .conflict, code: "FileInUse", message: "others take part in the file")
         }
         logger.notice("synced file deleted by the operator", metadata: ["path": "\(path.abbreviated)"])
         let store = server.files.environment.store

@@ -111,12 +111,14 @@ final class FileQueues: Sendable {
     }
 
     /// Deletes a synced file. When the call returns, it is gone, and its sessions have been told so.
+    /// - Parameter user: it stays unless all its client files are this user's; nil: it goes in any case.
+    /// - Returns: whether it is gone.
     /// - Throws: what the store throws; `storeFailed` if the server has ended.
-    func delete(_ path: VirtualPath) async throws {
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+    func delete(_ path: VirtualPath, onlyOf user: String?) async throws -> Bool {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
             let job = FileJob(comesAfterMerge: false) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
-                file.delete { continuation.resume(with: $0) }
+                file.delete(onlyOf: user) { continuation.resume(with: $0) }
             }
             submit(job, to: path)
         }

@@ -24,13 +24,20 @@ extension FileTurns {
     }
 
     /// Deletes the file, with all that is stored of it. Its sessions end, and their clients are told to reset.
-    /// - Parameter complete: is called when it is durable, or with what the store throws.
-    func delete(_ complete: @escaping (Result<Void, any Error>) -> Void) {
+    /// - Parameters:
+    ///   - user: the file stays unless all its client files are this user's; nil: it goes in any case.
+    ///   - complete: is called with whether it is gone, when that is durable; or with what the store throws.
+    func delete(onlyOf user: String?, _ complete: @escaping (Result<Bool, any Error>) -> Void) {
         do throws(HistoryError) {
             let file = try openedSessions().file
+            if let user, try !file.isUsed(onlyBy: user) { return whenTold { complete(.success(false)) } }
             store(file.deletion()) { [self] _, failure in
-                close(because: failure ?? HistoryError(.badClientFileIdent, "the operator has deleted the file"))
-                whenTold { complete(failure.map { .failure($0) } ?? .success(())) }
+                if let failure {
+                    close(because: failure)
+                } else {
+                    end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
+                }
+                whenTold { complete(failure.map { .failure($0) } ?? .success(true)) }
             }
         } catch {
             environment.log.note(error, path: path)

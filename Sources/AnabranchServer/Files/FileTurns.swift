@@ -255,7 +255,8 @@ final class FileTurns {
         end(because: error)
     }
 
-    private func end(because error: HistoryError) {
+    /// The same, if it is no trouble.
+    func end(because error: HistoryError) {
         guard let sessions else { return }
         sessions.failAll(error)
         replies += sessions.takeReplies()

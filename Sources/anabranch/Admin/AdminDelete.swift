@@ -58,7 +58,11 @@ private struct Deletion {
         var freed = true
     }
 
-    struct File: Encodable { var path: String }
+    struct File: Encodable {
+        var path: String
+        /// The file is to stay if others take part.
+        var only_of: String?
+    }
     struct Freed: Decodable { var freed: Bool }
     struct Client: Encodable { var path: String, client: UInt64 }
 
@@ -75,9 +79,9 @@ private struct Deletion {
     let isQuiet: Bool
     var result = Result()
 
-    mutating func delete(_ path: String) async throws {
+    mutating func delete(_ path: String, onlyOf user: String? = nil) async throws {
         if isReal {
-            let answer = try await server.post("/v1/files/delete", File(path: path))
+            let answer = try await server.post("/v1/files/delete", File(path: path, only_of: user))
             let isFreed = try JSONDecoder().decode(Freed.self, from: answer).freed
             result.freed = result.freed && isFreed
         } else {
@@ -95,10 +99,14 @@ private struct Deletion {
             let page = try JSONDecoder().decode(UserFiles.self, from: answer)
             for file in page.files {
                 if file.other_clients == 0 {
-                    try await delete(file.path)
-                } else {
-                    try await expireClients(of: user, in: file.path)
+                    do {
+                        try await delete(file.path, onlyOf: user)
+                        continue
+                    } catch let error as AdminError where error.status == 409 {
+                        // Somebody has come meanwhile.
+                    }
                 }
+                try await expireClients(of: user, in: file.path)
             }
             next = page.next
         } while next != nil

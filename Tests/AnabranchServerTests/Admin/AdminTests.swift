@@ -315,7 +315,10 @@ import Testing
             #expect(try await client.message().kind == "download")
             let files = try await rig.admin("GET", "/v1/files?user=\(login.user)")
             #expect(files.json?["files"] == [["path": "demo/x", "clients_of_user": 1, "other_clients": 0]])
-            let deleted = try await rig.admin("/v1/files/delete", ["path": "demo/x"])
+            let refused = try await rig.admin("/v1/files/delete", ["path": "demo/x", "only_of": "somebody else"])
+            #expect(refused.status == 409)
+            let deleted = try await rig.admin(
+                "/v1/files/delete", ["path": "demo/x", "only_of": .string(login.user)])
             #expect(deleted.status == 200 && deleted.json == ["freed": true])
             let error = try await client.message()
             #expect(error.words.prefix(2) == ["json_error", "208"])
