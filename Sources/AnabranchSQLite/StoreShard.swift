@@ -140,8 +140,8 @@ final class StoreShard: Sendable {
         }
     }
 
-    /// Frees what files occupied that were deleted, piece by piece, and gives the pages back. Then nothing of them is in
-    /// the database nor in the write-ahead log: they are remembered until that is so.
+    /// Frees what files occupied that were deleted, piece by piece, and gives the pages back. Then nothing of them is
+    /// in the database nor in the write-ahead log: they are remembered until that is so.
     /// - Parameter goesOn: is asked again and again whether to go on.
     /// - Returns: whether all is freed; not if somebody goes on reading the write-ahead log.
     func freeDeleted(while goesOn: () -> Bool) throws -> Bool {
