@@ -65,14 +65,16 @@ struct LoadOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - numbers: the options of the load, for the line.
+    ///   - fill: puts into the data directory what the server of `--serve` shall find there.
     ///   - body: prepares the load, and calls `measure` of the run.
     func run(
-        _ load: String, _ numbers: [String: Double], _ body: @escaping @Sendable (LoadRun) async throws -> Void
+        _ load: String, _ numbers: [String: Double], fill: (URL) throws -> Void = { _ in },
+        _ body: @escaping @Sendable (LoadRun) async throws -> Void
     ) async throws {
         OpenFiles.raiseLimit()
         var server: ServerUnderLoad?
         let signals = serve.map { _ in EndingSignals() }
-        if let serve { server = try await ServerUnderLoad.start(serve) }
+        if let serve { server = try await ServerUnderLoad.start(serve, fill: fill) }
         do {
             var report = try await measure(load, numbers, on: server, body)
             if let server {
