@@ -212,7 +212,8 @@ extension SyncedFile {
         for case var file? in files where !file.isExpired {
             // Somebody has come meanwhile.
             guard let reason = reasons[file.ident], queue.progress(of: file.ident) == nil,
-                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident)
+                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident),
+                file.lastSeen &+ Self.seenPrecision <= round.time
             else { continue }
             file.isExpired = true
             commit.clientFiles.append(file)
