@@ -55,6 +55,9 @@ extension AdminEndpoints {
         }
         return [
             "sealed_entries": JSONValue(report.sealedEntries), "sealed_bytes": JSONValue(report.sealedBytes),
+            "generations_made": JSONValue(report.generationsMade),
+            "generation_bytes": JSONValue(report.generationBytes),
+            "generations_dropped": JSONValue(report.generationsDropped),
             "trimmed_entries": JSONValue(report.trimmedEntries), "trimmed_bytes": JSONValue(report.trimmedBytes),
             "expired": .array(
                 report.expired.map { file in
@@ -78,8 +81,7 @@ extension AdminEndpoints {
     /// The operator says that the clock is right, and client files may expire by it.
     func trustClock() async throws(HTTPError) -> JSONValue {
         let clock = server.files.environment.clock
-        let jump = clock.jump
-        try await blocking.run { clock.trust() }
+        let jump = try await blocking.run { clock.trust() }
         logger.notice("the operator trusts the clock", metadata: ["seconds": "\(jump)"])
         return ["jump": .integer(jump)]
     }

@@ -50,6 +50,9 @@ final class FileSessions {
     /// Whether the file can be closed: no session would notice that it is opened again later.
     var isIdle: Bool { hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress }
 
+    /// Whether there are versions that sessions were not told of.
+    var hasNews: Bool { announcedVersion < file.version }
+
     /// Those that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
 

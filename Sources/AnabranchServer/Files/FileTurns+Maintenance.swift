@@ -78,10 +78,11 @@ extension FileTurns {
         maintenance.round = round.isDone ? nil : round
         if round.isDone { didMaintain(report) }
         guard let commit else { return }
-        store(commit) { [self] _, failure in
-            guard let failure else { return environment.log.note(report, since: before, path: path) }
+        store(commit) { [self] sessions, failure in
             // It may have been stored all the same.
-            close(because: failure)
+            if let failure { return close(because: failure) }
+            environment.log.note(report, since: before, path: path)
+            if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
         }
     }
 

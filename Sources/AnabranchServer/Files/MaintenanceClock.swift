@@ -83,8 +83,13 @@ final class MaintenanceClock: Sendable {
     }
 
     /// The operator says that it is right.
-    func trust() {
-        state.withLock { $0?.watch.trust() }
+    /// - Returns: by how many seconds it had jumped.
+    func trust() -> Int64 {
         note()
+        defer { note() }
+        return state.withLock { state in
+            defer { state?.watch.trust() }
+            return state?.watch.jump ?? 0
+        }
     }
 }

@@ -22,6 +22,9 @@ struct SyncMetrics: Sendable {
     let maintenanceFailures: Counter
     private let sealedEntries: Counter
     private let sealedBytes: Counter
+    private let generationsMade: Counter
+    private let generationBytes: Counter
+    private let generationsDropped: Counter
     private let trimmedEntries: Counter
     private let trimmedBytes: Counter
     private let storeFailures: Counter
@@ -51,6 +54,9 @@ struct SyncMetrics: Sendable {
         maintenanceFailures = Counter(label: "anabranch_maintenance_failures_total", factory: factory)
         sealedEntries = Counter(label: "anabranch_log_entries_sealed_total", factory: factory)
         sealedBytes = Counter(label: "anabranch_log_bytes_sealed_total", factory: factory)
+        generationsMade = Counter(label: "anabranch_generations_made_total", factory: factory)
+        generationBytes = Counter(label: "anabranch_generation_bytes_total", factory: factory)
+        generationsDropped = Counter(label: "anabranch_generations_dropped_total", factory: factory)
         trimmedEntries = Counter(label: "anabranch_log_entries_trimmed_total", factory: factory)
         trimmedBytes = Counter(label: "anabranch_log_bytes_trimmed_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
@@ -77,6 +83,9 @@ struct SyncMetrics: Sendable {
     func maintained(_ report: MaintenanceReport, since before: MaintenanceReport) {
         sealedEntries.increment(by: report.sealedEntries - before.sealedEntries)
         sealedBytes.increment(by: report.sealedBytes - before.sealedBytes)
+        generationsMade.increment(by: report.generationsMade - before.generationsMade)
+        generationBytes.increment(by: report.generationBytes - before.generationBytes)
+        generationsDropped.increment(by: report.generationsDropped - before.generationsDropped)
         trimmedEntries.increment(by: report.trimmedEntries - before.trimmedEntries)
         trimmedBytes.increment(by: report.trimmedBytes - before.trimmedBytes)
         for file in report.expired[before.expired.count...] {

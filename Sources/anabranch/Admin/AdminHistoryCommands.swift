@@ -104,13 +104,16 @@ private struct Maintenance {
         struct Expired: Codable { var client: UInt64, user: String?, reason: String, last_seen: Double }
 
         var sealed_entries: UInt64, sealed_bytes: UInt64, trimmed_entries: UInt64, trimmed_bytes: UInt64
+        var generations_made: UInt64, generation_bytes: UInt64, generations_dropped: UInt64
         var expired: [Expired]
 
-        var isEmpty: Bool { sealed_entries == 0 && trimmed_entries == 0 && expired.isEmpty }
+        var isEmpty: Bool { text.isEmpty }
 
         var text: String {
             var words: [String] = []
             if sealed_entries > 0 { words.append("\(sealed_entries) entries sealed (\(sealed_bytes) bytes)") }
+            if generations_made > 0 { words.append("\(generations_made) generation made (\(generation_bytes) bytes)") }
+            if generations_dropped > 0 { words.append("\(generations_dropped) generations dropped") }
             if trimmed_entries > 0 { words.append("\(trimmed_entries) entries gone (\(trimmed_bytes) bytes)") }
             words += expired.map { file in
                 let seen = Date(timeIntervalSince1970: file.last_seen).formatted(.iso8601)

@@ -1,3 +1,4 @@
+import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer
 import Logging
@@ -109,6 +110,7 @@ struct Setting {
             Setting(
                 "history-bootstrap-days", \.history.bootstrapDays, .count(from: 1, upTo: 36_500),
                 "Or after so long if it never got beyond its first download: nothing is lost with it."),
+            Setting("history-keep", \.historyKeep, .drop, "What becomes of what nobody needs any more: it goes."),
         ]
     }
 
@@ -132,6 +134,10 @@ extension SettingForm<Bool> {
 }
 
 extension SettingForm<String> {
+    static var drop: Self {
+        Self(allowed: "drop; there is no archive", parse: { $0 == "drop" ? $0 : nil }, print: { $0 })
+    }
+
     static var path: Self { Self(allowed: "a path", parse: { $0.isEmpty ? nil : $0 }, print: { $0 }) }
 }
 

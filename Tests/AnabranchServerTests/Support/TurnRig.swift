@@ -60,7 +60,8 @@ final class TurnRig {
     init(
         store: any HistoryStore = InMemoryStore(), keepsState: Bool = false,
         messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance, change: (inout FileOptions) -> Void = { _ in }
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        unixSeconds: @escaping @Sendable () -> UInt64 = { 1 }, change: (inout FileOptions) -> Void = { _ in }
     ) {
         let clients = Clients()
         self.clients = clients
@@ -74,7 +75,7 @@ final class TurnRig {
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
             logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
-            unixSeconds: { 1 })
+            unixSeconds: unixSeconds)
         files = FileQueues(environment, threads: nil) { batches in
             for batch in batches {
                 clients.of[batch.connection]?.events += batch.replies.map(\.event)
