@@ -15,10 +15,9 @@ import Testing
 
     /// A rig in which entries are sealed four at a time.
     private static func rig(
-        store: any HistoryStore = InMemoryStore(), _ counters: CountingMetrics = CountingMetrics(),
-        at time: @escaping @Sendable () -> UInt64 = { 1 }
+        store: any HistoryStore = InMemoryStore(), _ counters: CountingMetrics = CountingMetrics()
     ) -> TurnRig {
-        TurnRig(store: store, metrics: counters, unixSeconds: time) { $0.history.sealEntries = 4 }
+        TurnRig(store: store, metrics: counters) { $0.history.sealEntries = 4 }
     }
 
     private static func status(_ store: any HistoryStore) throws -> HistoryStatus {
@@ -185,12 +184,12 @@ import Testing
     // MARK: Who is seen
 
     @Test func itIsNotedOnceADayThatAClientIsStillThere() throws {
-        let time = Mutex<UInt64>(1_000_000)
-        let rig = Self.rig(at: { time.withLock { $0 } })
+        let rig = Self.rig()
+        rig.clock.seconds = 1_000_000
         let clients = try rig.join(Self.path, count: FileTurns.notedCountMax + 10)
         for later in [3_600, 90_000, 100_000, 180_000] as [UInt64] {
             let before = try clients.map { try #require(try rig.stored($0)).lastSeen }
-            time.withLock { $0 = 1_000_000 + later }
+            rig.clock.seconds = 1_000_000 + later
             rig.files.noteConnected()
             rig.finish()
             let after = try clients.map { try #require(try rig.stored($0)).lastSeen }
