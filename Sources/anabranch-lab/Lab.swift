@@ -51,6 +51,6 @@ struct BenchCommand: ParsableCommand {
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
             BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
-            BenchGenerationCommand.self,
+            BenchGenerationCommand.self, BenchGrowthCommand.self,
         ])
 }

@@ -57,13 +57,20 @@ import Testing
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
         "shards": "15", "explain-days": "14", "object-bytes": "12", "free-bytes": "16",
-        "adopt-unowned-clients": "true",
+        "adopt-unowned-clients": "true", "partition-bytes": "17",
+        "history-seal-entries": "18", "history-seal-bytes": "19", "history-generation-bytes": "20",
+        "history-generation-ratio": "0.5", "history-offline-days": "21", "history-pinned-bytes": "22",
+        "history-bootstrap-days": "23", "history-keep": "drop",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
         let settings = Setting.all.filter { $0.name != "admin-token" }
         #expect(Set(settings.map(\.name)) == Set(Self.values.keys), "a value is missing here")
-        let yaml = Self.values.map { "\($0): '\($1)'\n" }.joined()
+        let simple = settings.filter { $0.nameInSection == nil }.map { "\($0.name): '\(Self.values[$0.name] ?? "")'\n" }
+        let history = settings.compactMap { setting in
+            setting.nameInSection.map { "  \($0): '\(Self.values[setting.name] ?? "")'\n" }
+        }
+        let yaml = simple.joined() + "history:\n" + history.joined()
         let ofFile = try Self.configuration(yaml)
         let ofEnvironment = try Self.configuration(
             environment: Dictionary(
@@ -85,9 +92,13 @@ import Testing
             "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
             "object-bytes: 17825792", "free-bytes: 268435456", "adopt-unowned-clients: false",
+            "# partition-bytes is not set", "history:", "  seal-entries: 512", "  seal-bytes: 262144",
+            "  generation-bytes: 4194304", "  generation-ratio: 2.0", "  offline-days: 60",
+            "  pinned-bytes: 1073741824", "  bootstrap-days: 7",
         ] { #expect(lines.contains(line), "\(line)") }
         #expect(lines.contains("# apps is not set"))
-        #expect(lines.count == 2 * (Setting.all.count + 1), "a line on what it means, and one with its value")
+        // The sections are the history and the apps.
+        #expect(lines.count == 2 * (Setting.all.count + 2), "a line on what it means, and one with its value")
         let development = try Self.configuration(flags: ["dev": "true"])
         #expect(development.yaml.contains("\nuser-without-token: developer\n"))
         #expect(development.yaml.contains("\n# logins-per-minute is not set\n"))
@@ -113,6 +124,24 @@ import Testing
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)
+    }
+
+    @Test func whatIsWrongWithTheHistoryIsToldWithItsPlace() throws {
+        for (yaml, complaint) in [
+            ("history: 5\n", "history: no settings; allowed: {offline-days: 60}"),
+            ("history: {offline-day: 5}\n", "history: there is no setting 'offline-day'; did you mean 'offline-days'?"),
+            ("history: {seal-entries: 0}\n", "seal-entries: cannot be '0'; allowed: a whole number from 1 to 16384"),
+            ("history: {generation-ratio: -1}\n", "cannot be '-1'; allowed: a number from 0 to 1000"),
+            ("history: {offline-days: [1]}\n", "history: offline-days has to be one word; allowed: a whole number"),
+            ("history: {keep: archive}\n", "keep: cannot be 'archive'; allowed: drop; there is no archive"),
+            ("history-offline-days: 5\n", "there is no setting 'history-offline-days'"),
+        ] {
+            let found = Self.complaint(yaml)
+            #expect(found.contains(complaint), "\(found)")
+        }
+        let low = try Self.configuration(
+            "history: {seal-entries: 1, seal-bytes: 1, generation-bytes: 1, generation-ratio: 0}\n")
+        #expect(low.server(cores: 1).history == low.history && low.history.sealEntries == 1)
     }
 
     @Test func theTokenOfTheAdminInterfaceIsNeverPrinted() throws {

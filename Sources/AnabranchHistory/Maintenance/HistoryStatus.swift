@@ -4,6 +4,8 @@ public import AnabranchCore
 public struct HistoryStatus: Equatable, Sendable {
     /// The beginning and the end of the log.
     public var head: FileHead
+    /// The version up to which the log is in segments; where it begins if none of it is.
+    public var sealedVersion: ServerVersion
     /// The version of the newest bootstrap generation; 0 if there is none.
     public var generationVersion: ServerVersion
     /// Who keeps most of the log; nil if nobody keeps any of it.
@@ -23,7 +25,8 @@ extension SyncedFile {
         return try read { view throws(HistoryError) in
             let head = try view.head()
             return HistoryStatus(
-                head: head, generationVersion: generation, lowestPin: pin,
+                head: head, sealedVersion: try view.sealedEnd()?.version ?? head.baseVersion,
+                generationVersion: generation, lowestPin: pin,
                 user: try pin.flatMap { pin throws(HistoryError) in try view.clientFile(pin.ident)?.user },
                 pinnedBytes: try pin.map { pin throws(HistoryError) in
                     head.cumulativeSize - (try view.cumulativeSize(at: pin.version))

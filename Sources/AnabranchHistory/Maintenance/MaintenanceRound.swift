@@ -6,6 +6,12 @@ public struct MaintenanceReport: Equatable, Sendable {
     public var sealedEntries: UInt64 = 0
     /// The bytes of their changesets.
     public var sealedBytes: UInt64 = 0
+    /// How many bootstrap generations were made.
+    public var generationsMade: UInt64 = 0
+    /// The bytes of their changesets.
+    public var generationBytes: UInt64 = 0
+    /// How many older ones went.
+    public var generationsDropped: UInt64 = 0
     /// The client files that have expired.
     public var expired: [ExpiredClientFile] = []
     /// The entries that went.
@@ -20,7 +26,7 @@ public struct MaintenanceReport: Equatable, Sendable {
 
     /// Whether the file is as it was.
     public var isEmpty: Bool {
-        sealedEntries == 0 && expired.isEmpty && trimmedEntries == 0
+        sealedEntries == 0 && generationsMade == 0 && generationsDropped == 0 && expired.isEmpty && trimmedEntries == 0
     }
 }
 
@@ -212,7 +218,8 @@ extension SyncedFile {
         for case var file? in files where !file.isExpired {
             // Somebody has come meanwhile.
             guard let reason = reasons[file.ident], queue.progress(of: file.ident) == nil,
-                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident)
+                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident),
+                file.lastSeen &+ Self.seenPrecision <= round.time
             else { continue }
             file.isExpired = true
             commit.clientFiles.append(file)

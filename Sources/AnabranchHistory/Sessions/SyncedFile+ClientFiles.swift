@@ -62,7 +62,7 @@ extension SyncedFile {
     }
 
     /// How old `ClientFile.lastSeen` gets before it is written anew, in seconds: a day.
-    private static var seenPrecision: UInt64 { 86_400 }
+    static var seenPrecision: UInt64 { 86_400 }
 
     /// Whether client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }

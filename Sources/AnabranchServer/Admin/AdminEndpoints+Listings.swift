@@ -30,11 +30,7 @@ extension AdminEndpoints {
             try catalog.files(after: path, countMax: query.countMax)
         }
         return page("files", files, query) { file in
-            [
-                "path": .string(file.path.description), "version": JSONValue(file.head.version),
-                "base_version": JSONValue(file.head.baseVersion), "log_bytes": JSONValue(file.head.logBytes),
-                "clients": JSONValue(file.head.clientFileCount),
-            ]
+            .object(Self.members(of: file, policy))
         } next: {
             $0.path.description
         }
@@ -148,5 +144,5 @@ extension JSONValue {
     /// Idents, versions and times. A number beyond 2^63 − 1, which only a client's timestamp can be, becomes 2^63 − 1.
     init(_ number: UInt64) { self = .integer(Int64(clamping: number)) }
 
-    fileprivate init(_ number: some TypedNumber) { self.init(number.rawValue) }
+    init(_ number: some TypedNumber) { self.init(number.rawValue) }
 }

@@ -54,6 +54,10 @@ struct AdminEndpoints: HTTPEndpoints {
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
         case .deleteFile: return EndpointResponse(.ok, try await deleteFile(try request.object()))
+        case .file: return EndpointResponse(.ok, try await file(try ListingQuery(request.query, countMax: 1)))
+        case .maintainFile: return EndpointResponse(.ok, try await maintainFile(try request.object()))
+        case .maintainStore: return EndpointResponse(.ok, try await maintainStore())
+        case .trustClock: return EndpointResponse(.ok, try await trustClock())
         case .revoke, .disable, .enable: return EndpointResponse(.ok, try await change(route, try request.object()))
         case .user:
             return EndpointResponse(.ok, try await user(try ListingQuery(request.query, countMax: 1)))
@@ -95,6 +99,7 @@ struct AdminEndpoints: HTTPEndpoints {
                     "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
                     "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
                     "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
+                    "anabranch_clock_jump_seconds": Int(server.files.environment.clock.jump),
                 ]) { $1 }))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer
@@ -121,6 +126,12 @@ struct AdminEndpoints: HTTPEndpoints {
         let path = try await knownFile(of: body)
         let ident = ClientFileID(rawValue: try body.number("client"))
         do {
+            guard body["dry_run"] != true else {
+                let (entries, bytes) = try await server.files.run(on: path) { file in
+                    try file.openedSessions().file.freed(byExpiring: ident)
+                }
+                return ["entries": JSONValue(entries), "bytes": JSONValue(bytes)]
+            }
             try await server.files.run(on: path) { file in
                 try file.expire(ident)
             }
@@ -161,9 +172,13 @@ struct AdminEndpoints: HTTPEndpoints {
     /// maintenance.
     private static let freeingSecondsMax = 20
 
-    /// The file that is meant. To open an unknown path would make a file.
-    private func knownFile(of body: [String: JSONValue]) async throws(HTTPError) -> VirtualPath {
-        let path = try VirtualPath(ofRequest: try body.text("path", bytesMax: .max))
+    /// The file that is meant.
+    func knownFile(of body: [String: JSONValue]) async throws(HTTPError) -> VirtualPath {
+        try await known(try VirtualPath(ofRequest: try body.text("path", bytesMax: .max)))
+    }
+
+    /// To open an unknown path would make a file.
+    func known(_ path: VirtualPath) async throws(HTTPError) -> VirtualPath {
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }
         return path

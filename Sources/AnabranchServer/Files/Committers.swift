@@ -159,6 +159,10 @@ struct CommittedStore: HistoryStore {
 
     func freeDeleted(while goesOn: () -> Bool) throws(HistoryError) -> Bool { try base.freeDeleted(while: goesOn) }
 
+    func notedTime() throws(HistoryError) -> UInt64? { try base.notedTime() }
+
+    func noteTime(_ time: UInt64) throws(HistoryError) { try base.noteTime(time) }
+
     var freeBytes: Int? { base.freeBytes }
 
     var isInMemory: Bool { base.isInMemory }

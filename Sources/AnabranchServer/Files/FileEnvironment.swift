@@ -15,6 +15,7 @@ final class FileEnvironment: Sendable {
     let caches: CacheBudget
     let longMerges: MergeBudget
     let space: SpaceReserve
+    let clock: MaintenanceClock
     /// The memory of the requests that are not done yet.
     let budget: MemoryBudget
     /// The memory of long messages, from clients and to them.
@@ -52,6 +53,7 @@ final class FileEnvironment: Sendable {
         caches = CacheBudget(bytesMax: options.cachesBytesMax)
         longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
         space = SpaceReserve(store, bytesMin: options.reservedBytes)
+        clock = MaintenanceClock(self.store, options.history, logger: logger, unixSeconds: unixSeconds)
         self.budget = budget
         self.messageMemory = messageMemory
         self.beginStep = beginStep
@@ -96,6 +98,10 @@ struct FileOptions: Sendable {
     var cachesBytesMax = Int.max
     /// What is to stay free where the store is, in bytes.
     var reservedBytes = 0
+    /// How much of the past is kept.
+    var history = HistoryPolicy()
+    /// Of a synced file with more bytes of changesets in its log the changes of clients are refused.
+    var fileBytesMax = UInt64.max
     /// What the long merges may occupy together in bytes, beside the largest of them.
     var longMergeBytesMax = 256 << 20
     /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it

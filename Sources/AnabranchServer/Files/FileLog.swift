@@ -28,6 +28,19 @@ struct FileLog {
             ])
     }
 
+    /// What one commit of a round of maintenance has done, since `before`.
+    func note(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
+        metrics.maintained(report, since: before)
+        for file in report.expired[before.expired.count...] {
+            logger.notice(
+                "a client file has expired",
+                metadata: [
+                    "path": "\(path.abbreviated)", "client_ident": "\(file.ident)", "user": "\(file.user ?? "-")",
+                    "reason": "\(file.reason.rawValue)", "last_seen": "\(file.lastSeen)",
+                ])
+        }
+    }
+
     func note(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
         metrics.failed(error)
         var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]

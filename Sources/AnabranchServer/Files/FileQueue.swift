@@ -5,7 +5,7 @@ import Synchronization
 enum TurnKind { case short, long }
 
 /// What a file is told to do because all files share something.
-enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge }
+enum FileNotice: Hashable { case writeProgress, releaseCaches, dropMerge, noteConnected }
 
 /// The serial queue of one synced file: what comes in waits for the file's next turn, and at most one thread at a time
 /// works on it. Phases change under the lock of `FileQueues`.

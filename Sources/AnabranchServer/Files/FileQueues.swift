@@ -124,6 +124,24 @@ final class FileQueues: Sendable {
         }
     }
 
+    /// Has a round of maintenance begin that looks at everything in a synced file.
+    /// - Returns: what it has done, when it is over.
+    /// - Throws: what ended it; `storeFailed` if the server has ended.
+    func maintain(_ path: VirtualPath) async throws -> MaintenanceReport {
+        try await withCheckedThrowingContinuation { continuation in
+            let job = FileJob(comesAfterMerge: false) { file in
+                guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
+                file.maintain { continuation.resume(with: $0) }
+            }
+            submit(job, to: path)
+        }
+    }
+
+    /// Has all open files note that clients with sessions are seen.
+    func noteConnected() {
+        for path in state.withLock({ Array($0.queues.keys) }) { notify(path, .noteConnected) }
+    }
+
     /// Has all files write what they keep of their clients' progress.
     func writeProgress() {
         for path in state.withLock(\.pathsWithProgress) { notify(path, .writeProgress) }
@@ -230,7 +248,7 @@ final class FileQueues: Sendable {
     // MARK: The end
 
     /// From now on a merge that takes longer than a turn is given up, and so are those that have begun: their sessions
-    /// fail, and the clients send again what was not committed.
+    /// fail, and the clients send again what was not committed. Maintenance ends before its next step.
     func endLongMerges() { environment.end() }
 
     /// Handles what has been submitted, but for long merges, and ends the threads.

@@ -50,6 +50,12 @@ final class FileSessions {
     /// Whether the file can be closed: no session would notice that it is opened again later.
     var isIdle: Bool { hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress }
 
+    /// Whether there are versions that sessions were not told of.
+    var hasNews: Bool { announcedVersion < file.version }
+
+    /// Those that have a session.
+    var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
+
     var hasNoSessions: Bool { open.isEmpty && running.isEmpty }
 
     func takeReplies() -> [FileReply] {
@@ -120,12 +126,22 @@ final class FileSessions {
         guard let clientFile = running[key]?.clientFile,
             var rest = try running[key]?.progress.accept(upload.upload)
         else { return }
-        if !rest.changesets.isEmpty { try environment.space.require() }
+        if !rest.changesets.isEmpty {
+            try environment.space.require()
+            try requireRoom()
+        }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
         if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
+    }
+
+    /// - Throws: `storeFailed` while the log holds more than it may.
+    private func requireRoom() throws(HistoryError) {
+        let bytesMax = environment.options.fileBytesMax
+        guard file.head.logBytes > bytesMax else { return }
+        throw HistoryError(.storeFailed, "the log of the file has more than \(bytesMax) bytes: nothing is added to it")
     }
 
     private func scan(

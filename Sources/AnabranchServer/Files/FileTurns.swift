@@ -10,8 +10,8 @@ import NIOCore
 ///
 /// - short turns, for what costs little: jobs, requests, scans of sessions that ask for what has just come, new client
 ///   files, and the first step of a merge;
-/// - long turns, while nothing of that waits: one more step of a merge, scans of sessions that catch up. Where there is
-///   always something, some short turns go on with this.
+/// - long turns, while nothing of that waits: one more step of a merge, scans of sessions that catch up, a step of
+///   maintenance. Where there is always something, some short turns go on with this.
 ///
 /// It opens the file when a session needs it, and closes it when none does. It belongs to one thread at a time.
 final class FileTurns {
@@ -30,8 +30,9 @@ final class FileTurns {
     static let shortTurnsMax = 8
     /// Since the last long turn.
     private var shortTurns = 0
-    /// Whether the next long turn begins with the scans of those who catch up.
-    private var areCatchUpsNext = false
+    /// What long turns do, beginning with what they have not done for the longest time.
+    private var longWork: [LongWork] = [.merge, .catchUps, .maintenance]
+    var maintenance = FileMaintenance()
     /// Whether the last commit was a job's: then other things come first.
     private var hasStoredJob = false
     /// Whether the next commit is one of uploads, if there are any.
@@ -67,6 +68,7 @@ final class FileTurns {
         if let file = sessions?.file {
             if notices.contains(.writeProgress), file.hasUnwrittenProgress { file.writeProgressWithNextCommit() }
             if notices.contains(.releaseCaches) { file.releaseCaches() }
+            if notices.contains(.noteConnected) { noteConnected() }
             if notices.contains(.dropMerge), file.isIntegrating {
                 file.dropIntegration()
                 environment.metrics.mergesDropped.increment()
@@ -96,7 +98,17 @@ final class FileTurns {
         return hasLongWork ? .long : nil
     }
 
-    private var hasLongWork: Bool { isMerging || !catchUps.isEmpty }
+    private enum LongWork { case merge, catchUps, maintenance }
+
+    private var hasLongWork: Bool { longWork.contains(where: isWaiting) }
+
+    private func isWaiting(_ work: LongWork) -> Bool {
+        switch work {
+        case .merge: isMerging
+        case .catchUps: !catchUps.isEmpty
+        case .maintenance: isMaintenanceWaiting
+        }
+    }
 
     var hasUnwrittenProgress: Bool { sessions?.file.hasUnwrittenProgress ?? false }
 
@@ -113,6 +125,8 @@ final class FileTurns {
         tell()
         for job in jobs { job.run(nil) }
         jobs = []
+        endMaintenance(HistoryError(.storeFailed, "the server has ended"))
+        tell()
     }
 
     // MARK: Telling sessions
@@ -178,17 +192,22 @@ final class FileTurns {
 
     private func takeLongTurn(until limit: StepLimit) {
         shortTurns = 0
-        if isMerging, catchUps.isEmpty || !areCatchUpsNext {
-            areCatchUpsNext = true
-            if environment.isEnding {
-                end(because: HistoryError(.storeFailed, "the server ends"))
-            } else {
-                merge(until: limit)
+        // In turn, so that none of them waits for ever.
+        for work in longWork where isWaiting(work) {
+            longWork.removeAll { $0 == work }
+            longWork.append(work)
+            switch work {
+            case .merge: advanceMerge(until: limit)
+            case .catchUps: handle(&catchUps, until: limit)
+            case .maintenance: takeMaintenanceStep()
             }
-            if limit.isOver { return }
+            if limit.isOver || pending != nil { return }
         }
-        areCatchUpsNext = false
-        handle(&catchUps, until: limit)
+    }
+
+    private func advanceMerge(until limit: StepLimit) {
+        guard environment.isEnding else { return merge(until: limit) }
+        end(because: HistoryError(.storeFailed, "the server ends"))
     }
 
     private func runJobs(until limit: StepLimit) {
@@ -261,14 +280,17 @@ final class FileTurns {
         sessions.failAll(error)
         replies += sessions.takeReplies()
         done += sessions.takeDone()
+        endMaintenance(error)
         forget()
     }
 
-    /// Its client files are to know nothing of what was not written, so that is written first.
+    /// Its client files are to know nothing of what was not written, so that is written first; and maintenance comes to
+    /// its end.
     private func closeIfIdle() {
         guard let sessions else { return }
         if sessions.hasNoSessions, sessions.file.hasUnwrittenProgress { sessions.file.writeProgressWithNextCommit() }
-        if pending == nil, sessions.isIdle { forget() } else { noteCaches(sessions.file.cachedByteCount) }
+        let isOver = pending == nil && sessions.isIdle && !isMaintenanceWaiting
+        if isOver { forget() } else { noteCaches(sessions.file.cachedByteCount) }
     }
 
     private func forget() {

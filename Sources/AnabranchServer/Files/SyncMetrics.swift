@@ -16,6 +16,17 @@ struct SyncMetrics: Sendable {
     let mergeSteps: Counter
     /// Long merges that began anew, because all of them together needed too much memory.
     let mergesDropped: Counter
+    /// Steps of the maintenance of synced files.
+    let maintenanceSteps: Counter
+    /// Rounds of it that did not come to their end.
+    let maintenanceFailures: Counter
+    private let sealedEntries: Counter
+    private let sealedBytes: Counter
+    private let generationsMade: Counter
+    private let generationBytes: Counter
+    private let generationsDropped: Counter
+    private let trimmedEntries: Counter
+    private let trimmedBytes: Counter
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
@@ -39,6 +50,15 @@ struct SyncMetrics: Sendable {
         downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
         mergeSteps = Counter(label: "anabranch_long_merge_steps_total", factory: factory)
         mergesDropped = Counter(label: "anabranch_long_merges_dropped_total", factory: factory)
+        maintenanceSteps = Counter(label: "anabranch_maintenance_steps_total", factory: factory)
+        maintenanceFailures = Counter(label: "anabranch_maintenance_failures_total", factory: factory)
+        sealedEntries = Counter(label: "anabranch_log_entries_sealed_total", factory: factory)
+        sealedBytes = Counter(label: "anabranch_log_bytes_sealed_total", factory: factory)
+        generationsMade = Counter(label: "anabranch_generations_made_total", factory: factory)
+        generationBytes = Counter(label: "anabranch_generation_bytes_total", factory: factory)
+        generationsDropped = Counter(label: "anabranch_generations_dropped_total", factory: factory)
+        trimmedEntries = Counter(label: "anabranch_log_entries_trimmed_total", factory: factory)
+        trimmedBytes = Counter(label: "anabranch_log_bytes_trimmed_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         transactions = Counter(label: "anabranch_transactions_total", factory: factory)
@@ -56,6 +76,21 @@ struct SyncMetrics: Sendable {
         versionsMade.increment(by: report.outcomes.reduce(0) { $0 + $1.newVersions })
         entriesVisited.increment(by: report.entriesVisited)
         skippedInstructions.increment(by: report.outcomes.reduce(0) { $0 + $1.skippedInstructions.count })
+    }
+
+    /// Counts what one commit of a round has done.
+    /// - Parameter before: what the round had done before.
+    func maintained(_ report: MaintenanceReport, since before: MaintenanceReport) {
+        sealedEntries.increment(by: report.sealedEntries - before.sealedEntries)
+        sealedBytes.increment(by: report.sealedBytes - before.sealedBytes)
+        generationsMade.increment(by: report.generationsMade - before.generationsMade)
+        generationBytes.increment(by: report.generationBytes - before.generationBytes)
+        generationsDropped.increment(by: report.generationsDropped - before.generationsDropped)
+        trimmedEntries.increment(by: report.trimmedEntries - before.trimmedEntries)
+        trimmedBytes.increment(by: report.trimmedBytes - before.trimmedBytes)
+        for file in report.expired[before.expired.count...] {
+            count("anabranch_client_files_expired_total", [("reason", file.reason.rawValue)])
+        }
     }
 
     func refusedSession(because refusal: SessionRefusal) {

@@ -13,7 +13,7 @@ import Synchronization
 /// new connections, commits and acknowledges what clients have uploaded, closes the WebSockets and ends its threads.
 public final class SyncServer: Service {
     let settings: ServerSettings
-    private let store: any HistoryStore
+    let store: any HistoryStore
     let authenticator: any Authenticator
     private let endpoints: any HTTPEndpoints
     let authorizer: any Authorizer
@@ -118,6 +118,8 @@ public final class SyncServer: Service {
                 group.addTask {
                     while (try? await Task.sleep(for: .seconds(1))) != nil { files.writeProgress() }
                 }
+                group.addTask { [self] in await maintainEveryDay(files) }
+                group.addTask { [self] in await noteClockEveryMinute(files.environment.clock) }
                 try await listener.closeFuture.get()
                 group.cancelAll()
             }
@@ -209,6 +211,8 @@ public final class SyncServer: Service {
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
         options.cachesBytesMax = settings.cachesBytesMax
         options.reservedBytes = settings.freeBytesMin
+        options.history = settings.history
+        options.fileBytesMax = settings.fileBytesMax
         return FileEnvironment(
             store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,
             logger: logger,

@@ -66,6 +66,11 @@ public struct ServerSettings: Sendable {
     /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients are refused with code
     /// 201, which they repeat later, and the server is not ready; everything can be read.
     public var freeBytesMin = 256 << 20
+    /// How much of the past synced files keep.
+    public var history = HistoryPolicy()
+    /// What the log of a synced file may hold, in bytes of changesets. While one holds more, changes of its clients are
+    /// refused with code 201, which they repeat later; everything can be read, and maintenance goes on.
+    public var fileBytesMax = UInt64.max
     /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
     /// client files, and objects of states.
     public var cachesBytesMax = 256 << 20

@@ -57,6 +57,8 @@ struct Drill {
     private let plans: [Plan]
     private let isCrowded: Bool
     private let restorations: Int
+    /// How the servers are started. Half of them maintain their files all the time.
+    private let arguments: [String]
 
     /// - Parameter directory: of its backup; does not exist yet.
     init(seed: UInt64, binary: String, directory: URL, on eventLoop: any EventLoop) {
@@ -75,6 +77,10 @@ struct Drill {
         self.plans = plans
         isCrowded = random.isOne(in: 3)
         restorations = random.isOne(in: 3) ? 2 : 1
+        let maintaining = [
+            "--history-seal-entries", "4", "--history-generation-bytes", "1", "--history-generation-ratio", "0",
+        ]
+        arguments = ["--dev"] + (random.isOne(in: 2) ? maintaining : [])
     }
 
     func run() async -> Result {
@@ -96,7 +102,7 @@ struct Drill {
     // MARK: The first life
 
     private func backUp() async throws {
-        let server = try await ServerUnderLoad.start(binary)
+        let server = try await ServerUnderLoad.start(binary, arguments)
         defer { server.kill() }
         try await Self.limiting(server) {
             let target = try LoadTarget(url: server.url)
@@ -157,7 +163,7 @@ struct Drill {
 
     private func restore(_ result: inout Result) async throws {
         for plan in plans { await plan.client.leave() }
-        let server = try await ServerUnderLoad.start(binary) { data in
+        let server = try await ServerUnderLoad.start(binary, arguments) { data in
             try commandNow(["restore", "--from", backup, "--data", data.path])
             try commandNow(["verify", "--data", data.path])
         }

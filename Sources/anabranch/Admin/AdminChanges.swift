@@ -35,9 +35,11 @@ struct AdminExpire: AsyncParsableCommand {
         commandName: "expire", abstract: "Let a client file expire. This cannot be undone.",
         discussion: """
             Its client is told to reset: it downloads the file anew, and what it had not uploaded is handled as the \
-            application has chosen for client resets.
+            application has chosen for client resets. What the file keeps because of it goes with the next maintenance: \
+            --dry-run says how much that is.
 
             EXAMPLES
+              anabranch admin expire 'my-app/"notes"' 7 --dry-run
               anabranch admin expire 'my-app/"notes"' 7
             """)
 
@@ -46,14 +48,21 @@ struct AdminExpire: AsyncParsableCommand {
     var file: String
     @Argument(help: "The client file, as `admin clients` shows it.")
     var client: UInt64
+    @Flag(help: "Only say what could go then.")
+    var dryRun = false
 
     func run() async throws {
         struct Body: Encodable {
-            var path: String, client: UInt64
+            var path: String, client: UInt64, dry_run: Bool
         }
+        struct Freed: Decodable { var entries: UInt64, bytes: UInt64 }
         try await options.run { server in
-            let answer = try await server.post("/v1/clients/expire", Body(path: file, client: client))
-            if options.json { show(answer) } else { print("expired") }
+            let answer = try await server.post(
+                "/v1/clients/expire", Body(path: file, client: client, dry_run: dryRun))
+            if options.json { return show(answer) }
+            guard dryRun else { return print("expired") }
+            let freed = try JSONDecoder().decode(Freed.self, from: answer)
+            print("\(freed.entries) log entries with \(freed.bytes) bytes could go")
         }
     }
 }

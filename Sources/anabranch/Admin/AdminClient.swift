@@ -15,7 +15,8 @@ struct AdminError: Error, CustomStringConvertible {
 /// Speaks to the admin interface of a running server (`Spec/Admin.md`).
 struct AdminClient {
     private static let answerBytesMax = 64 << 20
-    private static let timeout = TimeAmount.seconds(30)
+    /// How long an answer may take, unless the server has much to do for it.
+    static let timeout = TimeAmount.seconds(30)
 
     let host: String
     let port: Int
@@ -60,8 +61,10 @@ struct AdminClient {
     }
 
     /// - Returns: the body of an answer of success.
-    func post(_ path: String, _ body: some Encodable) async throws -> Data {
-        try await send(.POST, path, body: JSONEncoder().encode(body))
+    func post(
+        _ path: String, _ body: some Encodable, timeout: TimeAmount = AdminClient.timeout
+    ) async throws -> Data {
+        try await send(.POST, path, body: JSONEncoder().encode(body), timeout)
     }
 
     /// - Returns: the body of an answer of success.
@@ -76,15 +79,16 @@ struct AdminClient {
         }.joined()
     }
 
-    private func send(_ method: HTTPMethod, _ uri: String, body: Data) async throws -> Data {
+    private func send(
+        _ method: HTTPMethod, _ uri: String, body: Data, _ timeout: TimeAmount = AdminClient.timeout
+    ) async throws -> Data {
         let headers: HTTPHeaders = [
             "Host": host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)", "Authorization": "Bearer \(token)",
             "Connection": "close", "Content-Length": "\(body.count)",
         ]
         let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
-        let response = try await exchange([
-            .head(head), .body(.byteBuffer(ByteBuffer(bytes: body))), .end(nil),
-        ])
+        let response = try await exchange(
+            [.head(head), .body(.byteBuffer(ByteBuffer(bytes: body))), .end(nil)], timeout)
         let answer = response.body.map { Data($0.readableBytesView) } ?? Data()
         guard (200..<300).contains(response.head.status.code) else {
             struct Refusal: Decodable {
@@ -98,13 +102,15 @@ struct AdminClient {
         return answer
     }
 
-    private func exchange(_ request: [HTTPClientRequestPart]) async throws -> NIOHTTPClientResponseFull {
+    private func exchange(
+        _ request: [HTTPClientRequestPart], _ timeout: TimeAmount
+    ) async throws -> NIOHTTPClientResponseFull {
         do {
             let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .connect(host: host, port: port) { channel in
                     channel.eventLoop.makeCompletedFuture { try configure(channel) }
                 }
-            let timer = channel.channel.eventLoop.scheduleTask(in: Self.timeout) {
+            let timer = channel.channel.eventLoop.scheduleTask(in: timeout) {
                 channel.channel.close(promise: nil)
             }
             defer { timer.cancel() }

@@ -22,9 +22,9 @@ struct AdminCommand: AsyncParsableCommand {
               anabranch admin metrics --at https://sync.example.com:9091 --token-file token
             """,
         subcommands: [
-            AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminClients.self,
+            AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminFile.self, AdminClients.self,
             AdminHistory.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self, AdminExpire.self,
-            AdminDelete.self, AdminRevoke.self, AdminDisable.self, AdminEnable.self,
+            AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self, AdminEnable.self,
         ])
 }
 

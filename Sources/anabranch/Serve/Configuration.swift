@@ -58,6 +58,9 @@ struct Configuration {
     var objectBytesMax: Int?
     var freeBytesMin: Int?
     var adoptsUnownedClients = false
+    var partitionBytesMax: Int?
+    var history = HistoryPolicy()
+    var historyKeep = "drop"
 
     /// Nobody can log in: there are no apps, no user without a token, and no development mode.
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
@@ -93,6 +96,8 @@ struct Configuration {
         settings.adoptsUnownedClientFiles = adoptsUnownedClients
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
         if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
+        if let partitionBytesMax { settings.fileBytesMax = UInt64(partitionBytesMax) }
+        settings.history = history
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

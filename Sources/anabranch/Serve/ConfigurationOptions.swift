@@ -58,8 +58,10 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
     var logLevel: String?
 
+    @OptionGroup(title: "HISTORY") var history: HistoryOptions
+
     private var flags: [String: String] {
-        var flags: [String: String] = [:]
+        var flags = history.flags
         flags["data"] = data
         flags["listen"] = listen
         flags["admin-listen"] = adminListen
@@ -80,5 +82,48 @@ struct ConfigurationOptions: ParsableArguments {
     /// With all that is wrong.
     func sources() -> ConfigurationSources {
         ConfigurationSources(file: config, environment: ProcessInfo.processInfo.environment, flags: flags)
+    }
+}
+
+/// The flags of the section `history`: how much of the past is kept.
+struct HistoryOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Seal so many log entries together. (default: 512)", valueName: "count"))
+    var historySealEntries: String?
+
+    @Option(help: ArgumentHelp("Or fewer of so many bytes. (default: 262144)", valueName: "bytes"))
+    var historySealBytes: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Make anew what fresh clients begin with after so many bytes of changes. (default: 4194304)",
+            valueName: "bytes"))
+    var historyGenerationBytes: String?
+
+    @Option(help: ArgumentHelp("And so many times the size of the state. (default: 2)", valueName: "ratio"))
+    var historyGenerationRatio: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Reset clients that keep old changes and were away for so long. (default: 60)", valueName: "days"))
+    var historyOfflineDays: String?
+
+    @Option(
+        help: ArgumentHelp("Or for a day, keeping more than so many bytes. (default: 1073741824)", valueName: "bytes"))
+    var historyPinnedBytes: String?
+
+    @Option(
+        help: ArgumentHelp("Or so long, never beyond their first download. (default: 7)", valueName: "days"))
+    var historyBootstrapDays: String?
+
+    fileprivate var flags: [String: String] {
+        var flags: [String: String] = [:]
+        flags["history-seal-entries"] = historySealEntries
+        flags["history-seal-bytes"] = historySealBytes
+        flags["history-generation-bytes"] = historyGenerationBytes
+        flags["history-generation-ratio"] = historyGenerationRatio
+        flags["history-offline-days"] = historyOfflineDays
+        flags["history-pinned-bytes"] = historyPinnedBytes
+        flags["history-bootstrap-days"] = historyBootstrapDays
+        return flags
     }
 }

@@ -110,15 +110,38 @@ struct ConfigurationSources {
                 section.read(value)
                 configuration.apps = section.apps
                 problems += section.problems
-            } else if let setting = settings.first(where: { $0.name == name }) {
-                if let text = value.scalar?.string {
-                    set(setting, text, source: "\(path): \(name)")
-                } else {
-                    problems.append("\(path): \(name) has to be one word; allowed: \(setting.allowed)")
-                }
+            } else if name == Setting.historySection {
+                readHistory(value, place: "\(path): \(name)", settings)
+            } else if let setting = settings.first(where: { $0.name == name && $0.nameInSection == nil }) {
+                set(setting, value, place: "\(path): \(name)")
             } else {
-                problems.append("\(path): " + Choice.unknown("setting", name, of: settings.map(\.name) + ["apps"]))
+                let names = settings.filter { $0.nameInSection == nil }.map(\.name)
+                problems.append(
+                    "\(path): " + Choice.unknown("setting", name, of: names + ["apps", Setting.historySection]))
             }
         }
+    }
+
+    private mutating func readHistory(_ node: Node, place: String, _ settings: [Setting]) {
+        let settings = settings.filter { $0.nameInSection != nil }
+        guard let mapping = node.mapping else {
+            return problems.append("\(place): no settings; allowed: {offline-days: 60}")
+        }
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            if let setting = settings.first(where: { $0.nameInSection == name }) {
+                set(setting, value, place: "\(place): \(name)")
+            } else {
+                let names = settings.compactMap(\.nameInSection)
+                problems.append("\(place): " + Choice.unknown("setting", name, of: names))
+            }
+        }
+    }
+
+    private mutating func set(_ setting: Setting, _ value: Node, place: String) {
+        guard let text = value.scalar?.string else {
+            return problems.append("\(place) has to be one word; allowed: \(setting.allowed)")
+        }
+        set(setting, text, source: place)
     }
 }

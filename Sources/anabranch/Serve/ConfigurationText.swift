@@ -10,11 +10,16 @@ struct ConfigurationText: CustomStringConvertible {
 
     init(_ configuration: Configuration) {
         let effective = Self.effective(configuration)
-        var lines = Setting.all.flatMap { setting in
+        var lines: [String] = []
+        for setting in Setting.all {
+            if setting.nameInSection != nil, !lines.contains("\(Setting.historySection):") {
+                lines += ["# How much of the past is kept.", "\(Setting.historySection):"]
+            }
             let isHidden = setting.name == "admin-token" && configuration.adminToken != nil
-            let value = setting.get(effective).map { "\(setting.name): \(Self.quoted($0))" }
-            return [
-                "# \(setting.meaning) Allowed: \(setting.allowed)",
+            let name = setting.nameInSection ?? setting.name, indent = setting.nameInSection == nil ? "" : "  "
+            let value = setting.get(effective).map { "\(indent)\(name): \(Self.quoted($0))" }
+            lines += [
+                "\(indent)# \(setting.meaning) Allowed: \(setting.allowed)",
                 value ?? "# \(setting.name) is \(isHidden ? "set, and not shown" : "not set")",
             ]
         }

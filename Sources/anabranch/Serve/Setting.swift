@@ -1,3 +1,4 @@
+import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer
 import Logging
@@ -77,7 +78,46 @@ struct Setting {
             Setting(
                 "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
                 "Whether a client file of nobody goes to the first user who comes with it."),
+            Setting(
+                "partition-bytes", \.partitionBytesMax, .count(upTo: UInt64(Int.max)),
+                "What the log of a partition may hold; while one holds more, changes of its clients wait."),
+        ] + history
+    }
+
+    /// The section of this name: how much of the past is kept. In the file they stand below it without its name.
+    static let historySection = "history"
+
+    private static var history: [Setting] {
+        [
+            Setting(
+                "history-seal-entries", \.history.sealEntries, .count(from: 1, upTo: 16_384),
+                "So many log entries become a segment: one of 512 has about 12 bytes a small change, a short one more."),
+            Setting(
+                "history-seal-bytes", \.history.sealBytes, .count(from: 1, upTo: 128 << 20),
+                "Or fewer with so many bytes: a segment is read as a whole, one of 256 KiB in about a millisecond."),
+            Setting(
+                "history-generation-bytes", \.history.generationBytes, .count(from: 1),
+                "With so many bytes of new changes, what fresh clients begin with is made anew: less is not worth it."),
+            Setting(
+                "history-generation-ratio", \.history.generationRatio, .ratio,
+                "And with so many times the bytes of the state, since making it reads and writes all of that."),
+            Setting(
+                "history-offline-days", \.history.offlineDays, .count(from: 1, upTo: 36_500),
+                "A client that keeps old changes from going is reset after so long away; longer holidays are rare."),
+            Setting(
+                "history-pinned-bytes", \.history.pinnedBytes, .count(from: 1),
+                "Or after a day, if it keeps more than so many bytes: one lost phone must not fill the disk."),
+            Setting(
+                "history-bootstrap-days", \.history.bootstrapDays, .count(from: 1, upTo: 36_500),
+                "Or after so long if it never got beyond its first download: nothing is lost with it."),
+            Setting("history-keep", \.historyKeep, .drop, "What becomes of what nobody needs any more: it goes."),
         ]
+    }
+
+    /// Its name within its section; nil if it is in none.
+    var nameInSection: String? {
+        let prefix = Self.historySection + "-"
+        return name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : nil
     }
 }
 
@@ -94,6 +134,10 @@ extension SettingForm<Bool> {
 }
 
 extension SettingForm<String> {
+    static var drop: Self {
+        Self(allowed: "drop; there is no archive", parse: { $0 == "drop" ? $0 : nil }, print: { $0 })
+    }
+
     static var path: Self { Self(allowed: "a path", parse: { $0.isEmpty ? nil : $0 }, print: { $0 }) }
 }
 
@@ -149,6 +193,24 @@ extension SettingForm<RulesSetting?> {
         Self(
             allowed: "the path of a file, or everybody", parse: { RulesSetting($0).map { .some($0) } },
             print: { $0?.description })
+    }
+}
+
+extension SettingForm<UInt64> {
+    static func count(from smallest: UInt64, upTo largest: UInt64 = UInt64(Int64.max)) -> Self {
+        Self(
+            allowed: "a whole number from \(smallest) to \(largest)",
+            parse: { text in UInt64(text).flatMap { (smallest...largest).contains($0) ? $0 : nil } },
+            print: { "\($0)" })
+    }
+}
+
+extension SettingForm<Double> {
+    static var ratio: Self {
+        Self(
+            allowed: "a number from 0 to 1000",
+            parse: { text in Double(text).flatMap { (0...1000).contains($0) ? $0 : nil } },
+            print: { "\($0)" })
     }
 }
 

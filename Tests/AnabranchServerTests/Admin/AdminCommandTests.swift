@@ -53,7 +53,7 @@ import Testing
             try await client.send("bind 1 7 0 1 0\n\"notes\"")
             #expect(try await client.message().kind == "ident")
             let files = try await Self.run("admin", "files", "--data", folder).text
-            #expect(files == "PATH      VERSION  BYTES  CLIENTS\n/\"notes\"  0        0      1\n")
+            #expect(files == "PATH      VERSION  BASE  BYTES  CLIENTS\n/\"notes\"  0        0     0      1\n")
             let sessions = try await Self.run("admin", "sessions", "--data", folder, "--json").text
             #expect(sessions.contains(#""connection":1"#) && sessions.contains(#""user":"developer""#))
             #expect(try await Self.run("admin", "clients", "/\"notes\"", "--data", folder).text.contains("developer"))
@@ -148,8 +148,8 @@ import Testing
 
     @Test func everySubcommandHasHelpWithAnExample() async throws {
         let names = [
-            "health", "ready", "metrics", "files", "clients", "history", "sessions", "users", "disconnect", "expire",
-            "delete", "revoke", "disable", "enable",
+            "health", "ready", "metrics", "files", "file", "clients", "history", "sessions", "users", "disconnect",
+            "expire", "maintain", "delete", "revoke", "disable", "enable",
         ]
         let ofUsers = ["list", "show", "add", "import", "set-password", "set-data", "delete"]
         for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] })

@@ -11,7 +11,8 @@ import Testing
         "GET /health", "GET /ready", "GET /metrics", "GET /v1/files", "GET /v1/clients?path=x",
         "GET /v1/history?path=x",
         "GET /v1/sessions", "GET /v1/users", "POST /v1/sessions/disconnect", "POST /v1/clients/expire",
-        "POST /v1/files/delete", "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable",
+        "POST /v1/files/delete", "POST /v1/files/maintain", "POST /v1/store/maintain", "POST /v1/clock/trust",
+        "GET /v1/file?path=x", "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable",
         "POST /v1/users/add",
         "POST /v1/users/delete", "POST /v1/users/set-password", "POST /v1/users/set-data", "GET /v1/user?user=x",
         "GET /nothing",
@@ -144,8 +145,8 @@ import Testing
                 files.json == [
                     "files": [
                         [
-                            "path": path, "version": 1, "base_version": 0,
-                            "log_bytes": .integer(Int64(changeset.count)), "clients": 1,
+                            "path": path, "version": 1, "base_version": 0, "state_version": 1,
+                            "log_bytes": .integer(Int64(changeset.count)), "clients": 1, "may_be_due": false,
                         ]
                     ]
                 ])

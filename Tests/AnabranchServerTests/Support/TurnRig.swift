@@ -48,8 +48,19 @@ final class TurnRig {
         }
     }
 
+    /// Seconds since 1970, as tests say.
+    final class Clock: Sendable {
+        private let state = Mutex<UInt64>(1)
+
+        var seconds: UInt64 {
+            get { state.withLock { $0 } }
+            set { state.withLock { $0 = newValue } }
+        }
+    }
+
     let store: any HistoryStore
     let files: FileQueues
+    let clock = Clock()
     private let clients: Clients
 
     /// Those that replies are delivered to. Everything happens on the thread of the test.
@@ -74,7 +85,7 @@ final class TurnRig {
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
             logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
-            unixSeconds: { 1 })
+            unixSeconds: { [clock] in clock.seconds })
         files = FileQueues(environment, threads: nil) { batches in
             for batch in batches {
                 clients.of[batch.connection]?.events += batch.replies.map(\.event)

@@ -13,15 +13,17 @@ struct CrashTests {
     /// only reported stays in memory at first, and goes with the process.
     @Test(
         "the server is killed between any two messages, and nothing acknowledged is lost",
-        arguments: [(8, false), (8, true), (1, false)])
-    func killedBetweenAnyTwoMessages(shards: Int, isCrowded: Bool) async throws {
+        arguments: [(8, false, false), (8, true, false), (1, false, false), (1, false, true)])
+    func killedBetweenAnyTwoMessages(shards: Int, isCrowded: Bool, isMaintained: Bool) async throws {
         var last = Conversation(), killedAt = 1, forgottenCount = 0
         repeat {
-            last = try await Self.conversation(killedAt: killedAt, shards: shards, isCrowded: isCrowded)
+            last = try await Self.conversation(
+                killedAt: killedAt, shards: shards, isCrowded: isCrowded, isMaintained: isMaintained)
             forgottenCount += last.forgottenCount
             killedAt += shards == 1 ? 4 : 1
         } while killedAt <= last.messageCount
         #expect(last.messageCount > 40)
+        if isMaintained { #expect(last.sealedVersion > 0) }
         if isCrowded { #expect(forgottenCount > 0) }
     }
 
@@ -78,16 +80,28 @@ struct CrashTests {
         var messageCount = 0
         /// How often the server had heard how far a client had come, and forgot it.
         var forgottenCount = 0
+        /// Up to where the log is in segments at the end.
+        var sealedVersion: ServerVersion = 0
     }
+
+    /// Maintenance has something to do after each change.
+    private static let maintaining = [
+        "--history-seal-entries", "1", "--history-generation-bytes", "1", "--history-generation-ratio", "0",
+    ]
 
     /// Two clients take turns in changing, uploading and downloading. The server is killed after this many messages and
     /// started again; the clients go on from what they have on their disks.
-    /// - Parameter isCrowded: whether the file has so many sessions that the server is lazy about progress.
-    private static func conversation(killedAt: Int, shards: Int, isCrowded: Bool) async throws -> Conversation {
+    /// - Parameters:
+    ///   - isCrowded: whether the file has so many sessions that the server is lazy about progress.
+    ///   - isMaintained: whether the server seals, and lets go what it can, all the time.
+    private static func conversation(
+        killedAt: Int, shards: Int, isCrowded: Bool, isMaintained: Bool
+    ) async throws -> Conversation {
         let directory = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try SQLiteStore(directory: directory, options: .init(shards: shards)).close()
-        var server = try await ServerProcess(data: directory)
+        let arguments = ["--dev", "--listen", "127.0.0.1:0"] + (isMaintained ? maintaining : [])
+        var server = try await ServerProcess(data: directory, arguments: arguments)
         var crowd = isCrowded ? try await crowd(on: server.port) : nil
         var port = server.port, result = Conversation()
         let clients = [0, 1].map { _ in SyncClient(partition: partition) { port } }
@@ -105,7 +119,7 @@ struct CrashTests {
                 await server.kill()
                 try verify(directory)
                 result.forgottenCount += try forgottenCount(of: clients, directory)
-                server = try await ServerProcess(data: directory)
+                server = try await ServerProcess(data: directory, arguments: arguments)
                 port = server.port
                 try await crowd?.close()
                 if isCrowded { crowd = try await Self.crowd(on: port) }
@@ -136,6 +150,7 @@ struct CrashTests {
         try await crowd?.close()
         try verify(directory)
         let log = try readFile(directory) { try $0.log() }
+        result.sealedVersion = try readFile(directory) { try $0.historyStatus().sealedVersion }
         for client in clients { client.checkInvariants(log) }
         return result
     }
@@ -178,7 +193,7 @@ struct CrashTests {
         }
     }
 
-    /// Whatever is on the disk is whole; the state is what the log makes.
+    /// Whatever is on the disk is whole; the state is what the log makes, if all of that is there.
     private static func verify(_ directory: String) throws {
         let verification = try StoreVerification(directory: directory)
         #expect(try verification.checkDatabase() == [])

@@ -1,0 +1,88 @@
+import AnabranchCore
+import AnabranchHistory
+import Logging
+
+/// What synced files keep of the past (`Spec/Admin.md`, sections 2 and 3).
+extension AdminEndpoints {
+    // MARK: Looking
+
+    /// One synced file: what it keeps, and because of whom.
+    func file(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
+        let path = try await known(try query.path())
+        let stateBytes = try await catalog { catalog throws(HistoryError) in try catalog.stateBytes(of: path) }
+        let status: HistoryStatus
+        do {
+            status = try await server.files.run(on: path) { try $0.openedSessions().file.historyStatus() }
+        } catch {
+            throw blocking.internalError(error)
+        }
+        var members = Self.members(of: CatalogFile(path: path, head: status.head), policy)
+        members["sealed_version"] = JSONValue(status.sealedVersion)
+        members["generation_version"] = JSONValue(status.generationVersion)
+        members["state_bytes"] = JSONValue(stateBytes)
+        members["pinned_by"] =
+            status.lowestPin.map { pin in
+                [
+                    "client": JSONValue(pin.ident), "user": status.user.map { .string($0) } ?? .null,
+                    "version": JSONValue(pin.version), "last_seen": JSONValue(pin.lastSeen),
+                    "bytes": JSONValue(status.pinnedBytes),
+                ]
+            } ?? .null
+        return .object(members)
+    }
+
+    static func members(of file: CatalogFile, _ policy: HistoryPolicy) -> [String: JSONValue] {
+        [
+            "path": .string(file.path.description), "version": JSONValue(file.head.version),
+            "base_version": JSONValue(file.head.baseVersion), "state_version": JSONValue(file.head.stateVersion),
+            "log_bytes": JSONValue(file.head.logBytes), "clients": JSONValue(file.head.clientFileCount),
+            "may_be_due": .bool(policy.mayBeDue(for: file.head)),
+        ]
+    }
+
+    var policy: HistoryPolicy { server.files.environment.options.history }
+
+    // MARK: Acting
+
+    /// Does what is due in a synced file, and answers when it is done.
+    func maintainFile(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
+        let path = try await knownFile(of: body)
+        let report: MaintenanceReport
+        do {
+            report = try await server.files.maintain(path)
+        } catch {
+            throw blocking.internalError(error)
+        }
+        return [
+            "sealed_entries": JSONValue(report.sealedEntries), "sealed_bytes": JSONValue(report.sealedBytes),
+            "generations_made": JSONValue(report.generationsMade),
+            "generation_bytes": JSONValue(report.generationBytes),
+            "generations_dropped": JSONValue(report.generationsDropped),
+            "trimmed_entries": JSONValue(report.trimmedEntries), "trimmed_bytes": JSONValue(report.trimmedBytes),
+            "expired": .array(
+                report.expired.map { file in
+                    [
+                        "client": JSONValue(file.ident), "user": file.user.map { .string($0) } ?? .null,
+                        "reason": .string(file.reason.rawValue), "last_seen": JSONValue(file.lastSeen),
+                    ]
+                }),
+        ]
+    }
+
+    /// Has the store free what it need not keep, as it does once a day.
+    func maintainStore() async throws(HTTPError) -> JSONValue {
+        let store = server.files.environment.store, time = server.unixSeconds()
+        let before = store.freeBytes
+        try await blocking.run { try store.maintain(at: time) }
+        guard let before, let after = store.freeBytes else { return [:] }
+        return ["freed_bytes": .integer(Int64(max(0, after - before)))]
+    }
+
+    /// The operator says that the clock is right, and client files may expire by it.
+    func trustClock() async throws(HTTPError) -> JSONValue {
+        let clock = server.files.environment.clock
+        let jump = try await blocking.run { clock.trust() }
+        logger.notice("the operator trusts the clock", metadata: ["seconds": "\(jump)"])
+        return ["jump": .integer(jump)]
+    }
+}

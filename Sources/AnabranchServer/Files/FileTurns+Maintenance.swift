@@ -1,0 +1,116 @@
+import AnabranchCore
+import AnabranchHistory
+import Logging
+import Metrics
+
+/// What is under way of the maintenance of a synced file, and what waits for it.
+struct FileMaintenance {
+    typealias Completion = (Result<MaintenanceReport, any Error>) -> Void
+
+    var round: MaintenanceRound?
+    /// Who has asked for the round.
+    var completions: [Completion] = []
+    /// Who waits for the next one, since the present one looks only at what is likely to be due.
+    var requests: [Completion] = []
+    /// Client files with sessions that are to be noted as seen.
+    var connected: [ClientFileID] = []
+
+    var isWaiting: Bool { round != nil || !requests.isEmpty || !connected.isEmpty }
+}
+
+/// Maintenance (`Spec/BoundedHistory.md`, section 8): a round when so much was written that there may be something to
+/// do, or somebody asks. A long turn takes one step of it.
+extension FileTurns {
+    /// Of so many clients with sessions it is noted in one step that they are seen.
+    static let notedCountMax = 256
+
+    /// Whether there is a step to be taken. None is taken while uploads are merged.
+    var isMaintenanceWaiting: Bool {
+        guard let file = sessions?.file, !file.isIntegrating else { return false }
+        return maintenance.isWaiting || isMaintenanceDue(for: file)
+    }
+
+    private func isMaintenanceDue(for file: SyncedFile) -> Bool {
+        !environment.isEnding && file.isMaintenanceDue(environment.options.history)
+    }
+
+    /// Has a round begin that looks at everything.
+    /// - Parameter complete: is called when it is over, with what it has done or why it did not come to its end.
+    func maintain(_ complete: @escaping FileMaintenance.Completion) {
+        do throws(HistoryError) {
+            _ = try openedSessions()
+            maintenance.requests.append(complete)
+        } catch {
+            environment.log.note(error, path: path)
+            whenTold { complete(.failure(error)) }
+        }
+    }
+
+    /// Has it be noted that clients with sessions are seen: otherwise one that is never away would seem to have been
+    /// so since it came.
+    func noteConnected() { maintenance.connected = sessions?.clientFiles ?? [] }
+
+    /// Takes a step of bounded work. Where it comes to a commit, the turn ends.
+    func takeMaintenanceStep() {
+        guard pending == nil, isMaintenanceWaiting, let sessions else { return }
+        if environment.isEnding { return endMaintenance(HistoryError(.storeFailed, "the server ends")) }
+        do throws(HistoryError) {
+            if !maintenance.connected.isEmpty {
+                let seen = maintenance.connected.suffix(Self.notedCountMax)
+                maintenance.connected.removeLast(seen.count)
+                return try sessions.file.noteSeen(Set(seen))
+            }
+            try advanceRound(of: sessions)
+        } catch {
+            // What is damaged is so the next time as well.
+            sessions.file.putOffMaintenance()
+            maintenanceFailed(error)
+            environment.log.note(error, path: path)
+        }
+    }
+
+    private func advanceRound(of sessions: FileSessions) throws(HistoryError) {
+        var round = maintenance.round.take() ?? newRound(sessions)
+        let before = round.report
+        environment.metrics.maintenanceSteps.increment()
+        let commit = try sessions.file.step(&round)
+        let report = round.report
+        maintenance.round = round.isDone ? nil : round
+        if round.isDone { didMaintain(report) }
+        guard let commit else { return }
+        store(commit) { [self] sessions, failure in
+            // It may have been stored all the same.
+            if let failure { return close(because: failure) }
+            environment.log.note(report, since: before, path: path)
+            if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
+        }
+    }
+
+    private func newRound(_ sessions: FileSessions) -> MaintenanceRound {
+        let isRequested = !maintenance.requests.isEmpty
+        maintenance.completions = maintenance.requests
+        maintenance.requests = []
+        return MaintenanceRound(
+            environment.options.history, at: environment.unixSeconds(), expires: environment.clock.isTrusted,
+            connected: Set(sessions.clientFiles), isThorough: isRequested)
+    }
+
+    private func didMaintain(_ report: MaintenanceReport) {
+        let completions = maintenance.completions
+        maintenance.completions = []
+        whenTold { for complete in completions { complete(.success(report)) } }
+    }
+
+    /// Ends the round before its end.
+    func endMaintenance(_ error: HistoryError) {
+        guard maintenance.isWaiting else { return }
+        maintenanceFailed(error)
+    }
+
+    private func maintenanceFailed(_ error: HistoryError) {
+        let completions = maintenance.completions + maintenance.requests
+        maintenance = FileMaintenance()
+        if !environment.isEnding { environment.metrics.maintenanceFailures.increment() }
+        whenTold { for complete in completions { complete(.failure(error)) } }
+    }
+}

@@ -1,0 +1,95 @@
+import AnabranchHistory
+import Logging
+import Synchronization
+
+/// The clock by which client files expire: none does while it may have jumped (`ClockWatch`).
+final class MaintenanceClock: Sendable {
+    private struct State {
+        var watch: ClockWatch
+        /// The time that the store remembers, in seconds since 1970.
+        var remembered: UInt64 = 0
+    }
+
+    /// How much older the time gets that the store remembers, in seconds. It is compared with a tolerance of a day.
+    private static let rememberedSeconds: UInt64 = 3_600
+
+    private let store: any HistoryStore
+    private let secondsOff: UInt64
+    private let logger: Logger
+    private let unixSeconds: @Sendable () -> UInt64
+    private let monotonicSeconds: @Sendable () -> UInt64
+    private let state = Mutex<State?>(nil)
+
+    /// - Parameters:
+    ///   - store: remembers the time.
+    ///   - monotonicSeconds: a clock that only goes on.
+    init(
+        _ store: any HistoryStore, _ policy: HistoryPolicy, logger: Logger,
+        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil
+    ) {
+        self.store = store
+        secondsOff = policy.offlineDays &* 86_400
+        self.logger = logger
+        self.unixSeconds = unixSeconds
+        let start = ContinuousClock.now
+        self.monotonicSeconds =
+            monotonicSeconds ?? { UInt64(clamping: start.duration(to: .now).components.seconds) }
+    }
+
+    /// Whether client files may expire.
+    var isTrusted: Bool { state.withLock { $0?.watch.isTrusted ?? false } }
+
+    /// By how many seconds it has jumped; 0 if nothing is known against it.
+    var jump: Int64 { state.withLock { $0?.watch.jump ?? 0 } }
+
+    /// Looks at the clocks, and has the store remember the time now and then. It may wait for the disk.
+    func note() {
+        do throws(HistoryError) {
+            // Without knowing what the store remembers nothing can be said.
+            let isFirst = state.withLock { $0 == nil }
+            let remembered = isFirst ? try store.notedTime() : nil
+            if let time = compare(remembered) { try store.noteTime(time) }
+        } catch {
+            logger.warning("the time cannot be remembered", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// - Returns: the time, if the store is to remember it.
+    private func compare(_ remembered: UInt64?) -> UInt64? {
+        let wall = unixSeconds(), monotonic = monotonicSeconds()
+        let (before, after, time) = state.withLock { state in
+            var next = state ?? State(watch: ClockWatch(remembered: remembered))
+            let before = next.watch.jump
+            next.watch.note(wall: wall, monotonic: monotonic, trustedAfter: secondsOff)
+            var time = next.watch.rememberedTime(wall: wall)
+            if let found = time, found >= next.remembered, found - next.remembered < Self.rememberedSeconds {
+                time = nil
+            }
+            if let time { next.remembered = time }
+            state = next
+            return (before, next.watch.jump, time)
+        }
+        if let after, after != before {
+            logger.warning(
+                """
+                the clock has jumped, or the server was off for long: no client file expires until \
+                `anabranch admin maintain --trust-clock` says that it is right, or until clients had as long to come \
+                back as they may be away
+                """, metadata: ["seconds": "\(after)"])
+        } else if before != nil, after == nil {
+            logger.notice("the clock is trusted again")
+        }
+        return time
+    }
+
+    /// The operator says that it is right.
+    /// - Returns: by how many seconds it had jumped.
+    func trust() -> Int64 {
+        note()
+        defer { note() }
+        return state.withLock { state in
+            defer { state?.watch.trust() }
+            return state?.watch.jump ?? 0
+        }
+    }
+}

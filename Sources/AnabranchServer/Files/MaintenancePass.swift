@@ -1,0 +1,34 @@
+import AnabranchHistory
+import Logging
+import NIOPosix
+
+/// Has synced files maintained that nobody opens: one after another gets a round, in turns of its own, so that there is
+/// one at a time however many there are.
+struct MaintenancePass {
+    private static let pageCount = 100
+
+    let files: FileQueues
+    let catalog: any HistoryCatalog
+    let logger: Logger
+
+    /// Goes once through all files, until the task is cancelled. Trouble of one is none of the others.
+    func run() async {
+        files.noteConnected()
+        do {
+            var page: [CatalogFile] = []
+            repeat {
+                let last = page.last?.path
+                page = try await NIOThreadPool.singleton.runIfActive { [catalog] in
+                    try catalog.files(after: last, countMax: Self.pageCount)
+                }
+                for file in page where files.environment.options.history.mayBeDue(for: file.head) {
+                    guard !Task.isCancelled else { return }
+                    // It has been logged.
+                    _ = try? await files.maintain(file.path)
+                }
+            } while page.count == Self.pageCount && !Task.isCancelled
+        } catch {
+            logger.warning("not all synced files could be maintained", metadata: ["error": "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,184 @@
+import ArgumentParser
+import Foundation
+import NIOCore
+
+struct AdminFile: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "file", abstract: "One synced file: what it keeps of the past, and because of whom.",
+        discussion: """
+            A log keeps what some client may still need: the line `kept by` names the client file that needs most. If \
+            its device is gone for good, `admin expire --dry-run` says what could go without it.
+
+            EXAMPLES
+              anabranch admin file 'my-app/"notes"'
+            """)
+
+    private struct File: Decodable {
+        struct Pin: Decodable {
+            var client: UInt64, user: String?, version: UInt64, last_seen: Double, bytes: UInt64
+
+            var text: String {
+                let seen = Date(timeIntervalSince1970: last_seen).formatted(.iso8601)
+                return "client \(client) of \(user ?? "-"), last seen \(seen): all above version \(version), "
+                    + "\(bytes) bytes"
+            }
+        }
+
+        var version: UInt64, base_version: UInt64, sealed_version: UInt64, log_bytes: UInt64
+        var state_version: UInt64, state_bytes: UInt64, generation_version: UInt64, clients: UInt64
+        var pinned_by: Pin?
+
+        var rows: [[String]] {
+            [
+                ["version", "\(version)"],
+                ["log", "\(version - base_version) entries above version \(base_version), \(log_bytes) bytes"],
+                ["sealed", "up to version \(sealed_version)"],
+                ["state", "at version \(state_version), \(state_bytes) bytes"],
+                ["generation", generation_version == 0 ? "none" : "of version \(generation_version)"],
+                ["clients", "\(clients)"],
+                ["kept by", pinned_by?.text ?? "nobody"],
+            ]
+        }
+    }
+
+    @OptionGroup var options: AdminOptions
+    @Argument(help: "The synced file, as `admin files` shows it.")
+    var file: String
+
+    func run() async throws {
+        try await options.run { client in
+            let answer = try await client.get("/v1/file", [("path", file)])
+            if options.json { return show(answer) }
+            let found = try JSONDecoder().decode(File.self, from: answer)
+            print(TextTable(columns: ["PATH", file], rows: found.rows), terminator: "")
+        }
+    }
+}
+
+struct AdminMaintain: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "maintain", abstract: "Do now what the server does by itself in time: free what nobody needs.",
+        discussion: """
+            Seals old log entries, lets client files expire that were away for too long, lets log entries go that \
+            nobody needs any more, and gives their space back to the disk. The server goes on serving. It does the \
+            same by itself: in files that are written, and once a day in all of them.
+
+            When its clock has jumped, the server lets nobody expire, and says so in its log. --trust-clock says that \
+            the clock is right now.
+
+            EXAMPLES
+              anabranch admin maintain
+              anabranch admin maintain --path 'my-app/"notes"'
+              anabranch admin maintain --trust-clock
+            """)
+
+    @OptionGroup var options: AdminOptions
+    @Option(help: ArgumentHelp("Only this synced file, as `admin files` shows it.", valueName: "file"))
+    var path: String?
+    @Flag(help: "The clock is right: client files may expire by it.")
+    var trustClock = false
+
+    func run() async throws {
+        try await options.run { server in
+            var maintenance = Maintenance(server: server, isQuiet: options.json)
+            if trustClock { try await maintenance.trustClock() }
+            if let path { try await maintenance.maintain(path) } else { try await maintenance.maintainAll() }
+            try await maintenance.maintainStore()
+            if options.json { show(try JSONEncoder().encode(maintenance.result)) } else { maintenance.printEnd() }
+        }
+    }
+}
+
+/// What the command has done.
+private struct Maintenance {
+    struct Result: Encodable {
+        /// What was done in the files in which anything was, by their paths.
+        var files: [String: FileReport] = [:]
+        /// In how many files something was looked for.
+        var looked = 0
+        /// Nil if the store does not know.
+        var freed_bytes: UInt64?
+    }
+
+    struct FileReport: Codable {
+        struct Expired: Codable { var client: UInt64, user: String?, reason: String, last_seen: Double }
+
+        var sealed_entries: UInt64, sealed_bytes: UInt64, trimmed_entries: UInt64, trimmed_bytes: UInt64
+        var generations_made: UInt64, generation_bytes: UInt64, generations_dropped: UInt64
+        var expired: [Expired]
+
+        var isEmpty: Bool { text.isEmpty }
+
+        var text: String {
+            var words: [String] = []
+            if sealed_entries > 0 { words.append("\(sealed_entries) entries sealed (\(sealed_bytes) bytes)") }
+            if generations_made > 0 { words.append("\(generations_made) generation made (\(generation_bytes) bytes)") }
+            if generations_dropped > 0 { words.append("\(generations_dropped) generations dropped") }
+            if trimmed_entries > 0 { words.append("\(trimmed_entries) entries gone (\(trimmed_bytes) bytes)") }
+            words += expired.map { file in
+                let seen = Date(timeIntervalSince1970: file.last_seen).formatted(.iso8601)
+                return "client \(file.client) of \(file.user ?? "-") expired (\(file.reason), last seen \(seen))"
+            }
+            return words.joined(separator: ", ")
+        }
+    }
+
+    struct Nothing: Encodable {}
+    struct Path: Encodable { var path: String }
+    struct Jump: Decodable { var jump: Int64 }
+    struct Freed: Decodable { var freed_bytes: UInt64? }
+
+    /// A file can have gigabytes to seal.
+    private static let timeout = TimeAmount.hours(12)
+    private static let isTerminal = isatty(STDERR_FILENO) == 1
+
+    let server: AdminClient
+    let isQuiet: Bool
+    var result = Result()
+
+    mutating func trustClock() async throws {
+        let answer = try await server.post("/v1/clock/trust", Nothing())
+        let jump = try JSONDecoder().decode(Jump.self, from: answer).jump
+        guard !isQuiet else { return }
+        print(jump == 0 ? "the clock was trusted already" : "the clock is trusted, which had jumped by \(jump) s")
+    }
+
+    mutating func maintainAll() async throws {
+        var next: String?
+        repeat {
+            let answer = try await server.get("/v1/files", [("after", next), ("limit", "1000")])
+            let page = try JSONDecoder().decode(AdminFiles.Listing.self, from: answer)
+            for file in page.files where file.may_be_due { try await maintain(file.path) }
+            next = page.next
+        } while next != nil
+        tell("")
+    }
+
+    mutating func maintain(_ path: String) async throws {
+        tell("file \(result.looked + 1): \(path)")
+        let answer = try await server.post("/v1/files/maintain", Path(path: path), timeout: Self.timeout)
+        let report = try JSONDecoder().decode(FileReport.self, from: answer)
+        result.looked += 1
+        guard !report.isEmpty else { return }
+        result.files[path] = report
+        tell("")
+        if !isQuiet { print("\(path): \(report.text)") }
+    }
+
+    mutating func maintainStore() async throws {
+        tell("freeing space")
+        let answer = try await server.post("/v1/store/maintain", Nothing(), timeout: Self.timeout)
+        result.freed_bytes = try JSONDecoder().decode(Freed.self, from: answer).freed_bytes
+        tell("")
+    }
+
+    func printEnd() {
+        print("\(result.looked) files looked at, something was due in \(result.files.count)")
+    }
+
+    /// On a terminal, in one line that changes.
+    private func tell(_ text: String) {
+        guard Self.isTerminal else { return }
+        FileHandle.standardError.write(Data("\r\u{1b}[2K\(text.prefix(79))".utf8))
+    }
+}

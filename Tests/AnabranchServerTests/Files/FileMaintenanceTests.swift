@@ -1,0 +1,215 @@
+import AnabranchCore
+import AnabranchHistory
+@testable import AnabranchProtocol
+import AnabranchTesting
+import Synchronization
+import Testing
+
+@testable import AnabranchServer
+
+/// When synced files are maintained, and who waits for it: counted in turns, so that nothing depends on clocks.
+@Suite struct FileMaintenanceTests {
+    private static let path = "//kept"
+    private static let steps = "anabranch_maintenance_steps_total"
+    private static let failures = "anabranch_maintenance_failures_total"
+
+    /// A rig in which entries are sealed four at a time.
+    private static func rig(
+        store: any HistoryStore = InMemoryStore(), _ counters: CountingMetrics = CountingMetrics()
+    ) -> TurnRig {
+        TurnRig(store: store, metrics: counters) { $0.history.sealEntries = 4 }
+    }
+
+    private static func status(_ store: any HistoryStore) throws -> HistoryStatus {
+        try SyncedFile(path: VirtualPath(path), store: store, keepsState: false).historyStatus()
+    }
+
+    // MARK: Who waits
+
+    @Test func oldEntriesAreSealedWhileClientsWrite() throws {
+        let counters = CountingMetrics(), rig = Self.rig(counters)
+        let clients = try rig.join(Self.path, count: 3)
+        for round in 0..<20 as Range<UInt64> {
+            rig.upload(TurnRig.updates(3), from: 3 * round + 1, of: clients[0])
+            rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+            rig.takeTurns { clients[0].version == ServerVersion(3 * round + 3) }
+        }
+        rig.finish()
+        #expect(clients.allSatisfy { $0.errors.isEmpty && $0.doneBytes == $0.submittedBytes })
+        let status = try Self.status(rig.store)
+        #expect(status.head.version == 60 && status.sealedVersion >= 56)
+        #expect(counters.value("anabranch_log_entries_sealed_total") == Int(status.sealedVersion.rawValue))
+        #expect(counters.value("anabranch_log_bytes_sealed_total") > 0 && counters.value(Self.failures) == 0)
+    }
+
+    @Test func nothingIsDoneWhereLittleWasWritten() throws {
+        let counters = CountingMetrics(), rig = Self.rig(counters)
+        let client = try rig.join(Self.path, count: 1)[0]
+        rig.upload(TurnRig.updates(3), of: client)
+        rig.submit(.scan(from: DownloadCursor()), of: client)
+        rig.finish()
+        #expect(client.version == 3 && counters.value(Self.steps) == 0)
+    }
+
+    @Test func whatWaitsComesBeforeEachStep() throws {
+        let counters = CountingMetrics(), rig = Self.rig(counters)
+        let clients = try rig.join(Self.path, count: 2)
+        rig.upload(TurnRig.updates(120), of: clients[0])
+        rig.takeTurns { clients[0].version == 120 }
+        var stepsAtTurns: [Int] = [], version: UInt64 = 1
+        while counters.value(Self.steps) < 12 {
+            rig.upload(TurnRig.updates(1), from: version, of: clients[1])
+            version += 1
+            let target = ServerVersion(119 + version)
+            rig.takeTurns { clients[1].version == target }
+            stepsAtTurns.append(counters.value(Self.steps))
+            guard version < 200 else { break }
+        }
+        // An upload takes two turns, or three with a step between.
+        for (before, after) in zip(stepsAtTurns, stepsAtTurns.dropFirst()) { #expect(after - before <= 1) }
+        #expect(counters.value(Self.steps) == 12, "there is a step after some short turns")
+        rig.finish()
+        #expect(try Self.status(rig.store).sealedVersion >= 119)
+    }
+
+    @Test func aMergeComesFirst() throws {
+        let counters = CountingMetrics(), rig = Self.rig(counters)
+        let clients = try rig.join(Self.path, count: 2)
+        rig.upload([TurnRig.object] + TurnRig.updates(12), of: clients[0])
+        rig.takeTurns { clients[0].version == 13 }
+        rig.upload([TurnRig.object] + TurnRig.updates(2), of: clients[1])
+        rig.takeTurns { rig.isMerging(Self.path) }
+        let before = counters.value(Self.steps)
+        rig.takeTurns {
+            #expect(!rig.isMerging(Self.path) || counters.value(Self.steps) == before)
+            return !rig.isMerging(Self.path)
+        }
+        rig.finish()
+        #expect(clients[1].version == 16 && counters.value(Self.steps) > before)
+    }
+
+    // MARK: Trouble
+
+    @Test(arguments: [FragileStore.Operation.commit, .read]) func aFailingStoreEndsTheRound(
+        _ operation: FragileStore.Operation
+    ) throws {
+        let counters = CountingMetrics(), store = FragileStore(), rig = Self.rig(store: store, counters)
+        let client = try rig.join(Self.path, count: 1)[0]
+        rig.upload(TurnRig.updates(9), of: client)
+        rig.takeTurns { client.version == 9 }
+        store.fail(operation)
+        rig.finish()
+        #expect(counters.value(Self.failures) == 1 && counters.value(Self.steps) == 1)
+        // After a commit nobody knows what is stored, and everybody begins anew.
+        #expect(client.errors.count == (operation == .commit ? 1 : 0))
+        #expect(client.errors.allSatisfy { $0.triesAgain })
+        store.fail()
+        if operation == .commit { rig.bind(client) }
+        rig.finish()
+        #expect(counters.value(Self.steps) == 1, "it is not tried again before more is written")
+        rig.upload(TurnRig.updates(4), from: 10, of: client)
+        rig.finish()
+        #expect(try Self.status(store).sealedVersion == 12 && counters.value(Self.failures) == 1)
+    }
+
+    // MARK: Files that nobody has open
+
+    @Test func aFileIsClosedWhenTheRoundIsOver() throws {
+        let rig = Self.rig(), client = try rig.join(Self.path, count: 1)[0]
+        rig.upload(TurnRig.updates(40), of: client)
+        rig.takeTurns { client.version == 40 }
+        rig.submit(.close, of: client)
+        rig.takeTurn()
+        #expect(rig.files.queue(of: client.path) != nil)
+        rig.finish()
+        #expect(rig.files.queue(of: client.path) == nil)
+        #expect(try Self.status(rig.store).sealedVersion >= 36)
+    }
+
+    @Test func whenTheServerEndsNoFurtherStepIsTaken() throws {
+        let counters = CountingMetrics(), rig = Self.rig(counters)
+        let client = try rig.join(Self.path, count: 1)[0]
+        rig.upload(TurnRig.updates(40), of: client)
+        rig.takeTurns { counters.value(Self.steps) == 2 }
+        let outcome = Mutex<Result<MaintenanceReport, any Error>?>(nil)
+        let job = FileJob(comesAfterMerge: false) { $0?.maintain { result in outcome.withLock { $0 = result } } }
+        rig.files.submit(job, to: client.path)
+        rig.files.endLongMerges()
+        rig.finish()
+        #expect(counters.value(Self.steps) == 2 && counters.value(Self.failures) == 0)
+        #expect(throws: HistoryError.self) { try outcome.withLock { try $0?.get() } }
+    }
+
+    @Test func whoAsksIsToldWhatWasDone() throws {
+        let rig = Self.rig(), client = try rig.join(Self.path, count: 1)[0]
+        rig.upload(TurnRig.updates(3), of: client)
+        rig.upload(TurnRig.updates(3), from: 4, of: client)
+        rig.takeTurns { client.version == 6 }
+        rig.submit(.close, of: client)
+        let reports = Mutex<[MaintenanceReport]>([])
+        for _ in 0..<2 {
+            let job = FileJob(comesAfterMerge: false) { file in
+                file?.maintain { outcome in
+                    if case .success(let report) = outcome { reports.withLock { $0.append(report) } }
+                }
+            }
+            rig.files.submit(job, to: client.path)
+        }
+        rig.finish()
+        #expect(reports.withLock { $0.map(\.sealedEntries) } == [4, 4], "both asked for the same round")
+        #expect(rig.files.queue(of: client.path) == nil)
+    }
+
+    @Test func filesThatNobodyOpensAreMaintained() async throws {
+        let store = InMemoryStore(), paths = (0..<250).map { "//\($0)" }
+        for (index, path) in paths.enumerated() where index % 50 == 0 {
+            let rig = TurnRig(store: store), client = try rig.join(path, count: 1)[0]
+            rig.upload(TurnRig.updates(index < 50 ? 3 : 20), of: client)
+            rig.finish()
+        }
+        for path in paths {
+            _ = try SyncedFile(path: VirtualPath(path), store: store).allocateIdents(for: ["ann"], at: 1)
+        }
+        let counters = CountingMetrics()
+        var options = FileOptions()
+        options.history.sealEntries = 4
+        let environment = FileEnvironment(
+            store: store, options: options, metrics: SyncMetrics(factory: counters), logger: .quiet, unixSeconds: { 1 })
+        let files = FileQueues(environment, threads: 1) { _ in }
+        await MaintenancePass(files: files, catalog: store, logger: .quiet).run()
+        #expect(counters.value("anabranch_log_entries_sealed_total") == 4 * 16)
+        try await files.shutDown()
+    }
+
+    // MARK: Who is seen
+
+    @Test func itIsNotedOnceADayThatAClientIsStillThere() throws {
+        let rig = Self.rig()
+        rig.clock.seconds = 1_000_000
+        let clients = try rig.join(Self.path, count: FileTurns.notedCountMax + 10)
+        for later in [3_600, 90_000, 100_000, 180_000] as [UInt64] {
+            let before = try clients.map { try #require(try rig.stored($0)).lastSeen }
+            rig.clock.seconds = 1_000_000 + later
+            rig.files.noteConnected()
+            rig.finish()
+            let after = try clients.map { try #require(try rig.stored($0)).lastSeen }
+            for (before, after) in zip(before, after) {
+                #expect(after == (1_000_000 + later - before >= 86_400 ? 1_000_000 + later : before))
+            }
+        }
+        #expect(clients.allSatisfy { $0.errors.isEmpty })
+    }
+
+    // MARK: Limits
+
+    @Test func aLogThatHoldsMoreThanItMayTakesNoMore() throws {
+        let rig = TurnRig { $0.fileBytesMax = 100 }, clients = try rig.join(Self.path, count: 2)
+        rig.upload(TurnRig.updates(3), of: clients[0])
+        rig.finish()
+        rig.upload(TurnRig.updates(1), from: 4, of: clients[0])
+        rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+        rig.finish()
+        #expect(clients[0].errors.map(\.code) == [.otherSessionError] && clients[0].errors[0].triesAgain)
+        #expect(clients[1].errors.isEmpty && clients[1].downloads.last?.cursor.serverVersion == 3)
+    }
+}
