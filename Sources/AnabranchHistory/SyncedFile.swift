@@ -25,7 +25,11 @@ public final class SyncedFile {
     var sharedScans = SharedScans()
     /// Client files as they are by UPLOADs that brought nothing else, where that is not stored yet.
     var unwritten: [ClientFileID: ClientFile] = [:]
+    /// Those of them whose lineage is not stored yet.
+    var unwrittenChoices: Set<ClientFileID> = []
     var allProgressIsDue = false
+    /// The bootstrap generations, once somebody has asked.
+    private var knownGenerations: [Generation]?
     /// Whether the next commits write all of them.
     package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
     /// Somebody else may write the file.
@@ -147,6 +151,17 @@ public final class SyncedFile {
         return tail
     }
 
+    /// The bootstrap generations, the newest one last.
+    func generations() throws(HistoryError) -> [Generation] {
+        if let knownGenerations { return knownGenerations }
+        let found = try read(missesTail: false) { view throws(HistoryError) in try view.generations() }
+        knownGenerations = found
+        return found
+    }
+
+    /// Whether the file has a state; a relay has none.
+    var keepsState: Bool { state != nil }
+
     /// The state at the newest version that is stored; nil for a relay.
     func currentState() throws(HistoryError) -> ObjectGraph? {
         if isStateUncertain, state != nil { state = try store.state(of: id) }
@@ -201,6 +216,7 @@ public final class SyncedFile {
         head = commit.newHead
         progressWritten(by: commit)
         releaseScans()
+        if commit.generation != nil { knownGenerations = nil }
         if !commit.isEmpty {
             // It may have failed together with a commit of another file whose lease was lost.
             isLeaseLost = false
@@ -213,7 +229,7 @@ public final class SyncedFile {
         isStateUncertain = true
         tail = nil
         // What is stored may be further now.
-        unwritten = [:]
+        (unwritten, unwrittenChoices, knownGenerations) = ([:], [], nil)
         if error.code == .leaseLost { isLeaseLost = true }
         dropIntegration()
     }

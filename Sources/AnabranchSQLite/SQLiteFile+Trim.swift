@@ -34,10 +34,11 @@ extension SQLiteFile {
                 [id.number, sought(version)]
             ) { ClientFileID(rawValue: try $0.number(0)) }
             if let found = ofLog.first { return found }
+            let generations = Set(try generations().map(\.version))
             return try rows("SELECT lineage, MIN(ident) \(unexpired) > 1 GROUP BY lineage", [id.number]) { row in
                 let lineage = Lineage(rawValue: try row.number(0)), ident: ClientFileID = try row.number(1)
-                guard case .generation(let number) = lineage else { return nil as ClientFileID? }
-                return try self.version(ofGeneration: number) ?? 0 < version ? ident : nil
+                guard case .generation(let generation) = lineage else { return nil as ClientFileID? }
+                return generations.contains(generation) && generation >= version ? nil : ident
             }.lazy.compactMap { $0 }.first
         }
     }

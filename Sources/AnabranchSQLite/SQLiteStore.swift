@@ -171,6 +171,10 @@ extension SQLiteStore: HistoryStore {
         try SQLiteRows(file: file, pool: shards[file.shard].pool).graph()
     }
 
+    public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? {
+        try shards[file.shard].frozenState(of: file.number)
+    }
+
     public func commit(_ commits: [Commit]) throws(HistoryError) {
         guard let shard = commits.first?.file.shard else { return }
         guard commits.allSatisfy({ $0.file.shard == shard }) else {

@@ -17,7 +17,7 @@ enum StoreSchema {
     /// Makes everything in an empty database.
     /// - Parameter number: of the shard.
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
-        try db.execute(sql: tables + addedTables)
+        try db.execute(sql: tables + addedTables + generationTables)
         try db.execute(sql: StateTable.sql)
         let values = [
             "store": manifest.store.databaseValue, "shard": number.databaseValue,
@@ -98,11 +98,33 @@ enum StoreSchema {
         CREATE TABLE deleted_file (file INTEGER PRIMARY KEY);
         """
 
+    /// Those that a store of this format may lack as well.
+    private static let generationTables = """
+
+        CREATE TABLE IF NOT EXISTS generation (
+            file INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            entry_count INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            cumulative_size INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, version)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS generation_segment (
+            file INTEGER NOT NULL,
+            generation INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, generation, last)
+        );
+        """
+
     /// Brings a shard of format 4 to this one: nothing in it changes.
     static func upgrade(_ db: Database) throws {
+        if case .current = try format.examine(db) { try db.execute(sql: generationTables) }
         guard case .older(formatWithoutSegments) = try format.examine(db) else { return }
         try db.inTransaction(.immediate) {
-            try db.execute(sql: addedTables)
+            try db.execute(sql: addedTables + generationTables)
             try format.mark(db, version: format.version)
             return .commit
         }

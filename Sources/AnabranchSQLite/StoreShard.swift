@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRows
 import Foundation
 import GRDB
 import Synchronization
@@ -200,6 +201,15 @@ final class StoreShard: Sendable {
         _ file: Int64, _ body: (any FileView) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try translatingErrors { try pool.read { db in try body(self.file(file, db).view()) } }
+    }
+
+    /// A read of its own goes on for as long as the state is kept.
+    func frozenState(of file: Int64) throws(HistoryError) -> FrozenState {
+        try translatingErrors {
+            let snapshot = try pool.makeSnapshot()
+            let head = try snapshot.read { db in try self.file(file, db).head() }
+            return FrozenState(state: try StateTable(file: file).state(in: snapshot), head: head)
+        }
     }
 
     func file(_ file: Int64, _ db: Database) -> SQLiteFile {

@@ -44,6 +44,8 @@ struct ClientMerge: ~Copyable {
     private(set) var merged: [MergedChangeset] = []
     private(set) var skippedInstructions = SkippedInstructions()
     private let options: MergeOptions
+    /// Whether it is the log alone that it is merged with: of entries that others may meet as well.
+    private let isOfLog: Bool
 
     private var stage = Stage.begin
     /// The conflict keys of the run's changesets.
@@ -59,9 +61,12 @@ struct ClientMerge: ~Copyable {
     /// The last changeset that is merged.
     private(set) var mergedThrough: UploadCursor?
 
-    init(of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions) {
+    init(
+        of changesets: ArraySlice<UploadedChangeset>, from ident: ClientFileID, options: MergeOptions, isOfLog: Bool
+    ) {
         self.ident = ident
         self.options = options
+        self.isOfLog = isOfLog
         merge = LogMerge(changesets.map { LogMerge.Incoming($0, from: ident) }, strategy: options.strategy)
         reader = EntryReader(bytesMax: options.localBytesMax)
         merged.reserveCapacity(changesets.count)
@@ -189,7 +194,7 @@ struct ClientMerge: ~Copyable {
         versions = (search.found + changed + reader.restored.keys).sortedUnique()
         unread = versions[...]
         stage = .read
-        guard !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
+        guard isOfLog, !merge.hasEntries, versions.count >= Self.sharedEntriesMin else { return }
         let unchanged = versions.filter { !reader.hasOwnForm(of: $0) }
         guard unchanged.count * 2 > versions.count, shared.beginLoading(unchanged.count) else { return }
         unshared = unchanged[...]

@@ -42,6 +42,8 @@ struct Integration: ~Copyable {
     private struct Current: ~Copyable {
         let uploads: JoinedUploads
         let file: ClientFile
+        /// What it has to be merged with, if that is not the log alone.
+        let generation: Generation?
         /// Those that are not in the log yet.
         let changesets: ArraySlice<UploadedChangeset>
         let stateBefore: PendingState?
@@ -110,6 +112,7 @@ struct Integration: ~Copyable {
         swap(&log.added, &added)
         defer { swap(&log.added, &added) }
         while var client = nextClient(past: &log) {
+            log.view = client.generation.map { LineageView($0, in: view) } ?? view
             let name = client.watched
             options.watch?.begin(name, at: time)
             do throws(HistoryError) {
@@ -123,7 +126,8 @@ struct Integration: ~Copyable {
                 case .onlyFirst(let count):
                     state = client.stateBefore?.restored()
                     client.merge = ClientMerge(
-                        of: client.changesets.prefix(count), from: client.file.ident, options: options)
+                        of: client.changesets.prefix(count), from: client.file.ident, options: options,
+                        isOfLog: client.generation == nil)
                     current = consume client
                 case .merged:
                     finish(client, in: &log)
@@ -159,21 +163,26 @@ struct Integration: ~Copyable {
     }
 
     private func begin(_ uploads: JoinedUploads, past log: inout PendingLog) throws(HistoryError) -> Current {
-        let (ident, upload) = (uploads.ident, uploads.upload)
-        let found = if let file = unwritten[ident] { file } else { try log.view.clientFile(ident) }
-        guard let file = found, file.salt != 0 else {
+        let (ident, upload) = (uploads.ident, uploads.upload), view = log.stored
+        let found = if let file = unwritten[ident] { file } else { try view.clientFile(ident) }
+        guard var file = found, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
         try require(!file.isExpired, .clientFileExpired, "the client file has expired")
+        // What it has made is in no generation yet, but will be in the next one.
+        if file.lineage == .none { file.lineage = try view.chosenLineage() }
         // A changeset can be in the log already, by an earlier commit for a part of the upload, or if the store made a
         // commit durable and then failed to report it.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
         try check(changesets, of: upload, after: file.uploadCursor, log.version)
+        var generation: Generation?
+        if let base = changesets.first?.cursor.serverVersion { generation = try view.generation(of: file, after: base) }
+        if let generation { try check(changesets, in: generation) }
         log.added.indexEntries()
         return Current(
-            uploads: uploads, file: file, changesets: changesets, stateBefore: state,
+            uploads: uploads, file: file, generation: generation, changesets: changesets, stateBefore: state,
             watched: try options.watch?.check(changesets, from: ident, at: time),
-            merge: ClientMerge(of: changesets, from: ident, options: options))
+            merge: ClientMerge(of: changesets, from: ident, options: options, isOfLog: generation == nil))
     }
 
     private mutating func finish(_ client: consuming Current, in log: inout PendingLog) {
@@ -229,11 +238,6 @@ struct Integration: ~Copyable {
         try require(
             upload.progress.serverVersion <= newest && upload.lockedVersion <= newest, .badServerVersion,
             "the upload speaks of server versions that do not exist")
-        if let first = changesets.first {
-            try require(
-                first.cursor.serverVersion >= head.baseVersion, .clientFileExpired,
-                "the log begins at version \(head.baseVersion), behind what the changes were made on")
-        }
         var previous = integrated
         for changeset in changesets {
             try require(changeset.origin == 0, .badOriginFileIdent, "a changeset of client file \(changeset.origin)")
@@ -249,20 +253,35 @@ struct Integration: ~Copyable {
     }
 }
 
+extension Integration {
+    /// What is made in the middle of a generation is made on one of its entries.
+    private func check(
+        _ changesets: ArraySlice<UploadedChangeset>, in generation: Generation
+    ) throws(HistoryError) {
+        for base in changesets.lazy.map(\.cursor.serverVersion) {
+            try require(
+                generation.canEnd(at: base), .badServerVersion, "base \(base) is none of the client's generation")
+        }
+    }
+}
+
 extension ClientFile {
     /// - Parameter entry: the newest one that was made of the upload.
     fileprivate mutating func note(_ entry: LogEntry?) {
         guard let entry else { return }
         newestReceipt = Receipt(version: entry.version, clientVersion: entry.clientVersion)
-        if lineage == .none { lineage = .log }
     }
 
-    /// Section 6, steps 9 and 10: nothing ever goes back.
+    /// Section 6, steps 9 and 10: nothing ever goes back. Who needs nothing of its generation any more goes over to the
+    /// log, which is the same from there on.
     mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion
             uploadCursor.serverVersion = max(uploadCursor.serverVersion, progress.serverVersion)
         }
         self.lockedVersion = max(self.lockedVersion, lockedVersion)
+        if case .generation(let version) = lineage, min(uploadCursor.serverVersion, self.lockedVersion) >= version {
+            lineage = .log
+        }
     }
 }

@@ -56,13 +56,16 @@ struct AddedEntries {
 
 /// A log as it will be: what the store has, continued by what a commit in the making adds. Of use as long as the view.
 struct PendingLog {
-    let view: any FileView
+    /// The file as it is stored.
+    let stored: any FileView
+    /// The file as the client has to see it whose changesets are merged.
+    var view: any FileView
     let head: FileHead
     /// What the commit adds.
     var added = AddedEntries()
 
     init(continuing view: any FileView, head: FileHead) {
-        self.view = view
+        (stored, self.view) = (view, view)
         self.head = head
     }
 

@@ -45,8 +45,22 @@ struct TailView: FileView {
         try stored { view throws(HistoryError) in try view.clientFile(pinnedBelow: version) }
     }
 
-    func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion? {
-        try stored { view throws(HistoryError) in try view.version(ofGeneration: number) }
+    func generations() throws(HistoryError) -> [Generation] {
+        try stored { view throws(HistoryError) in try view.generations() }
+    }
+
+    func readGeneration<Result: Sendable>(
+        _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try stored { view throws(HistoryError) in try view.readGeneration(version, body) }
+    }
+
+    func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID? {
+        try stored { view throws(HistoryError) in try view.clientFile(ofGeneration: version) }
+    }
+
+    func leftoverGeneration() throws(HistoryError) -> ServerVersion? {
+        try stored { view throws(HistoryError) in try view.leftoverGeneration() }
     }
 
     func trimEnd(near version: ServerVersion, upTo last: ServerVersion) throws(HistoryError) -> ServerVersion? {

@@ -7,9 +7,9 @@ public struct HistoryPolicy: Equatable, Sendable {
     public var sealEntries: UInt64 = 512
     /// Or when they have so many bytes of changesets, so that a segment is decoded in about a millisecond.
     public var sealBytes: UInt64 = 256 << 10
-    /// A bootstrap generation is made when the log above the newest one has more bytes of changesets than this.
+    /// A bootstrap generation is made when the log behind the newest one has more than so many bytes of changesets.
     public var generationBytes: UInt64 = 4 << 20
-    /// And more than so many times the bytes of the state.
+    /// And more than so many times those of the newest one, which is about the size of the state.
     public var generationRatio: Double = 2
     /// A client file that keeps entries from going expires when its client was not seen for so many days.
     public var offlineDays: UInt64 = 60
@@ -18,6 +18,9 @@ public struct HistoryPolicy: Equatable, Sendable {
     /// Or when its client began with a bootstrap generation, has uploaded nothing, and was not seen for so many days:
     /// no write of it is lost with the file.
     public var bootstrapDays: UInt64 = 7
+
+    /// At about how many bytes an entry of a generation ends.
+    package var generationEntryBytes = BootstrapChangesets.usualBytes
 
     /// The defaults.
     public init() {}

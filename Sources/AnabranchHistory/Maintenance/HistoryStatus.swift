@@ -6,8 +6,10 @@ public struct HistoryStatus: Equatable, Sendable {
     public var head: FileHead
     /// The version up to which the log is in segments; where it begins if none of it is.
     public var sealedVersion: ServerVersion
+    /// The bootstrap generations, the newest one last.
+    public var generations: [Generation]
     /// The version of the newest bootstrap generation; 0 if there is none.
-    public var generationVersion: ServerVersion
+    public var generationVersion: ServerVersion { generations.last?.version ?? 0 }
     /// Who keeps most of the log; nil if nobody keeps any of it.
     public var lowestPin: ClientFilePin?
     /// The user of that client file; nil if there is none, or the server did not know.
@@ -21,12 +23,12 @@ extension SyncedFile {
     public func historyStatus() throws(HistoryError) -> HistoryStatus {
         var scan = PinScan(upTo: head.version)
         try run(&scan)
-        let pin = scan.lowest, generation = generationVersion
+        let pin = scan.lowest, generations = try generations()
         return try read { view throws(HistoryError) in
             let head = try view.head()
             return HistoryStatus(
                 head: head, sealedVersion: try view.sealedEnd()?.version ?? head.baseVersion,
-                generationVersion: generation, lowestPin: pin,
+                generations: generations, lowestPin: pin,
                 user: try pin.flatMap { pin throws(HistoryError) in try view.clientFile(pin.ident)?.user },
                 pinnedBytes: try pin.map { pin throws(HistoryError) in
                     head.cumulativeSize - (try view.cumulativeSize(at: pin.version))
@@ -37,7 +39,7 @@ extension SyncedFile {
     /// What could go if a client file expired: entries, and the bytes of their changesets.
     /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
     public func freed(byExpiring ident: ClientFileID) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
-        try freed(byExpiring: ident, upTo: generationVersion)
+        try freed(byExpiring: ident, upTo: generations().last?.version ?? 0)
     }
 
     /// - Parameter limit: up to where entries may go if nobody needs them.

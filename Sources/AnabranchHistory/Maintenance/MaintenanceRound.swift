@@ -44,37 +44,46 @@ public struct ExpiredClientFile: Equatable, Sendable {
 
 /// One round of maintenance over a file, in steps of bounded work:
 ///
-///     seal ──▶ look at client files ──▶ trim ──▶ done
-///                ▲              │
-///                └── expire ◀───┘
+///     seal ──▶ make a generation ──▶ look at client files ──▶ trim ──▶ drop generations ──▶ done
+///                                       ▲              │
+///                                       └── expire ◀───┘
 package struct MaintenanceRound {
-    fileprivate enum Stage {
+    enum Stage {
         case seal
+        case generate
+        case build(GenerationBuild)
         case scan(PinScan, ExpiryScan)
         case expire([ClientFileID: ExpiryReason])
         case trim(ServerVersion)
+        case drop
         case end
         case done
     }
 
     /// Who is to expire, as far as a scan has come.
-    fileprivate struct ExpiryScan {
-        let expiry: Expiry
-        var reasons: [ClientFileID: ExpiryReason] = [:]
+    struct ExpiryScan {
+        fileprivate let expiry: Expiry
+        fileprivate var reasons: [ClientFileID: ExpiryReason] = [:]
     }
 
     /// How many client files expire in one commit; the others follow.
     static let expiredCountMax = 512
 
-    fileprivate let policy: HistoryPolicy
+    /// How often empty entries are appended for a generation that has more entries than there are versions: the next
+    /// one may have more again, if much is written meanwhile.
+    static let lengtheningsMax = 3
+
+    let policy: HistoryPolicy
     fileprivate let time: UInt64
     fileprivate let expires: Bool
     fileprivate let connected: Set<ClientFileID>
     fileprivate let limit: ServerVersion?
     fileprivate let isThorough: Bool
-    fileprivate var stage = Stage.seal
+    var stage = Stage.seal
+    /// How often empty entries were appended in this round.
+    var lengthenings = 0
     /// What was done so far.
-    package fileprivate(set) var report = MaintenanceReport()
+    package internal(set) var report = MaintenanceReport()
 
     /// - Parameters:
     ///   - time: seconds since 1970.
@@ -99,8 +108,8 @@ package struct MaintenanceRound {
 }
 
 extension SyncedFile {
-    /// Does what is due: seals entries, lets client files expire and entries go that
-    /// nobody needs any more (`Spec/BoundedHistory.md`, section 8).
+    /// Does what is due: seals entries, makes a bootstrap generation, lets client files expire, and lets entries and
+    /// generations go that nobody needs any more (`Spec/BoundedHistory.md`, section 8).
     /// - Parameters:
     ///   - time: seconds since 1970.
     ///   - expires: whether client files may expire: not if the clock has jumped.
@@ -149,9 +158,14 @@ extension SyncedFile {
         switch round.stage {
         case .seal:
             if let commit = try sealCommit(&round) { return commit }
+            round.stage = .generate
+        case .generate:
+            if try isGenerationDue(round.policy) { return try beginGeneration(&round) }
             let written = head.version.rawValue - scanned.rawValue
-            let isWorthwhile = written >= head.clientFileCount / 8
-            round.stage = round.isThorough || isWorthwhile ? try beginScan(round) : .end
+            let isWorthwhile = written >= head.clientFileCount / 8 || round.report.generationsMade > 0
+            round.stage = round.isThorough || isWorthwhile ? try beginScan(round) : .drop
+        case .build(let build):
+            return try continueGeneration(build, &round)
         case .scan(let pins, let expiry):
             round.stage = try scan(pins, expiry, &round.report)
         case .expire(let reasons):
@@ -163,6 +177,9 @@ extension SyncedFile {
                 round.report.trimmedBytes += trim.cumulativeSize - commit.head.baseCumulativeSize
                 return commit
             }
+            round.stage = .drop
+        case .drop:
+            if let commit = try droppedGeneration(&round) { return commit }
             round.stage = .end
         case .end:
             putOffMaintenance()
@@ -175,8 +192,8 @@ extension SyncedFile {
     // MARK: Expiry
 
     private func beginScan(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceRound.Stage {
-        let limit = min(round.limit ?? generationVersion, head.stateVersion)
-        guard limit > head.baseVersion else { return .end }
+        let limit = try min(newestTrimmed(by: round), head.stateVersion)
+        guard limit > head.baseVersion else { return .drop }
         let heavy = try read { view throws(HistoryError) in
             try view.version(moreThan: round.policy.pinnedBytes, before: limit)
         }
@@ -185,6 +202,12 @@ extension SyncedFile {
             policy: round.policy, time: round.expires ? round.time : 0, connected: connected, limit: limit,
             heavyVersion: heavy)
         return .scan(PinScan(upTo: limit), MaintenanceRound.ExpiryScan(expiry: expiry))
+    }
+
+    /// The version up to which entries may go if nobody needs them.
+    private func newestTrimmed(by round: MaintenanceRound) throws(HistoryError) -> ServerVersion {
+        if let limit = round.limit { return limit }
+        return try generations().last?.version ?? 0
     }
 
     /// Looks at a page of client files.
@@ -230,9 +253,6 @@ extension SyncedFile {
     }
 
     // MARK: Segments
-
-    /// The version of the newest bootstrap generation: 0, because no file has one yet. So nothing goes.
-    var generationVersion: ServerVersion { 0 }
 
     private func sealCommit(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
         let policy = SealingPolicy(

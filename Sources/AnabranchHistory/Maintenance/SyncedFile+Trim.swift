@@ -26,6 +26,11 @@ extension SyncedFile {
     ) throws(HistoryError) -> Commit? {
         guard !isIntegrating, floor > head.baseVersion else { return nil }
         return try read { view throws(HistoryError) -> Commit? in
+            var floor = floor
+            for ident in unwrittenChoices {
+                guard let file = unwritten[ident], let pin = try view.pin(of: file) else { continue }
+                floor = min(floor, pin)
+            }
             guard let last = try lastTrimmed(upTo: floor, entriesMax, bytesMax, view) else { return nil }
             var commit = Commit(file: id, lease: lease, head: try view.head())
             commit.trim = Trim(through: last)

@@ -47,8 +47,8 @@ extension ClientFile {
 extension FileView {
     /// The pin of a client file; nil if it needs nothing.
     package func pin(of file: ClientFile) throws(HistoryError) -> ServerVersion? {
-        guard case .generation(let number) = file.lineage else { return file.pin(generation: nil) }
-        return file.pin(generation: try version(ofGeneration: number))
+        guard case .generation(let version) = file.lineage else { return file.pin(generation: nil) }
+        return file.pin(generation: try generation(version)?.version)
     }
 
     /// Refuses a trim after which something would be missing. To be asked within the commit, when its client files are

@@ -49,21 +49,22 @@ public struct ClientFile: Equatable, Sendable {
     ]
 }
 
-/// The one sequence of entries that a client file is sent. Every file has the log: there are no generations yet.
+/// The one sequence of entries that a client file is sent, and that its uploads are merged with
+/// (`Spec/BoundedHistory.md`, section 3).
 public enum Lineage: Hashable, Sendable, RawRepresentable {
     /// Undecided: nothing was sent or uploaded.
     case none
     /// The log from its beginning.
     case log
-    /// A state written as entries, and the log behind it; the number is at least 1.
-    case generation(UInt64)
+    /// The bootstrap generation of a version, which is at least 1, and the log behind it.
+    case generation(ServerVersion)
 
-    /// As it is stored: 0 for none, 1 for the log, n + 1 for generation n.
+    /// As it is stored: 0 for none, 1 for the log, n + 1 for the generation of version n.
     public var rawValue: UInt64 {
         switch self {
         case .none: 0
         case .log: 1
-        case .generation(let number): number + 1
+        case .generation(let version): version.rawValue + 1
         }
     }
 
@@ -73,7 +74,7 @@ public enum Lineage: Hashable, Sendable, RawRepresentable {
             switch rawValue {
             case 0: .none
             case 1: .log
-            default: .generation(rawValue - 1)
+            default: .generation(ServerVersion(rawValue: rawValue - 1))
             }
     }
 }

@@ -14,6 +14,7 @@ public struct DownloadScan {
 extension DownloadScan: DownloadSource {
     /// Readers at one place, of whom the log holds nothing behind it, share the work.
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
+        try file.writeChoice(of: ident)
         let isFollowing = file.tail?.covers(ident, after: cursor.serverVersion) ?? false
         let state = capabilities == .all ? nil : try file.currentState()
         return try file.read(missesTail: !isFollowing) { view throws(HistoryError) in
@@ -21,19 +22,22 @@ extension DownloadScan: DownloadSource {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
-            try require(
-                cursor.serverVersion >= file.head.baseVersion, .clientFileExpired,
-                "the log begins at version \(file.head.baseVersion), behind what the client has")
+            let generation = try view.generation(of: reader, after: cursor.serverVersion)
+            let view: any FileView = if let generation { LineageView(generation, in: view) } else { view }
             let newest = try view.lastReceipt(from: ident, upTo: file.head.version)?.version ?? 0
             let key = SharedScans.Key(
-                cursor: cursor, byteBudget: byteBudget, versionsMax: versionsMax, capabilities: capabilities)
+                lineage: generation.map { .generation($0.version) } ?? .log, cursor: cursor, byteBudget: byteBudget,
+                versionsMax: versionsMax, capabilities: capabilities)
+            // A generation ends where its last entry does: it is passed over as a whole, whatever its version.
+            let start = max(cursor.serverVersion, generation?.version ?? 0)
+            let last = min(file.head.version, start + UInt64(versionsMax))
             var download: Download
             if newest > cursor.serverVersion {
-                download = try scan(view, after: cursor, byteBudget: byteBudget, state)
+                download = try scan(view, after: cursor, through: last, byteBudget: byteBudget, state)
             } else if let found = file.sharedScans.find(key) {
                 download = found
             } else {
-                download = try scan(view, after: cursor, byteBudget: byteBudget, state)
+                download = try scan(view, after: cursor, through: last, byteBudget: byteBudget, state)
                 file.sharedScans.keep(download, as: key)
             }
             download.progress.upload = reader.uploadCursor
@@ -41,12 +45,20 @@ extension DownloadScan: DownloadSource {
         }
     }
 
+    /// The sequence that the reader gets what follows `cursor` from: equal cursors mean the same only in equal ones.
+    /// - Throws: as `download`.
+    package func lineage(after cursor: DownloadCursor) throws(HistoryError) -> Lineage {
+        let reader = try file.clientFile(ident)
+        guard case .generation(let version)? = reader?.lineage, cursor.serverVersion < version else { return .log }
+        return .generation(version)
+    }
+
     /// What follows `cursor`, but for the reader's upload cursor.
     private func scan(
-        _ view: any FileView, after cursor: DownloadCursor, byteBudget: Int, _ state: ObjectGraph?
+        _ view: any FileView, after cursor: DownloadCursor, through last: ServerVersion, byteBudget: Int,
+        _ state: ObjectGraph?
     ) throws(HistoryError) -> Download {
         let head = file.head
-        let last = min(head.version, cursor.serverVersion + UInt64(versionsMax))
         let range = VersionRange(after: cursor.serverVersion, through: last)
         var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
         var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
@@ -71,7 +83,7 @@ extension DownloadScan: DownloadSource {
                 serverVersion: max(end, cursor.serverVersion),
                 clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
             latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: UploadCursor(),
-            downloadableBytes: head.cumulativeSize - min(sizeAtEnd, head.cumulativeSize))
+            downloadableBytes: head.cumulativeSize &- sizeAtEnd)
         return Download(
             progress: progress,
             changesets: DownloadScan.interleave(found, with: own, startingAt: cursor.clientVersion))

@@ -4,6 +4,8 @@ import AnabranchCore
 /// for all of them. Of use until the log grows.
 struct SharedScans {
     struct Key: Hashable {
+        /// The same cursor is another place in another generation.
+        let lineage: Lineage
         let cursor: DownloadCursor
         let byteBudget: Int
         let versionsMax: Int

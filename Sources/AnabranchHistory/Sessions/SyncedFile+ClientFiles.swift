@@ -56,7 +56,7 @@ extension SyncedFile {
             commit.clientFiles.append(
                 ClientFile(
                     ident: ClientFileID(rawValue: number), salt: Salt.random(using: &randomness), lastSeen: time,
-                    user: user))
+                    user: user, lineage: .none))
         }
         return commit
     }
@@ -67,7 +67,8 @@ extension SyncedFile {
     /// Whether client files have identified themselves that `updateClientFiles` may have to note.
     package var hasIdentified: Bool { !identified.isEmpty }
 
-    /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10) and says where the session starts.
+    /// Checks an IDENT (`Spec/History.md`, section 4, rows 1 to 10; `Spec/BoundedHistory.md`, section 4)
+    /// and says where the session starts.
     ///
     /// Rows 11 and 12, a file that another session has bound, are the caller's: it knows the connections. Row 10 cannot
     /// fail, since this server makes files of one type only.
@@ -118,13 +119,16 @@ extension SyncedFile {
             "the download cursor names a client version that was never integrated")
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
-        try require(
-            download.serverVersion >= head.baseVersion, .clientFileExpired,
-            "the log begins at version \(head.baseVersion), behind what the client has")
+        try view.check(request, of: file)
         try require(
             try SyncedFile.isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
             "wrong salt of the latest version")
-        let receipt = try view.lastReceipt(from: ident, upTo: download.serverVersion)
+        if file.lineage == .none {
+            try require(download.clientVersion == 0, .divergingHistories, "the client was sent nothing yet")
+            return try chooseLineage(for: file, in: view)
+        }
+        let lineage = try view.lineage(of: file, after: download.serverVersion)
+        let receipt = try lineage.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(
             download.clientVersion == receipt?.clientVersion ?? file.baseClientVersion, .divergingHistories,
             "the download cursor names another client version than the log")

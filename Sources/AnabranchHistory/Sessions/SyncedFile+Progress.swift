@@ -72,7 +72,10 @@ extension SyncedFile {
 
     func progressWritten(by commit: Commit) {
         guard hasUnwrittenProgress else { return allProgressIsDue = false }
-        for file in commit.clientFiles { unwritten[file.ident] = nil }
+        for file in commit.clientFiles {
+            unwritten[file.ident] = nil
+            unwrittenChoices.remove(file.ident)
+        }
         if unwritten.isEmpty { allProgressIsDue = false }
     }
 }

@@ -27,6 +27,8 @@ public struct Commit: Sendable {
     public var received: [ReceivedChangeset] = []
     /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
     package var sealed: SealedEntries?
+    /// What becomes of a bootstrap generation; nil if nothing does. Only for stores whose files have a `frozenState`.
+    package var generation: GenerationChange?
     /// What becomes of the stored state; nil if it stays as it is.
     public var state: StateUpdate?
     /// Where the log begins afterwards; nil: where it began. Such a commit has no new entries, and the client files of
@@ -78,7 +80,7 @@ public struct Commit: Sendable {
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
-            && trim == nil && sealed == nil && !deletesFile
+            && trim == nil && sealed == nil && generation == nil && !deletesFile
     }
 }
 

@@ -103,7 +103,8 @@ public struct FileHead: Equatable, Sendable {
 ///    refusal of a client.
 /// 9. What is read of log, client files and reciprocal changesets is what was written; otherwise `storeDamaged`.
 /// 10. A trim of what an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
-/// 11. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
+/// 11. A generation is there as a whole or not at all, and stays while an unexpired client file has it as lineage.
+/// 12. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
     /// makes it. The lease of an earlier opening ends.
@@ -123,6 +124,10 @@ public protocol HistoryStore: Sendable {
     /// The state of the file's newest commit. It may read objects when they are needed, also from within `read`; so it
     /// is of use until the next commit, and beyond it only as that commit's `StateUpdate.after`.
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph
+
+    /// The state of the file's newest commit, to be read as it is now for as long as that is needed, whatever is
+    /// committed meanwhile; nil if the store cannot. It costs the store room for what is overwritten.
+    func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState?
 
     /// Applies commits of different files of one shard in one transaction.
     func commit(_ commits: [Commit]) throws(HistoryError)
@@ -174,8 +179,21 @@ public protocol FileView {
     /// A client file whose pin is below `version` (`ClientFile.pin`); nil if there is none.
     func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID?
 
-    /// The version of a generation; nil if there is none of that number.
-    func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion?
+    /// The bootstrap generations, the newest one last.
+    func generations() throws(HistoryError) -> [Generation]
+
+    /// Calls `body` with the entries of one of them, which must not be kept.
+    /// - Throws: `storeDamaged` if there is no such generation; what `body` throws.
+    func readGeneration<Result: Sendable>(
+        _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result
+
+    /// A client file that has not expired and has a generation as lineage; nil if there is none.
+    func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID?
+
+    /// The version of something that was to be a generation, or is one no more, of which entries are left; nil if
+    /// nothing is.
+    func leftoverGeneration() throws(HistoryError) -> ServerVersion?
 
     /// The entry that produced `version`; nil outside the log.
     func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry?
@@ -239,11 +257,37 @@ extension FileView {
         version
     }
 
-    /// For stores without generations.
-    public func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion? { nil }
+}
+
+/// For stores without generations.
+extension FileView {
+    /// There are none.
+    public func generations() throws(HistoryError) -> [Generation] { [] }
+
+    /// There is none.
+    public func readGeneration<Result: Sendable>(
+        _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        throw HistoryError.noGeneration(version)
+    }
+
+    /// There is none.
+    public func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID? { nil }
+
+    /// Nothing is left.
+    public func leftoverGeneration() throws(HistoryError) -> ServerVersion? { nil }
+}
+
+extension HistoryError {
+    package static func noGeneration(_ version: ServerVersion) -> HistoryError {
+        HistoryError(.storeDamaged, "there is no generation of version \(version)")
+    }
 }
 
 extension HistoryStore {
+    /// For stores that cannot: their files get no bootstrap generations.
+    public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? { nil }
+
     /// Reading costs something.
     public var isInMemory: Bool { false }
 

@@ -23,6 +23,7 @@ struct InMemoryFile: Sendable {
     private var stateVersion: ServerVersion = 0
     /// The versions of the server's own writes, by their idempotency keys.
     private var writes: [[UInt8]: ServerVersion] = [:]
+    private var builtGenerations: [InMemoryGeneration] = []
     /// The keys of `writes`, the oldest first.
     private var writeKeys: [[UInt8]] = []
 
@@ -52,6 +53,13 @@ struct InMemoryFile: Sendable {
         }
         if let sealed = commit.sealed { try sealed.check(from: entriesBase, to: end(of: sealed), of: start) }
         if let trim = commit.trim { try check(trim, of: commit) }
+        if let change = commit.generation { try check(change, behind: commit) }
+    }
+
+    private func check(_ change: GenerationChange, behind commit: Commit) throws(HistoryError) {
+        var after = self
+        for file in commit.clientFiles { after.store(file) }
+        try after.check(change) { after.segmentCount(ofGeneration: $0) }
     }
 
     private func check(_ trim: Trim, of commit: Commit) throws(HistoryError) {
@@ -103,6 +111,7 @@ struct InMemoryFile: Sendable {
         for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
         if let sealed = commit.sealed { seal(sealed) }
+        if let change = commit.generation { builtGenerations.apply(change) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }
         if let write = commit.idempotencyKey { store(write) }
     }
@@ -251,6 +260,28 @@ extension InMemoryFile: FileView {
     func sealedEnd() -> LogPlace? { entriesBase }
 
     func version(ofWrite key: [UInt8]) -> ServerVersion? { writes[key] }
+
+    func generations() -> [Generation] { builtGenerations.compactMap(\.generation) }
+
+    func readGeneration<Result: Sendable>(
+        _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        guard let found = builtGenerations.first(where: { $0.version == version }), let generation = found.generation
+        else { throw HistoryError.noGeneration(version) }
+        // What is in memory needs no cache.
+        return try body(
+            GenerationEntries(generation, of: SyncedFileID(0), start, in: found, keptBy: SegmentCache()))
+    }
+
+    func clientFile(ofGeneration version: ServerVersion) -> ClientFileID? {
+        clientFiles.first { !$0.isExpired && $0.lineage == .generation(version) }?.ident
+    }
+
+    func leftoverGeneration() -> ServerVersion? { builtGenerations.first { $0.generation == nil }?.version }
+
+    func segmentCount(ofGeneration version: ServerVersion) -> UInt64 {
+        UInt64(builtGenerations.first { $0.version == version }?.segments.count ?? 0)
+    }
 
     func reciprocals(of ident: ClientFileID, in range: VersionRange) -> [ReciprocalChangeset] {
         guard ident < nextIdent else { return [] }

@@ -62,6 +62,10 @@ extension InMemoryStore: HistoryStore {
         try self.file(file).content.withLock { $0.state }
     }
 
+    public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? {
+        try self.file(file).content.withLock { FrozenState(state: $0.state, head: $0.newestHead) }
+    }
+
     public func commit(_ commits: [Commit]) throws(HistoryError) {
         let files = try commits.map { commit throws(HistoryError) in try file(commit.file) }
         for (file, commit) in zip(files, commits) {

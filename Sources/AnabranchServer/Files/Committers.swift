@@ -143,6 +143,8 @@ struct CommittedStore: HistoryStore {
 
     func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph { try base.state(of: file) }
 
+    func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? { try base.frozenState(of: file) }
+
     func commit(_ commits: [Commit]) throws(HistoryError) {
         let outcome = Mutex<HistoryError?>(nil), isDone = DispatchSemaphore(value: 0)
         committers.store(commits) { failure in

@@ -154,10 +154,11 @@ final class FileSessions {
             bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
         running[key]?.wait = outcome.wait
         guard case .made(let download, let permit) = outcome else { return }
+        let lineage = try file.downloads(for: clientFile).lineage(after: cursor)
         running[key]?.progress.download = download.progress.cursor
         running[key]?.unaskedVersion = 0
         running[key]?.isLive = download.progress.cursor.serverVersion >= file.version
-        var body = body(of: download, after: cursor, capabilities)
+        var body = body(of: download, after: cursor, in: lineage, capabilities)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
@@ -247,7 +248,8 @@ final class FileSessions {
             download.progress.cursor.serverVersion == file.version,
             download.changesets.reduce(0, { $0 + $1.changeset.count }) <= DownloadMemory.shortBytesMax
         else { return nil }
-        return (download.progress, body(of: download, after: cursor, session.capabilities))
+        // Who had everything at the last commit needs nothing of a generation.
+        return (download.progress, body(of: download, after: cursor, in: .log, session.capabilities))
     }
 
     private var newsBytesMax: Int {
@@ -255,10 +257,11 @@ final class FileSessions {
     }
 
     private func body(
-        of download: Download, after cursor: DownloadCursor, _ capabilities: ClientCapabilities
+        of download: Download, after cursor: DownloadCursor, in lineage: Lineage, _ capabilities: ClientCapabilities
     ) -> EncodedBody {
         environment.bodies.body(
-            of: download, after: cursor, file: file.id, capabilities, limits: environment.options.limits)
+            of: download, after: cursor, file: file.id, in: lineage, capabilities,
+            limits: environment.options.limits)
     }
 
     /// Fails all sessions because the store could not do its work. They resume on a file that is opened anew, as after

@@ -11,6 +11,8 @@ import Synchronization
 final class SharedBodies: Sendable {
     struct Key: Hashable {
         let file: SyncedFileID
+        /// The same cursor is another place in another generation.
+        let lineage: Lineage
         let from: DownloadCursor
         let serverVersion: ServerVersion
         /// Some releases need another form of some changesets.
@@ -45,17 +47,18 @@ final class SharedBodies: Sendable {
     /// What is kept.
     var keys: [Key] { kept.withLock { Array($0.bodies.keys) } }
 
-    /// The body of `download`, which follows `cursor` in a file and is for clients with `capabilities`.
+    /// The body of `download`, which follows `cursor` in the lineage of a file and is for clients with `capabilities`.
     func body(
-        of download: Download, after cursor: DownloadCursor, file: SyncedFileID, _ capabilities: ClientCapabilities,
-        limits: Limits
+        of download: Download, after cursor: DownloadCursor, file: SyncedFileID, in lineage: Lineage = .log,
+        _ capabilities: ClientCapabilities, limits: Limits
     ) -> EncodedBody {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
         guard end.clientVersion == cursor.clientVersion else {
             return EncodedBody(download.changesets, limits: limits)
         }
-        let key = Key(file: file, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
+        let key = Key(
+            file: file, lineage: lineage, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
         if let body = kept.withLock({ $0.bodies[key] }) { return body }
         let body = EncodedBody(download.changesets, limits: limits)
         if Self.cost(of: body) <= bytesMax { kept.withLock { $0.keep(body, as: key, bytesMax: bytesMax) } }

@@ -13,6 +13,8 @@ package protocol SegmentSource {
 /// The sealed part of a log: what `FileView` says of it. Ranges may reach beyond both ends.
 package struct SealedLog {
     private let file: SyncedFileID
+    /// The generation that it is of; 0: it is of the log.
+    private let generation: ServerVersion
     /// Where the chain of the file begins.
     private let start: Checksum
     /// The versions that are in segments.
@@ -21,13 +23,15 @@ package struct SealedLog {
     private let cache: SegmentCache
 
     /// - Parameters:
+    ///   - generation: if they are the entries of one; then `start` is its own.
     ///   - range: from the beginning of the log to the last version of the newest segment.
     ///   - source: where the segments are; of use as long as this.
     package init(
-        of file: SyncedFileID, _ start: Checksum, range: VersionRange, in source: any SegmentSource,
-        keptBy cache: SegmentCache
+        of file: SyncedFileID, _ start: Checksum, generation: ServerVersion = 0, range: VersionRange,
+        in source: any SegmentSource, keptBy cache: SegmentCache
     ) {
-        (self.file, self.start, self.range, self.source, self.cache) = (file, start, range, source, cache)
+        (self.file, self.start, self.generation) = (file, start, generation)
+        (self.range, self.source, self.cache) = (range, source, cache)
     }
 
     // MARK: Segments
@@ -36,7 +40,9 @@ package struct SealedLog {
     /// - Throws: `storeDamaged`.
     package func end() throws(HistoryError) -> LogPlace { try head(endingAt: range.last).end }
 
-    private func key(_ last: ServerVersion) -> SegmentCache.Key { SegmentCache.Key(file: file, last: last) }
+    private func key(_ last: ServerVersion) -> SegmentCache.Key {
+        SegmentCache.Key(file: file, generation: generation, last: last)
+    }
 
     private func open(_ last: ServerVersion) throws(HistoryError) -> LogSegment {
         let segment: LogSegment

@@ -90,9 +90,19 @@ package struct SealedView<Rows: FileView>: FileView {
         try rows.clientFile(pinnedBelow: version)
     }
 
-    package func version(ofGeneration number: UInt64) throws(HistoryError) -> ServerVersion? {
-        try rows.version(ofGeneration: number)
+    package func generations() throws(HistoryError) -> [Generation] { try rows.generations() }
+
+    package func readGeneration<Result: Sendable>(
+        _ version: ServerVersion, _ body: (GenerationEntries) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try rows.readGeneration(version, body)
     }
+
+    package func clientFile(ofGeneration version: ServerVersion) throws(HistoryError) -> ClientFileID? {
+        try rows.clientFile(ofGeneration: version)
+    }
+
+    package func leftoverGeneration() throws(HistoryError) -> ServerVersion? { try rows.leftoverGeneration() }
 
     package func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {
         let newer = unsealed(range)

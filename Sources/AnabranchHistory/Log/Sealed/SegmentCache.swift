@@ -7,6 +7,8 @@ package final class SegmentCache: Sendable {
     /// A segment of the store.
     struct Key: Hashable {
         var file: SyncedFileID
+        /// 0: it is of the log.
+        var generation: ServerVersion
         /// The last version.
         var last: ServerVersion
     }

@@ -1,0 +1,116 @@
+package import AnabranchCore
+
+extension FileView {
+    /// Refuses what would leave a client file without the entries that it needs, or make a generation of a part of
+    /// one. To be asked within the commit, when its client files are stored.
+    /// - Parameter segmentCount: how many segments there are of a generation, each with one entry.
+    /// - Throws: `storeFailed` with what is wrong.
+    package func check(
+        _ change: GenerationChange, segmentCount: (ServerVersion) throws(HistoryError) -> UInt64
+    ) throws(HistoryError) {
+        let generations = try generations(), head = try head()
+        switch change {
+        case .append(let version, _, _):
+            if generations.contains(where: { $0.version == version }) {
+                throw HistoryError(.storeFailed, "the generation of version \(version) is complete")
+            }
+        case .publish(let generation):
+            let version = generation.version
+            guard version >= head.baseVersion, version <= head.version, generation.entryCount <= version.rawValue,
+                version > generations.last?.version ?? 0, generation.entryCount > 0,
+                try segmentCount(version) == generation.entryCount
+            else { throw HistoryError(.storeFailed, "there is no whole generation of version \(version)") }
+        case .remove(let version):
+            if let ident = try clientFile(ofGeneration: version) {
+                throw HistoryError(.storeFailed, "client file \(ident) needs the generation of version \(version)")
+            }
+            if head.baseVersion > 0, generations.last?.version == version {
+                throw HistoryError(.storeFailed, "the newest generation stays when the log has no beginning")
+            }
+        }
+    }
+}
+
+/// Which lineage a client file gets, and what may be said with it (`Spec/BoundedHistory.md`, sections 3 and 4).
+extension FileView {
+    /// The generation of a version; nil if there is none.
+    package func generation(_ version: ServerVersion) throws(HistoryError) -> Generation? {
+        try generations().first { $0.version == version }
+    }
+
+    /// What a client file is sent that was sent nothing yet: the newest generation, if the log is no longer there from
+    /// its beginning, or is more than twice as long as the generation and what follows it.
+    func chosenLineage() throws(HistoryError) -> Lineage {
+        guard let newest = try generations().last else { return .log }
+        let head = try head(), bytes = newest.bytes + (head.cumulativeSize - newest.cumulativeSize)
+        return head.baseVersion > 0 || bytes < head.cumulativeSize / 2 ? .generation(newest.version) : .log
+    }
+
+    /// The generation whose entries a client file needs that has come to `version`; nil if it needs the log alone.
+    /// - Throws: `clientFileExpired` if the generation is gone, or the log begins behind the version.
+    func generation(of file: ClientFile, after version: ServerVersion) throws(HistoryError) -> Generation? {
+        guard case .generation(let number) = file.lineage, version < number else {
+            let base = try head().baseVersion
+            try require(
+                version >= base, .clientFileExpired, "the log begins at version \(base), behind what the client has")
+            return nil
+        }
+        guard let generation = try generation(number) else {
+            throw HistoryError(.clientFileExpired, "the generation of version \(number) is gone")
+        }
+        return generation
+    }
+
+    /// What a client file is sent when it has come to `version`, and merged with when it made changes on it.
+    /// - Throws: as `generation(of:after:)`.
+    func lineage(of file: ClientFile, after version: ServerVersion) throws(HistoryError) -> any FileView {
+        guard let generation = try generation(of: file, after: version) else { return self }
+        return LineageView(generation, in: self)
+    }
+
+    /// Checks where a client says that it is (rows 2 to 10).
+    /// - Throws: `badServerVersion`, `clientFileExpired` or `divergingHistories`.
+    func check(_ request: IdentRequest, of file: ClientFile) throws(HistoryError) {
+        let download = request.download
+        if file.lineage == .none {
+            return try require(
+                download.serverVersion == 0 && request.latest.version == 0, .badServerVersion,
+                "the client was sent nothing yet")
+        }
+        guard let generation = try generation(of: file, after: download.serverVersion) else { return }
+        try require(
+            generation.canEnd(at: download.serverVersion), .badServerVersion,
+            "the download cursor is none of the client's generation")
+        try require(
+            download.clientVersion == 0, .divergingHistories, "the generation holds nothing that the client has made")
+    }
+}
+
+extension SyncedFile {
+    /// Decides what a client file is sent from now on; that is written with the next commit, and by `writeChoice`.
+    /// - Returns: the file with its lineage.
+    func chooseLineage(for file: ClientFile, in view: any FileView) throws(HistoryError) -> ClientFile {
+        guard file.lineage == .none, head.version > 0 else { return file }
+        var file = file
+        file.lineage = try view.chosenLineage()
+        unwritten[file.ident] = file
+        unwrittenChoices.insert(file.ident)
+        writeProgressWithNextCommit()
+        // It may have chosen for itself.
+        if queue.progress(of: file.ident) != nil { dropIntegration() }
+        return file
+    }
+
+    /// Sees to it that what a client file is sent is durable before anything is sent.
+    /// - Throws: a failure of the store.
+    func writeChoice(of ident: ClientFileID) throws(HistoryError) {
+        if !unwrittenChoices.contains(ident) {
+            guard head.version > 0, tail?.clientFile(ident).map({ $0.lineage == .none }) ?? true else { return }
+            try read(missesTail: false) { view throws(HistoryError) in
+                guard let file = try current(ident, in: view), !file.isExpired, file.salt != 0 else { return }
+                _ = try chooseLineage(for: file, in: view)
+            }
+        }
+        if unwrittenChoices.contains(ident) { try writeProgress() }
+    }
+}
