@@ -58,6 +58,7 @@ extension FileTurns {
     private func didCommit(
         _ report: IntegrationReport, of sessions: FileSessions, since start: ContinuousClock.Instant
     ) {
+        maintenance.mergeCount += 1
         environment.metrics.committed(report, in: start.duration(to: .now))
         sessions.didCommit(report, until: environment.beginStep())
         for outcome in report.outcomes { environment.log.note(outcome, path: path) }

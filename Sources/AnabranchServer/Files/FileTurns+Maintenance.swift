@@ -14,6 +14,8 @@ struct FileMaintenance {
     var requests: [Completion] = []
     /// Client files with sessions that are to be noted as seen.
     var connected: [ClientFileID] = []
+    /// The merges that were committed since the last step.
+    var mergeCount = 0
 
     var isWaiting: Bool { round != nil || !requests.isEmpty || !connected.isEmpty }
 }
@@ -29,6 +31,10 @@ extension FileTurns {
         guard let file = sessions?.file, !file.isIntegrating else { return false }
         return maintenance.isWaiting || isMaintenanceDue(for: file)
     }
+
+    /// Whether merges have come before it for long enough: where each begins when the one before is stored, there would
+    /// be no turn for it.
+    var isMaintenanceOverdue: Bool { maintenance.mergeCount > Self.shortTurnsMax && isMaintenanceWaiting }
 
     private func isMaintenanceDue(for file: SyncedFile) -> Bool {
         !environment.isEnding && file.isMaintenanceDue(environment.options.history)
@@ -53,6 +59,7 @@ extension FileTurns {
     /// Takes a step of bounded work. Where it comes to a commit, the turn ends.
     func takeMaintenanceStep() {
         guard pending == nil, isMaintenanceWaiting, let sessions else { return }
+        maintenance.mergeCount = 0
         if environment.isEnding { return endMaintenance(HistoryError(.storeFailed, "the server ends")) }
         do throws(HistoryError) {
             if !maintenance.connected.isEmpty {

@@ -168,7 +168,9 @@ final class FileTurns {
         let hadLongWork = hasLongWork
         shortTurns = hadLongWork ? shortTurns + 1 : 0
         // First, because a short turn may end with a commit each time.
-        if kind == .long || shortTurns > Self.shortTurnsMax { takeLongTurn(until: environment.beginStep()) }
+        if kind == .long || shortTurns > Self.shortTurnsMax || isMaintenanceOverdue {
+            takeLongTurn(until: environment.beginStep())
+        }
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
         tell()

@@ -35,7 +35,7 @@ struct AdminExpire: AsyncParsableCommand {
         commandName: "expire", abstract: "Let a client file expire. This cannot be undone.",
         discussion: """
             Its client is told to reset: it downloads the file anew, and what it had not uploaded is handled as the \
-            application has chosen for client resets. What the file keeps because of it goes with the next maintenance: \
+            application has chosen for client resets. What is kept because of it alone goes with the next maintenance: \
             --dry-run says how much that is.
 
             EXAMPLES

@@ -84,7 +84,7 @@ struct AdminMaintain: AsyncParsableCommand {
             if trustClock { try await maintenance.trustClock() }
             if let path { try await maintenance.maintain(path) } else { try await maintenance.maintainAll() }
             try await maintenance.maintainStore()
-            if options.json { show(try JSONEncoder().encode(maintenance.result)) } else { maintenance.printEnd() }
+            if options.json { show(try maintenance.result.json()) } else { maintenance.printEnd() }
         }
     }
 }
@@ -98,6 +98,12 @@ private struct Maintenance {
         var looked = 0
         /// Nil if the store does not know.
         var freed_bytes: UInt64?
+
+        func json() throws -> Data {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            return try encoder.encode(self)
+        }
     }
 
     struct FileReport: Codable {
@@ -173,7 +179,7 @@ private struct Maintenance {
     }
 
     func printEnd() {
-        print("\(result.looked) files looked at, something was due in \(result.files.count)")
+        print("files looked at: \(result.looked), something was due in: \(result.files.count)")
     }
 
     /// On a terminal, in one line that changes.
