@@ -92,7 +92,7 @@ import Testing
             "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
             "object-bytes: 17825792", "free-bytes: 268435456", "adopt-unowned-clients: false",
-            "# partition-bytes is not set", "history:", "  seal-entries: 512", "  seal-bytes: 262144",
+            "# partition-bytes is not set", "history:", "  seal-entries: 768", "  seal-bytes: 262144",
             "  generation-bytes: 4194304", "  generation-ratio: 2.0", "  offline-days: 60",
             "  pinned-bytes: 1073741824", "  bootstrap-days: 7",
         ] { #expect(lines.contains(line), "\(line)") }

@@ -2,9 +2,9 @@ import AnabranchCore
 
 /// How much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400 seconds.
 public struct HistoryPolicy: Equatable, Sendable {
-    /// Entries are sealed when there are so many that are not: a segment of 512 takes about 12 bytes a small
+    /// Entries are sealed when there are so many that are not: a segment of 768 takes about 11 bytes a small
     /// transaction, and one that is much shorter takes more.
-    public var sealEntries: UInt64 = 512
+    public var sealEntries: UInt64 = 768
     /// Or when they have so many bytes of changesets, so that a segment is decoded in about a millisecond.
     public var sealBytes: UInt64 = 256 << 10
     /// A bootstrap generation is made when the log behind the newest one has more than so many bytes of changesets.

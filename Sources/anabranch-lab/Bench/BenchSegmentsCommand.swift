@@ -20,11 +20,11 @@ struct BenchSegmentsCommand: ParsableCommand {
             are asked for.
 
             EXAMPLE
-              anabranch-lab bench segments --entries 512
+              anabranch-lab bench segments --entries 768
             """)
 
     @Option(help: "How many entries a segment has.")
-    var entries = 512
+    var entries = 768
 
     @Option(help: "How many segments are made of each workload.")
     var segments = 100

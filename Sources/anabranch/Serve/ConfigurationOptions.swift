@@ -87,7 +87,7 @@ struct ConfigurationOptions: ParsableArguments {
 
 /// The flags of the section `history`: how much of the past is kept.
 struct HistoryOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Seal so many log entries together. (default: 512)", valueName: "count"))
+    @Option(help: ArgumentHelp("Seal so many log entries together. (default: 768)", valueName: "count"))
     var historySealEntries: String?
 
     @Option(help: ArgumentHelp("Or fewer of so many bytes. (default: 262144)", valueName: "bytes"))

@@ -91,7 +91,7 @@ struct Setting {
         [
             Setting(
                 "history-seal-entries", \.history.sealEntries, .count(from: 1, upTo: 16_384),
-                "So many log entries become a segment: of 512 small ones it has 12 bytes each, of fewer more."),
+                "So many log entries become a segment: of 768 small ones it has 11 bytes each, of fewer more."),
             Setting(
                 "history-seal-bytes", \.history.sealBytes, .count(from: 1, upTo: 128 << 20),
                 "Or fewer with so many bytes: a segment is read as a whole, one of 256 KiB in about a millisecond."),

@@ -23,7 +23,7 @@ package final class SegmentCache: Sendable {
     private let kept: Mutex<Kept>
 
     /// - Parameters:
-    ///   - headBytesMax: how much memory heads and filters may occupy, in bytes: 3 KB or so for 512 entries.
+    ///   - headBytesMax: how much memory heads and filters may occupy, in bytes: 4 KB or so for 768 entries.
     ///   - columnBytesMax: the same of entries without changesets.
     ///   - contentBytesMax: of entries with changesets.
     ///   - conflictKeyBytesMax: of where conflict keys are written.

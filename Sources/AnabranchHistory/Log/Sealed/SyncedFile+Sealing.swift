@@ -11,7 +11,7 @@ package struct SealingPolicy: Sendable {
 
     /// The defaults, unless something else is said.
     package init(
-        entriesMax: Int = 512,
+        entriesMax: Int = 768,
         bytesMax: Int = 256 << 10,
         restMin: Int = 64
     ) {
