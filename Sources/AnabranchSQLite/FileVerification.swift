@@ -11,7 +11,7 @@ final class FileVerification {
     var head: FileHead { record.head }
     var start: Checksum { record.start }
     var result: VerifiedFile
-    private var clientFiles: [ClientFileID: ClientFile] = [:]
+    private(set) var clientFiles: [ClientFileID: ClientFile] = [:]
     /// Whether `clientFiles` has all that there are: otherwise nothing can be said against what refers to others.
     private var hasClientFiles = false
     /// The newest entry in the log so far, by origin.
@@ -39,6 +39,7 @@ final class FileVerification {
         try goOn(behind: "record of the file", checkRecord)
         try goOn(behind: "client files", checkClientFiles)
         try goOn(behind: "log", checkLog)
+        try goOn(behind: "generations", checkGenerations)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
         try goOn(behind: "state", checkState)
@@ -124,7 +125,8 @@ final class FileVerification {
         expect(
             clientFile.lockedVersion <= head.version, .cursor, place,
             "locked version \(clientFile.lockedVersion) is beyond the log")
-        if let pin = try file.pin(of: clientFile) {
+        // One without its generation is told of there.
+        if let pin = try file.pin(of: clientFile), pin > 0 || !clientFile.isInGeneration {
             expect(
                 pin >= head.baseVersion, .cursor, place,
                 "it needs the log behind version \(pin), but that begins behind version \(head.baseVersion)")
@@ -273,6 +275,8 @@ final class FileVerification {
             } else if hasClientFiles {
                 return expect(false, .reciprocal, place, "the client file is missing or has expired")
             }
+            // It is the form of an entry of the generation.
+            if case .generation(let end)? = clientFiles[ident]?.lineage, version <= end { return }
             let origin: ClientFileID, size: UInt64
             if !row.hasNull(atIndex: 4) {
                 (origin, size) = (try row.number(4), try row.number(5))
@@ -315,12 +319,16 @@ final class FileVerification {
     }
 }
 
+extension ClientFile {
+    fileprivate var isInGeneration: Bool { if case .generation = lineage { true } else { false } }
+}
+
 extension StoreDamage.Kind {
     /// Whether a log entry with such damage is not what was written. Cursors are damaged where a client file is.
     fileprivate var isOfLog: Bool {
         switch self {
         case .database, .checksum, .continuity, .size, .value, .changeset: true
-        case .cursor, .reciprocal, .conflictKeys, .state: false
+        case .cursor, .reciprocal, .conflictKeys, .generation, .state: false
         }
     }
 }

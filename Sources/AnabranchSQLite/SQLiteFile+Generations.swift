@@ -11,14 +11,15 @@ extension SQLiteFile {
         try translatingErrors {
             let sql = "SELECT \(SQLiteFile.generationColumns) FROM generation WHERE file = ? ORDER BY version"
             let start = try record().start
-            return try rows(sql, [id.number]) { row in
+            return try rows(sql, [id.number]) { row -> Generation? in
+                guard isChecked else { return try? SQLiteFile.generation(row) }
                 let generation = try SQLiteFile.generation(row)
-                guard try !isChecked || Checksum(bytes: row.bytes(4)) == start.covering(generation) else {
+                guard try Checksum(bytes: row.bytes(4)) == start.covering(generation) else {
                     throw HistoryError(
                         .storeDamaged, "the generation of version \(generation.version) is not what was written")
                 }
                 return generation
-            }
+            }.compactMap { $0 }
         }
     }
 
@@ -51,10 +52,8 @@ extension SQLiteFile {
             var last: ServerVersion = 0
             let known = Set(try generations().map(\.version))
             while true {
-                let next = try rows(sql, [id.number, sought(last)]) { row in
-                    row.hasNull(atIndex: 0) ? nil : ServerVersion(rawValue: try row.number(0))
-                }.first ?? nil
-                guard let next else { return nil }
+                let found = try rows(sql, [id.number, sought(last)]) { try $0.optionalNumber(0) }.first
+                guard let next = (found ?? nil).map(ServerVersion.init) else { return nil }
                 if !known.contains(next) { return next }
                 last = next
             }

@@ -6,7 +6,7 @@ import GRDB
 
 /// What `StoreRepair` did to one synced file.
 public struct RepairedFile: Equatable, Sendable {
-    /// What was made anew from the log.
+    /// What was made anew.
     public struct Parts: OptionSet, Sendable {
         /// A bit for each part.
         public let rawValue: UInt8
@@ -14,6 +14,9 @@ public struct RepairedFile: Equatable, Sendable {
         public static let state = Parts(rawValue: 1)
         /// The conflict keys.
         public static let conflictKeys = Parts(rawValue: 2)
+        /// The bootstrap generations: those that were damaged went, and client files that have one of them as lineage
+        /// have expired. There is a new one if somebody needs it; otherwise it is made when it is due.
+        public static let generations = Parts(rawValue: 4)
 
         /// A set of parts.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -35,8 +38,8 @@ public struct RepairedFile: Equatable, Sendable {
     }
 }
 
-/// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged
-/// (`Spec/Durability.md`, section 4). What the log itself, client files and reciprocal changesets have lost, nobody can
+/// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
+/// damaged bootstrap generations away (`Spec/Durability.md`, section 4). What the log itself, client files and reciprocal changesets have lost, nobody can
 /// tell.
 public struct StoreRepair {
     private let store: SQLiteStore
@@ -81,11 +84,15 @@ public struct StoreRepair {
             try store.shards[id.shard].pool.write { db in
                 let file = SQLiteFile(id: id, db: db)
                 if parts.contains(.conflictKeys) { try file.renewConflictKeys() }
+                if parts.contains(.generations) { try file.dropGenerations(damagedBy: result.damages) }
                 if parts.contains(.state) { try file.dropState() }
             }
         }
         // Opening a file applies to its state what the log has and the state lacks.
-        if parts.contains(.state) { _ = try SyncedFile(path: path, store: store) }
+        if !parts.isDisjoint(with: [.state, .generations]) {
+            let file = try SyncedFile(path: path, store: store)
+            if parts.contains(.generations), file.head.baseVersion > 0 { try file.makeMissingGeneration() }
+        }
         let reason = result.reason
         result = RepairedFile(try verified(id))
         (result.repaired, result.reason) = (parts, reason)
@@ -117,6 +124,7 @@ extension RepairedFile.Parts {
             switch damage.kind {
             case .state: parts.insert(.state)
             case .conflictKeys: parts.insert(.conflictKeys)
+            case .generation: parts.insert(.generations)
             case .database, .checksum, .continuity, .size, .value, .cursor, .reciprocal, .changeset: return []
             }
         }
@@ -131,6 +139,32 @@ extension SQLiteFile {
         var record = try record()
         record.head.stateVersion = record.head.baseVersion
         try store(record)
+    }
+
+    /// Takes those away of which damage is told, and lets the client files expire that need them.
+    fileprivate func dropGenerations(damagedBy damages: [StoreDamage]) throws {
+        let places = Set(damages.filter { $0.kind == .generation }.map(\.place))
+        var file = self
+        file.isChecked = false
+        let readable = try file.generations().map(\.version)
+        let whole = Set(readable.filter { !places.contains("generation of version \($0)") })
+        let known = try rows("SELECT version FROM generation WHERE file = ?", [id.number]) { $0[0] as Int64 }
+        for version in known where !whole.contains(ServerVersion(rawValue: UInt64(bitPattern: version))) {
+            // Its entries go when the next one is made.
+            try execute("DELETE FROM generation WHERE file = ? AND version = ?", [id.number, version])
+        }
+        let record = try record()
+        var commit = Commit(file: id, lease: record.lease, head: record.head)
+        let sql = """
+            SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND is_expired = 0 AND lineage > 1
+            """
+        commit.clientFiles = try rows(sql, [id.number], SQLiteFile.clientFile).compactMap { clientFile in
+            guard case .generation(let version) = clientFile.lineage, !whole.contains(version) else { return nil }
+            var expired = clientFile
+            expired.isExpired = true
+            return expired
+        }
+        try apply(commit, to: record, nil)
     }
 
     fileprivate func renewConflictKeys() throws {

@@ -24,6 +24,8 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case changeset
         /// The stored conflict keys are not those of the log.
         case conflictKeys
+        /// A bootstrap generation is not what was written, or is missing.
+        case generation
         /// The stored state is not what the log makes.
         case state
     }

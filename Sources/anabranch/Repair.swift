@@ -62,6 +62,7 @@ struct RepairCommand: ParsableCommand {
         var parts: [String] = []
         if file.repaired.contains(.state) { parts.append("state") }
         if file.repaired.contains(.conflictKeys) { parts.append("conflict keys") }
+        if file.repaired.contains(.generations) { parts.append("bootstrap generations") }
         let made = parts.isEmpty ? "" : ", \(parts.joined(separator: " and ")) made anew from the log"
         if file.damages.isEmpty { return "\(file.path): ok\(made)" }
         return "\(file.path): DAMAGED\(made), the log is good up to version \(file.goodVersion)"

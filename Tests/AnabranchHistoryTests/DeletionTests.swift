@@ -35,6 +35,7 @@ import Testing
         let seal = try #require(try file.sealIfDue(SealingPolicy(entriesMax: 2, restMin: 1)))
         try test.store.commit([seal])
         file.finish(seal, nil)
+        _ = try file.makeGeneration(endingAt: .max)
         return file
     }
 

@@ -12,6 +12,8 @@ import Testing
         let file = try SyncedFile.open(in: store)
         _ = try file.allocateIdents(for: Array(repeating: nil, count: clients), at: 1)
         try file.integrate(Upload([ChangesetWriter.setting(1, to: 1)], from: 2), from: 2)
+        // All have been sent the entry.
+        for ident in 3..<UInt64(2 + clients) { _ = try reported(to: ClientFileID(ident), by: file) }
         return file
     }
 

@@ -59,6 +59,7 @@ import Testing
     func runningClients() throws {
         let store = CountingStore()
         let (file, clients) = try Self.file(in: store)
+        _ = try file.downloads(for: 3).download(after: DownloadCursor(), byteBudget: 1000)
         _ = try file.identify(Self.ident(file, clients[1]))
         _ = store.takeCount()
 
@@ -77,6 +78,7 @@ import Testing
     func missing() throws {
         let store = CountingStore()
         let (file, _) = try Self.file(in: store, tailBytesMax: 0)
+        _ = try file.downloads(for: 3).download(after: DownloadCursor(), byteBudget: 1000)
         _ = store.takeCount()
         #expect(try file.downloads(for: 3).download(after: DownloadCursor(), byteBudget: 1000).changesets.count == 4)
         #expect(store.takeCount() == 1)

@@ -87,7 +87,7 @@ extension FileView {
 }
 
 extension SyncedFile {
-    /// Decides what a client file is sent from now on; that is written with the next commit, and by `writeChoice`.
+    /// Decides what a client file is sent from now on; that is written with the next commit.
     /// - Returns: the file with its lineage.
     func chooseLineage(for file: ClientFile, in view: any FileView) throws(HistoryError) -> ClientFile {
         guard file.lineage == .none, head.version > 0 else { return file }
@@ -99,18 +99,5 @@ extension SyncedFile {
         // It may have chosen for itself.
         if queue.progress(of: file.ident) != nil { dropIntegration() }
         return file
-    }
-
-    /// Sees to it that what a client file is sent is durable before anything is sent.
-    /// - Throws: a failure of the store.
-    func writeChoice(of ident: ClientFileID) throws(HistoryError) {
-        if !unwrittenChoices.contains(ident) {
-            guard head.version > 0, tail?.clientFile(ident).map({ $0.lineage == .none }) ?? true else { return }
-            try read(missesTail: false) { view throws(HistoryError) in
-                guard let file = try current(ident, in: view), !file.isExpired, file.salt != 0 else { return }
-                _ = try chooseLineage(for: file, in: view)
-            }
-        }
-        if unwrittenChoices.contains(ident) { try writeProgress() }
     }
 }

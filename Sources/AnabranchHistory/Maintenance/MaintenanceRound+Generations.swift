@@ -5,10 +5,19 @@ extension SyncedFile {
     /// Whether much was written since the newest one. A relay has no state to make one of.
     func isGenerationDue(_ policy: HistoryPolicy) throws(HistoryError) -> Bool {
         guard keepsState, head.stateVersion == head.version else { return false }
-        let newest = try generations().last
-        let bytes = head.cumulativeSize - (newest?.cumulativeSize ?? head.baseCumulativeSize)
-        return bytes > policy.generationBytes
-            && Double(bytes) > policy.generationRatio * Double(newest?.bytes ?? 0)
+        guard let newest = try generations().last else {
+            // Who begins with nothing has nothing to begin with, after a repair.
+            return head.baseVersion > 0 || head.cumulativeSize > policy.generationBytes
+        }
+        let bytes = head.cumulativeSize - newest.cumulativeSize
+        return bytes > policy.generationBytes && Double(bytes) > policy.generationRatio * Double(newest.bytes)
+    }
+
+    /// Makes a generation if the log has lost its beginning and there is none, and forgets nothing.
+    /// - Throws: a failure of the store.
+    package func makeMissingGeneration() throws(HistoryError) {
+        guard try generations().isEmpty else { return }
+        _ = try run(MaintenanceRound(HistoryPolicy(), at: 0, expires: false, connected: [], upTo: 0))
     }
 
     /// Removes what is left of one that was not finished, or begins.

@@ -160,7 +160,10 @@ extension SyncedFile {
             if let commit = try sealCommit(&round) { return commit }
             round.stage = .generate
         case .generate:
-            if try isGenerationDue(round.policy) { return try beginGeneration(&round) }
+            // One is enough, however much is written meanwhile.
+            if round.report.generationsMade == 0, try isGenerationDue(round.policy) {
+                return try beginGeneration(&round)
+            }
             let written = head.version.rawValue - scanned.rawValue
             let isWorthwhile = written >= head.clientFileCount / 8 || round.report.generationsMade > 0
             round.stage = round.isThorough || isWorthwhile ? try beginScan(round) : .drop

@@ -39,8 +39,9 @@ package struct PinScan {
         _ body: (ClientFile, ServerVersion) throws(HistoryError) -> Void = { _, _ in }
     ) throws(HistoryError) {
         let files = try view.clientFiles(after: last, countMax: countMax)
+        let generations = Set(try view.generations().map(\.version))
         for file in files where file.ident != excluded {
-            guard let pin = try view.pin(of: file) else { continue }
+            guard let pin = file.pin(among: generations) else { continue }
             if pin < floor {
                 floor = pin
                 lowest = ClientFilePin(ident: file.ident, version: pin, lastSeen: file.lastSeen)

@@ -36,6 +36,12 @@ extension ClientFile {
         }
     }
 
+    /// The same, where it is known which generations there are.
+    func pin(among generations: Set<ServerVersion>) -> ServerVersion? {
+        guard case .generation(let version) = lineage else { return pin(generation: nil) }
+        return pin(generation: generations.contains(version) ? version : nil)
+    }
+
     /// The file as it is when entries up to `version` are gone.
     /// - Parameter newest: the newest receipt of the file among them.
     mutating func trim(through version: ServerVersion, newest: Receipt) {
@@ -47,8 +53,8 @@ extension ClientFile {
 extension FileView {
     /// The pin of a client file; nil if it needs nothing.
     package func pin(of file: ClientFile) throws(HistoryError) -> ServerVersion? {
-        guard case .generation(let version) = file.lineage else { return file.pin(generation: nil) }
-        return file.pin(generation: try generation(version)?.version)
+        guard case .generation = file.lineage else { return file.pin(generation: nil) }
+        return file.pin(among: Set(try generations().map(\.version)))
     }
 
     /// Refuses a trim after which something would be missing. To be asked within the commit, when its client files are

@@ -14,14 +14,26 @@ public struct DownloadScan {
 extension DownloadScan: DownloadSource {
     /// Readers at one place, of whom the log holds nothing behind it, share the work.
     public func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download {
-        try file.writeChoice(of: ident)
+        while true {
+            // What the reader is sent is durable before anything is sent.
+            if file.unwrittenChoices.contains(ident) { try file.writeProgress() }
+            if let download = try find(after: cursor, byteBudget: byteBudget) { return download }
+        }
+    }
+
+    /// - Returns: nil if it was just decided what the reader is sent.
+    private func find(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download? {
         let isFollowing = file.tail?.covers(ident, after: cursor.serverVersion) ?? false
         let state = capabilities == .all ? nil : try file.currentState()
-        return try file.read(missesTail: !isFollowing) { view throws(HistoryError) in
+        return try file.read(missesTail: !isFollowing) { view throws(HistoryError) -> Download? in
             guard let reader = try view.clientFile(ident) else {
                 throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
             }
             try require(!reader.isExpired, .clientFileExpired, "the client file has expired")
+            if reader.lineage == .none, file.head.version > 0 {
+                _ = try file.chooseLineage(for: file.unwritten[ident] ?? reader, in: view)
+                return nil
+            }
             let generation = try view.generation(of: reader, after: cursor.serverVersion)
             let view: any FileView = if let generation { LineageView(generation, in: view) } else { view }
             let newest = try view.lastReceipt(from: ident, upTo: file.head.version)?.version ?? 0

@@ -1,0 +1,325 @@
+import AnabranchCore
+package import AnabranchHistory
+
+/// Random clients of a file that is maintained at random moments: it seals, makes generations and forgets
+/// (`Spec/BoundedHistory.md`). Everything follows from the seed.
+///
+/// - A run with an even seed has a twin that is never maintained: who goes on gets the same from both, byte for byte.
+///   Clients that join later only read.
+/// - In a run with an odd seed those who join later write as well, before their first connection and in the middle of
+///   the generation. All have one state in the end.
+package final class HistoryRun {
+    /// What is wrong.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    private struct Participant {
+        var client: MemoryClient
+        var session: SessionProgress?
+        /// Whether it has been there from the beginning.
+        let isOld: Bool
+    }
+
+    private var store: any HistoryStore
+    private let twinStore = InMemoryStore()
+    /// Opens the store anew, as after the end of a process.
+    private let restart: () throws -> any HistoryStore
+    private var file: SyncedFile
+    private var twin: SyncedFile?
+    private var random: SeededRandom
+    private var policy = HistoryPolicy()
+    private let hotSpot: HotSpot
+    private var participants: [Participant] = []
+    private var made = AuthoredInstructions()
+    private var round: MaintenanceRound?
+    /// After so many steps, on average, maintenance goes on.
+    private let maintenanceInterval: Int
+    private let joinedMax: Int
+    private let tailBytesMax: Int
+    private var clock: UInt64 = 1_000
+    /// What has happened: proves that it does.
+    package private(set) var tally = HistoryTally()
+
+    /// - Parameters:
+    ///   - store: for the maintained file.
+    ///   - restart: ends the use of the store, and opens it again; nil for stores that are gone then.
+    package init(seed: UInt64, store: any HistoryStore, restart: (() throws -> any HistoryStore)? = nil) throws {
+        random = SeededRandom(scrambling: seed)
+        hotSpot = HotSpot(&random)
+        self.store = store
+        self.restart = restart ?? { store }
+        policy.sealEntries = UInt64(random.pick([1, 2, 5, 20]))
+        policy.sealBytes = UInt64(random.pick([1, 200, 5_000]))
+        policy.generationBytes = UInt64(random.pick([0, 100, 1_000, 3_000]))
+        policy.generationRatio = random.pick([0, 0.5, 1])
+        maintenanceInterval = random.pick([1, 3, 10])
+        joinedMax = seed % 4 < 2 ? 3 : 6
+        tailBytesMax = random.pick([0, 2_000, 4 << 20])
+        let salts = random.next()
+        file = try Self.open(store, salts, tailBytesMax)
+        if seed.isMultiple(of: 2) { twin = try Self.open(twinStore, salts, 0) }
+        for number in 0..<3 { try join(isOld: true, number) }
+        try participants[0].client.write(at: 1) { try RandomWorld.begin($0) }
+        for index in participants.indices { try exchange(index) }
+    }
+
+    private static func open(
+        _ store: any HistoryStore, _ salts: UInt64, _ tailBytesMax: Int
+    ) throws -> SyncedFile {
+        try SyncedFile(
+            path: VirtualPath("run"), store: store, destructiveSchema: .allow, tailBytesMax: tailBytesMax,
+            randomness: SeededRandom(seed: salts))
+    }
+
+    /// - Throws: `Failure`, or what goes wrong on the way.
+    package func run(steps: Int = 60) throws {
+        for _ in 0..<steps {
+            try step()
+            if random.isOne(in: maintenanceInterval) { try maintain() }
+        }
+        try finish()
+        tally.runs = 1
+    }
+
+    private func require(_ holds: Bool, _ what: @autoclosure () -> String) throws {
+        if !holds { throw Failure(description: what()) }
+    }
+
+    private func step() throws {
+        let index = random.below(participants.count)
+        switch random.below(20) {
+        case 0..<8: try write(index)
+        case 8..<12: try upload(index, random.pick([1, 2, .max]))
+        case 12..<17: try download(index, byteBudget: random.pick([0, 0, 100, 2_000, .max]))
+        case 17: participants[index].session = nil
+        case 18: if participants.count < joinedMax { try join(isOld: false, participants.count) }
+        default: try reopen()
+        }
+    }
+
+    // MARK: Clients
+
+    private func join(isOld: Bool, _ number: Int) throws {
+        let ident = try file.allocateIdents(for: [nil], at: 1)[0]
+        if let twin {
+            try require(try twin.allocateIdents(for: [nil], at: 1)[0] == ident, "the twins give out other idents")
+        }
+        participants.append(Participant(client: MemoryClient(ident), isOld: isOld))
+        guard !isOld, twin == nil, random.isOne(in: 2) else { return }
+        // Off line, with a schema of its own.
+        clock += 1
+        try participants[number].client.write(at: ChangesetTime(clock)) { try RandomWorld.begin($0) }
+        for _ in 0..<random.below(4) { try write(number) }
+    }
+
+    /// Nothing happens if the transaction erases classes or columns, which clients may fail on with a log as well, or
+    /// if the reference itself would not converge.
+    private func write(_ index: Int) throws {
+        guard twin == nil || participants[index].isOld else { return }
+        clock += UInt64(random.below(3))
+        let time = ChangesetTime(clock + UInt64(random.below(10))), base = participants[index].client.download
+        let tag = OriginTag(timestamp: time, ident: participants[index].client.ident)
+        let seeds = (0...random.below(3)).map { _ in random.next() }
+        try participants[index].client.write(
+            at: time,
+            if: { changeset in
+                guard try !Self.changesSchema(changeset) else { return false }
+                return try made.add(changeset, by: index, tag: tag, base: base.serverVersion.rawValue) == nil
+            },
+            { transaction in
+                for seed in seeds {
+                    var editor = RandomEditor(transaction, on: hotSpot, seed: seed)
+                    do { try editor.edit() } catch is ApplyError {}
+                }
+            })
+    }
+
+    private static func changesSchema(_ changeset: [UInt8]) throws -> Bool {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
+        return arena.instructions(of: index).contains { [.eraseTable, .eraseColumn].contains($0.kind) }
+    }
+
+    /// Identifies the client, unless it has a session.
+    private func connect(_ index: Int) throws {
+        guard participants[index].session == nil else { return }
+        let request = participants[index].client.identRequest
+        let session = try file.identify(request)
+        if let twin, participants[index].isOld {
+            try require(try twin.identify(request) == session, "an old client's session begins otherwise")
+        }
+        participants[index].session = session
+        participants[index].client.startSession()
+    }
+
+    private func upload(_ index: Int, _ countMax: Int) throws {
+        try connect(index)
+        guard let upload = participants[index].client.nextUpload(countMax),
+            let rest = try participants[index].session?.accept(upload)
+        else { return }
+        let ident = participants[index].client.ident, before = file.version
+        let outcomes = try integrate(rest, from: ident, into: file)
+        for outcome in outcomes {
+            try require(outcome.refusal == nil, "client \(ident) is refused: \(String(describing: outcome.refusal))")
+        }
+        let entries = try file.log(after: before).filter { $0.origin == ident }
+        made.noteUpload(by: index, versions: entries.map(\.version.rawValue))
+        if upload.changesets.contains(where: { $0.cursor.serverVersion < before }) { tally.merges += 1 }
+        guard let twin, participants[index].isOld else { return }
+        let other = try integrate(rest, from: ident, into: twin)
+        try require(other == outcomes, "the twins report another outcome")
+        try compare()
+    }
+
+    private func integrate(
+        _ upload: Upload, from ident: ClientFileID, into file: SyncedFile
+    ) throws -> [ClientOutcome] {
+        // When it is written depends on other commits, and so twins would differ.
+        if twin == nil, try file.noteProgress(upload, from: ident, at: clock) { return [] }
+        try file.enqueue(upload, from: ident)
+        return try file.integrate(at: clock).outcomes
+    }
+
+    private func download(_ index: Int, byteBudget: Int) throws {
+        try connect(index)
+        guard let cursor = participants[index].session?.download else { return }
+        let ident = participants[index].client.ident, source = file.downloads(for: ident)
+        let download = try source.download(after: cursor, byteBudget: byteBudget)
+        if case .generation = try source.lineage(after: cursor) { tally.generationDownloads += 1 }
+        try require(
+            download.progress.latest == SaltedVersion(version: file.version, salt: file.head.versionSalt),
+            "the newest version is said to be \(download.progress.latest)")
+        if let twin, participants[index].isOld {
+            let other = try twin.downloads(for: ident).download(after: cursor, byteBudget: byteBudget)
+            try require(other == download, "client \(ident) gets something else behind \(cursor)")
+        }
+        participants[index].session?.download = download.progress.cursor
+        // Sometimes it is lost.
+        guard !random.isOne(in: 12) else { return participants[index].session = nil }
+        try participants[index].client.integrate(download)
+    }
+
+    // MARK: The server
+
+    private func reopen() throws {
+        store = try restart()
+        // What is only in memory is lost in both.
+        round = nil
+        for index in participants.indices { participants[index].session = nil }
+        let salts = random.next()
+        file = try Self.open(store, salts, tailBytesMax)
+        if twin != nil { twin = try Self.open(twinStore, salts, 0) }
+    }
+
+    /// Some steps of a round, or all of it.
+    private func maintain() throws {
+        if round == nil { policy.generationEntryBytes = try entryBytes() }
+        var round =
+            self.round
+            ?? MaintenanceRound(policy, at: clock, expires: false, connected: [], isThorough: random.isOne(in: 2))
+        var left = random.pick([1, 3, .max])
+        while left > 0, !round.isDone {
+            left -= 1
+            guard let commit = try file.step(&round) else { continue }
+            let stored = file.completed(commit)
+            if !stored.isEmpty { try store.commit([stored]) }
+            file.finish(stored, nil)
+        }
+        self.round = round.isDone ? nil : round
+        if round.isDone { tally.add(round.report) }
+        try compare()
+    }
+
+    /// Small, but so large that there are versions enough: the twin's log shall have the same length.
+    private func entryBytes() throws -> Int {
+        var bytes = random.pick([30, 300, 3_000])
+        let state = try file.withState { $0 }
+        while true {
+            var changesets = BootstrapChangesets(of: state, endingAt: bytes), count: UInt64 = 0
+            while try changesets.next() != nil { count += 1 }
+            if count < 2 || count * 4 <= file.version.rawValue { return bytes }
+            bytes *= 4
+        }
+    }
+
+    // MARK: What has to be the same
+
+    private func compare() throws {
+        guard let twin else { return }
+        let (head, other) = (file.head, twin.head)
+        try require(
+            head.version == other.version && head.versionSalt == other.versionSalt
+                && head.cumulativeSize == other.cumulativeSize, "the logs end otherwise: \(head), \(other)")
+        try require(try file.log() == twin.log(after: head.baseVersion), "the logs have other entries")
+        for participant in participants where participant.isOld {
+            let ident = participant.client.ident
+            try require(
+                try reciprocals(of: ident, in: file) == reciprocals(of: ident, in: twin),
+                "client \(ident) has other reciprocal changesets")
+        }
+    }
+
+    private func reciprocals(of ident: ClientFileID, in file: SyncedFile) throws -> [ReciprocalChangeset] {
+        let store: any HistoryStore = file === twin ? twinStore : store
+        return try store.read(file.id) { view throws(HistoryError) in
+            try view.reciprocals(of: ident, in: VersionRange(after: 0, through: .largest))
+        }
+    }
+
+    // MARK: The end
+
+    /// A client uploads and downloads all there is.
+    private func exchange(_ index: Int) throws {
+        for _ in 0..<1_000 {
+            try upload(index, .max)
+            let client = participants[index].client
+            if client.download.serverVersion >= file.version, client.isAcknowledged { return }
+            try download(index, byteBudget: .max)
+        }
+        throw Failure(description: "client \(participants[index].client.ident) does not come to an end")
+    }
+
+    private func finish() throws {
+        for _ in 0..<2 { for index in participants.indices { try exchange(index) } }
+        try maintain()
+        let server = try file.withState { try StateDigest(of: $0) }
+        if let twin {
+            try require(try twin.withState { try StateDigest(of: $0) } == server, "the twin has another state")
+        }
+        for participant in participants {
+            let isSame = try StateDigest(of: participant.client.state) == server
+            try require(isSame, "client \(participant.client.ident) differs from the server")
+        }
+    }
+}
+
+/// What runs have done.
+package struct HistoryTally: RunTally {
+    package var runs = 0, merges = 0, generationDownloads = 0
+    package var sealed: UInt64 = 0, trimmed: UInt64 = 0, generations: UInt64 = 0, dropped: UInt64 = 0
+    /// The seeds of the runs that failed, with what was wrong.
+    package var failures: [(seed: UInt64, reason: String)] = []
+
+    package init() {}
+
+    package var hasFailed: Bool { !failures.isEmpty }
+
+    mutating func add(_ report: MaintenanceReport) {
+        sealed += report.sealedEntries
+        trimmed += report.trimmedEntries
+        generations += report.generationsMade
+        dropped += report.generationsDropped
+    }
+
+    package mutating func add(_ other: Self) {
+        runs += other.runs
+        merges += other.merges
+        generationDownloads += other.generationDownloads
+        sealed += other.sealed
+        trimmed += other.trimmed
+        generations += other.generations
+        dropped += other.dropped
+        failures += other.failures
+    }
+}
