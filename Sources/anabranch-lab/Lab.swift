@@ -19,7 +19,8 @@ struct Lab: AsyncParsableCommand {
             CommandGroup(
                 name: "Proof",
                 subcommands: [
-                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, ReplayCommand.self, MergeCommand.self,
+                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, KillsCommand.self, ReplayCommand.self,
+                    MergeCommand.self,
                 ]),
             CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])

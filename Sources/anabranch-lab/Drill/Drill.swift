@@ -18,10 +18,6 @@ struct Drill {
         var problem: String?
     }
 
-    private struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
-
     /// Of a command that others wait for.
     private final class End: Sendable {
         let isThere = Atomic(false)
@@ -97,6 +93,8 @@ struct Drill {
         return result
     }
 
+    private var command: ServerCommand { ServerCommand(binary: binary) }
+
     private var backup: String { directory.appendingPathComponent("backup").path }
 
     // MARK: The first life
@@ -130,11 +128,11 @@ struct Drill {
     /// Makes the backup while clients work.
     private func backUp(_ server: ServerUnderLoad, _ target: LoadTarget) async throws {
         let end = End()
-        guard let data = server.place.dataDirectory else { throw Failure(description: "no data directory") }
+        guard let data = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { end.isThere.store(true, ordering: .relaxed) }
-                try await command(["backup", "--data", data, "--to", backup, "--verify"])
+                try await command.run(["backup", "--data", data, "--to", backup, "--verify"])
             }
             for plan in plans where !plan.isAwayDuringBackup {
                 group.addTask {
@@ -164,8 +162,8 @@ struct Drill {
     private func restore(_ result: inout Result) async throws {
         for plan in plans { await plan.client.leave() }
         let server = try await ServerUnderLoad.start(binary, arguments) { data in
-            try commandNow(["restore", "--from", backup, "--data", data.path])
-            try commandNow(["verify", "--data", data.path])
+            try command.runNow(["restore", "--from", backup, "--data", data.path])
+            try command.runNow(["verify", "--data", data.path])
         }
         defer { server.kill() }
         result = try await Self.limiting(server) { [result] in
@@ -186,8 +184,10 @@ struct Drill {
             return result
         }
         let ending = await server.end()
-        guard ending.exitStatus == 0 else { throw Failure(description: "the server ends with \(ending.exitStatus)") }
-        try await command(["verify", "--data", server.place.dataDirectory ?? ""])
+        guard ending.exitStatus == 0 else {
+            throw DrillFailure(description: "the server ends with \(ending.exitStatus)")
+        }
+        try await command.run(["verify", "--data", server.place.dataDirectory ?? ""])
     }
 
     /// - Returns: with which error the client is told to reset; nil if it goes on.
@@ -197,7 +197,7 @@ struct Drill {
             return nil
         } catch let error as LoadError {
             guard let code = error.told?.code.rawValue, Self.refusals.contains(code) else {
-                throw Failure(description: "\(error) (\(client.partition), \(await client.place))")
+                throw DrillFailure(description: "\(error) (\(client.partition), \(await client.place))")
             }
             return code
         }
@@ -213,7 +213,7 @@ struct Drill {
         for client in readers { digests[client.partition] = try await client.digest() }
         for client in plans.map(\.client) {
             guard try await client.digest() == digests[client.partition] else {
-                throw Failure(description: "a client of \(client.partition) has another state than a new one has")
+                throw DrillFailure(description: "a client of \(client.partition) has another state than a new one has")
             }
         }
         for reader in readers { await reader.leave() }
@@ -240,32 +240,10 @@ struct Drill {
         do {
             return try await body()
         } catch {
-            if server.wasEnded { throw Failure(description: "no answer within \(patience)") }
+            if server.wasEnded { throw DrillFailure(description: "no answer within \(patience)") }
             // If it has ended by itself, that is why.
             try server.checkIsRunning()
             throw error
-        }
-    }
-
-    private func command(_ arguments: [String]) async throws {
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            Thread.detachNewThread { continuation.resume(with: Swift.Result { try commandNow(arguments) }) }
-        }
-    }
-
-    /// - Throws: `Failure` with what it has printed, if its exit status is not 0.
-    private func commandNow(_ arguments: [String]) throws {
-        let process = Process(), output = Pipe()
-        process.executableURL = URL(fileURLWithPath: binary)
-        process.arguments = arguments
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            let words = String(decoding: text, as: UTF8.self).suffix(500)
-            throw Failure(description: "anabranch \(arguments[0]) fails with \(process.terminationStatus): \(words)")
         }
     }
 }

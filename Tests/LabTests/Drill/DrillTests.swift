@@ -44,4 +44,12 @@ import Testing
         let complaint = try LabProcess.run(["drill", "--serve", "/none", "--count", "1"]).complaint
         #expect(complaint.contains("there is no program /none"))
     }
+
+    @Test("what killed servers have acknowledged is there, and no client notices more than lost connections")
+    func kills() throws {
+        let answer = try LabProcess.run(
+            ["kills", "--serve", LabProcess.server, "--count", "1", "--cycles", "4", "--seed", "1"])
+        #expect(answer.status == 0, "\(answer)")
+        #expect(answer.output == "4 servers killed\n1 passed, 0 failed\n")
+    }
 }

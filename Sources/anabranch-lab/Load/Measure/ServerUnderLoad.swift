@@ -132,6 +132,9 @@ final class ServerUnderLoad: Sendable {
         }
     }
 
+    /// Ends it with SIGKILL. Its directory stays.
+    func killProcess() { Self.kill(process) }
+
     /// Ends it at once and removes its directory.
     func kill() { Self.end(process, in: directory) }
 

@@ -1,0 +1,105 @@
+import AnabranchTesting
+import Foundation
+import NIOCore
+
+/// Servers that are killed one after another on the same data, and the clients that notice nothing but lost connections.
+struct KilledServers {
+    private static let clientsPerFile = 3
+    /// How long a server is let live at most, in milliseconds.
+    private static let lifeMax = 300
+    private static let arguments = [
+        "--dev", "--history-seal-entries", "4", "--history-generation-bytes", "1", "--history-generation-ratio", "0",
+    ]
+
+    private let binary: String
+    private let data: URL
+    private let eventLoop: any EventLoop
+    private let clients: [DrillClient]
+    private let seed: UInt64
+
+    /// - Parameter directory: of the data between two servers.
+    init(_ seed: UInt64, binary: String, in directory: URL, on eventLoop: any EventLoop) {
+        (self.seed, self.binary, self.eventLoop) = (seed, binary, eventLoop)
+        data = directory.appendingPathComponent("data")
+        var random = SeededRandom(scrambling: seed)
+        clients = (0..<2 * Self.clientsPerFile).map { number in
+            DrillClient(of: "kills-\(number % 2)", seed: random.next(), on: eventLoop)
+        }
+    }
+
+    private var command: ServerCommand { ServerCommand(binary: binary) }
+
+    func run(_ cycles: Int) async throws {
+        var random = SeededRandom(scrambling: ~seed)
+        for _ in 0..<cycles {
+            try await withServer { server in
+                try await work(on: server, for: random.below(Self.lifeMax), isMaintained: random.isOne(in: 3))
+            }
+            try await command.run(["verify", "--data", data.path])
+        }
+        try await withServer { server in
+            try await finish(at: try LoadTarget(url: server.url))
+            for client in clients { await client.leave() }
+        }
+        try await command.run(["verify", "--data", data.path])
+    }
+
+    /// Starts a server on the data, and kills it in the end.
+    private func withServer(_ body: (ServerUnderLoad) async throws -> Void) async throws {
+        let server = try await ServerUnderLoad.start(binary, Self.arguments) { place in
+            if FileManager.default.fileExists(atPath: data.path) {
+                try FileManager.default.moveItem(at: data, to: place)
+            }
+        }
+        defer { server.kill() }
+        try await body(server)
+        server.killProcess()
+        guard let place = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
+        try FileManager.default.moveItem(at: URL(fileURLWithPath: place), to: data)
+    }
+
+    private func work(on server: ServerUnderLoad, for milliseconds: Int, isMaintained: Bool) async throws {
+        let target = try LoadTarget(url: server.url), end = ContinuousClock.now + .milliseconds(milliseconds)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            if isMaintained, let place = server.place.dataDirectory {
+                group.addTask { [binary] in
+                    // It may be killed with the server.
+                    _ = try? Process.run(
+                        URL(fileURLWithPath: binary), arguments: ["admin", "maintain", "--json", "--data", place])
+                }
+            }
+            group.addTask {
+                try await Task.sleep(until: end)
+                server.killProcess()
+            }
+            for client in clients {
+                group.addTask { while ContinuousClock.now < end { try await work(client, at: target) } }
+            }
+            try await group.waitForAll()
+        }
+        for client in clients { await client.leave() }
+    }
+
+    private func work(_ client: DrillClient, at target: LoadTarget) async throws {
+        do {
+            try await client.work(at: target, writes: true)
+        } catch let error as LoadError where error.told == nil {
+            await client.leave()
+        } catch  where await !client.isThere {
+            // There is no server any more.
+        }
+    }
+
+    private func finish(at target: LoadTarget) async throws {
+        let readers = (0..<2).map { DrillClient(of: "kills-\($0)", seed: seed, on: eventLoop) }
+        // What the first ones upload, the second time brings to all.
+        for _ in 0..<2 { for client in clients + readers { try await client.join(at: target, isFinishing: true) } }
+        for client in clients {
+            guard let reader = readers.first(where: { $0.partition == client.partition }) else { continue }
+            guard try await client.digest() == reader.digest() else {
+                throw DrillFailure(description: "a client of \(client.partition) has another state than a new one has")
+            }
+        }
+        for reader in readers { await reader.leave() }
+    }
+}
