@@ -27,6 +27,8 @@ struct MaintenancePass {
                     _ = try? await files.maintain(file.path)
                 }
             } while page.count == Self.pageCount && !Task.isCancelled
+        } catch is CancellationError {
+            // The server ends.
         } catch {
             logger.warning("not all synced files could be maintained", metadata: ["error": "\(error)"])
         }

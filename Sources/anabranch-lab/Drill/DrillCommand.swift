@@ -15,7 +15,8 @@ struct DrillCommand: AsyncParsableCommand {
             server is killed. `anabranch restore --from` makes data of the backup, `anabranch verify` has to find no \
             damage, and a server is started on them. Then all clients come back. Each has to go on, or to be told to \
             reset (208 to 211, 222); none may be given what would make a real client close its session, and after \
-            more work all clients of a file have to have one state. Some backups are restored twice.
+            more work all clients of a file have to have one state. Some backups are restored twice, and \
+            in half of the drills the servers maintain their files after each few changes.
 
             Drill number i has the seed S + i, which determines what the clients do; when they do it is different \
             each time. The exit status is 1 if a drill fails.
