@@ -85,8 +85,9 @@ struct KilledServers {
             try await client.work(at: target, writes: true)
         } catch let error as LoadError where error.told == nil {
             await client.leave()
-        } catch  where await !client.isThere {
-            // There is no server any more.
+        } catch {
+            // If it is not connected, there is no server any more.
+            if await client.isThere { throw error }
         }
     }
 

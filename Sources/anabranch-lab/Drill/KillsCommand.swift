@@ -1,6 +1,7 @@
 import AnabranchTesting
 import ArgumentParser
 import Foundation
+import NIOCore
 import NIOPosix
 import Synchronization
 
