@@ -24,7 +24,7 @@ import Testing
 
     /// In the middle of a generation, with the newest version that the first DOWNLOAD named.
     private static func inside(
-        _ version: ServerVersion, _ clientVersion: ClientVersion = 0, _ file: SyncedFile, _ ident: SaltedFileID
+        _ version: ServerVersion, _ file: SyncedFile, _ ident: SaltedFileID, clientVersion: ClientVersion = 0
     ) -> IdentRequest {
         IdentRequest(
             file: ident, download: DownloadCursor(serverVersion: version, clientVersion: clientVersion),
@@ -45,7 +45,7 @@ import Testing
         try file.integrate(Upload([ChangesetWriter.schema]), from: first.ident)
         #expect(try file.clientFile(first.ident)?.lineage == .log)
         try file.makeGeneration()
-        #expect(try Self.refusal(of: Self.inside(1, 1, file, first), in: file) == nil)
+        #expect(try Self.refusal(of: Self.inside(1, file, first, clientVersion: 1), in: file) == nil)
         // The other one is decided when there is something to be sent.
         let download = try file.downloads(for: second.ident).download(after: DownloadCursor(), byteBudget: 9)
         #expect(download.changesets.count == 1)
@@ -106,9 +106,10 @@ import Testing
             #expect(try Self.refusal(of: Self.inside(version, file, ident), in: file) == expected, "\(version)")
             guard isOne else { continue }
             // It has integrated nothing of its own up to there.
-            #expect(try Self.refusal(of: Self.inside(version, 1, file, ident), in: file) == .badClientVersion)
+            let ahead = Self.inside(version, file, ident, clientVersion: 1)
+            #expect(try Self.refusal(of: ahead, in: file) == .badClientVersion)
             try file.change(ident.ident) { $0.uploadCursor.clientVersion = 5 }
-            #expect(try Self.refusal(of: Self.inside(version, 1, file, ident), in: file) == .divergingHistories)
+            #expect(try Self.refusal(of: ahead, in: file) == .divergingHistories)
             try file.change(ident.ident) { $0.uploadCursor.clientVersion = 0 }
         }
         // Behind it comes the log.

@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchProtocol
 import Logging
+import Metrics
 import Synchronization
 
 /// What the synced files of a server have in common: how they are served, and what holds for all of them together.
@@ -49,7 +50,7 @@ final class FileEnvironment: Sendable {
         self.options = options
         self.metrics = metrics
         log = FileLog(metrics: metrics, logger: logger)
-        bodies = SharedBodies(bytesMax: options.sharedBodiesBytesMax)
+        bodies = SharedBodies(bytesMax: options.sharedBodiesBytesMax) { metrics.bodiesEncoded.increment() }
         caches = CacheBudget(bytesMax: options.cachesBytesMax)
         longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
         space = SpaceReserve(store, bytesMin: options.reservedBytes)

@@ -38,10 +38,15 @@ final class SharedBodies: Sendable {
     }
 
     private let bytesMax: Int
+    private let didEncode: @Sendable () -> Void
     private let kept = Mutex(Kept())
 
-    init(bytesMax: Int) {
+    /// - Parameters:
+    ///   - bytesMax: what is kept at most.
+    ///   - didEncode: called for each body that was not kept yet.
+    init(bytesMax: Int, didEncode: @escaping @Sendable () -> Void = {}) {
         self.bytesMax = bytesMax
+        self.didEncode = didEncode
     }
 
     /// What is kept.
@@ -55,11 +60,13 @@ final class SharedBodies: Sendable {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
         guard end.clientVersion == cursor.clientVersion else {
+            didEncode()
             return EncodedBody(download.changesets, limits: limits)
         }
         let key = Key(
             file: file, lineage: lineage, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
         if let body = kept.withLock({ $0.bodies[key] }) { return body }
+        didEncode()
         let body = EncodedBody(download.changesets, limits: limits)
         if Self.cost(of: body) <= bytesMax { kept.withLock { $0.keep(body, as: key, bytesMax: bytesMax) } }
         return body

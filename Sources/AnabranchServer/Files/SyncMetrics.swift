@@ -12,6 +12,8 @@ struct SyncMetrics: Sendable {
     let bytesSent: Counter
     let uploadsReceived: Counter
     let downloadsMade: Counter
+    /// The bodies of DOWNLOADs that were not shared with another reader.
+    let bodiesEncoded: Counter
     /// Steps after which a merge was not finished.
     let mergeSteps: Counter
     /// Long merges that began anew, because all of them together needed too much memory.
@@ -48,6 +50,7 @@ struct SyncMetrics: Sendable {
         bytesSent = Counter(label: "anabranch_sent_bytes_total", factory: factory)
         uploadsReceived = Counter(label: "anabranch_uploads_received_total", factory: factory)
         downloadsMade = Counter(label: "anabranch_downloads_made_total", factory: factory)
+        bodiesEncoded = Counter(label: "anabranch_download_bodies_encoded_total", factory: factory)
         mergeSteps = Counter(label: "anabranch_long_merge_steps_total", factory: factory)
         mergesDropped = Counter(label: "anabranch_long_merges_dropped_total", factory: factory)
         maintenanceSteps = Counter(label: "anabranch_maintenance_steps_total", factory: factory)

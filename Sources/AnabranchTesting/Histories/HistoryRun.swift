@@ -60,7 +60,7 @@ package final class HistoryRun {
         file = try Self.open(store, salts, tailBytesMax)
         if seed.isMultiple(of: 2) { twin = try Self.open(twinStore, salts, 0) }
         for number in 0..<3 { try join(isOld: true, number) }
-        try participants[0].client.write(at: 1) { try RandomWorld.begin($0) }
+        try write(0, at: 1) { try RandomWorld.begin($0) }
         for index in participants.indices { try exchange(index) }
     }
 
@@ -109,33 +109,36 @@ package final class HistoryRun {
         guard !isOld, twin == nil, random.isOne(in: 2) else { return }
         // Off line, with a schema of its own.
         clock += 1
-        try participants[number].client.write(at: ChangesetTime(clock)) { try RandomWorld.begin($0) }
+        try write(number, at: ChangesetTime(clock)) { try RandomWorld.begin($0) }
         for _ in 0..<random.below(4) { try write(number) }
+    }
+
+    private func write(_ index: Int) throws {
+        guard twin == nil || participants[index].isOld else { return }
+        clock += UInt64(random.below(3))
+        let seeds = (0...random.below(3)).map { _ in random.next() }
+        try write(index, at: ChangesetTime(clock + UInt64(random.below(10)))) { transaction in
+            for seed in seeds {
+                var editor = RandomEditor(transaction, on: hotSpot, seed: seed)
+                do { try editor.edit() } catch is ApplyError {}
+            }
+        }
     }
 
     /// Nothing happens if the transaction erases classes or columns, which clients may fail on with a log as well, or
     /// if the reference itself would not converge.
-    private func write(_ index: Int) throws {
-        guard twin == nil || participants[index].isOld else { return }
-        clock += UInt64(random.below(3))
-        let time = ChangesetTime(clock + UInt64(random.below(10))), base = participants[index].client.download
-        let tag = OriginTag(timestamp: time, ident: participants[index].client.ident)
-        let seeds = (0...random.below(3)).map { _ in random.next() }
+    private func write(_ index: Int, at time: ChangesetTime, _ body: (WriteTransaction) throws -> Void) throws {
+        let client = participants[index].client, tag = OriginTag(timestamp: time, ident: client.ident)
         try participants[index].client.write(
             at: time,
             if: { changeset in
-                guard try !Self.changesSchema(changeset) else { return false }
-                return try made.add(changeset, by: index, tag: tag, base: base.serverVersion.rawValue) == nil
-            },
-            { transaction in
-                for seed in seeds {
-                    var editor = RandomEditor(transaction, on: hotSpot, seed: seed)
-                    do { try editor.edit() } catch is ApplyError {}
-                }
-            })
+                guard try !Self.erasesSchema(changeset) else { return false }
+                let base = client.download.serverVersion.rawValue
+                return try made.add(changeset, by: index, tag: tag, base: base) == nil
+            }, body)
     }
 
-    private static func changesSchema(_ changeset: [UInt8]) throws -> Bool {
+    private static func erasesSchema(_ changeset: [UInt8]) throws -> Bool {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 1))
         return arena.instructions(of: index).contains { [.eraseTable, .eraseColumn].contains($0.kind) }

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchTesting
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -21,6 +22,22 @@ import Testing
                 cursor: end, latest: SaltedVersion(version: end.serverVersion, salt: 1), upload: UploadCursor(),
                 downloadableBytes: 0),
             changesets: [DownloadedChangeset(cursor: end, tag: tag, changeset: changeset)])
+    }
+
+    /// As many clients as there are, and one body for each place; the same cursor is two places in two generations.
+    @Test func aBodyIsEncodedOnceForAllReadersOfALineage() {
+        let count = Mutex(0), bodies = SharedBodies(bytesMax: 1 << 20) { count.withLock { $0 += 1 } }
+        for lineage in [Lineage.log, .generation(5), .generation(9)] {
+            for _ in 0..<100 {
+                for version in 0..<2 as Range<UInt64> {
+                    let cursor = DownloadCursor(serverVersion: ServerVersion(version))
+                    _ = bodies.body(
+                        of: Self.download(after: cursor), after: cursor, file: SyncedFileID(7), in: lineage, .all,
+                        limits: Limits())
+                }
+            }
+        }
+        #expect(count.withLock { $0 } == 6)
     }
 
     @Test func theOldestBodiesGoWhenThereAreTooManyBytes() {
