@@ -17,6 +17,7 @@ final class GenerationFixture {
         writer = MemoryClient(try file.allocateIdent())
         try writer.commit(ChangesetWriter.schema, at: 1)
         try writer.write(at: 1) { tx in for key in 0..<5 as Range<Int64> { try tx.create("T", key: .int(key)) } }
+        try writer.upload(to: file)
         try write(writes)
     }
 
