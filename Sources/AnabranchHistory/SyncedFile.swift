@@ -32,6 +32,8 @@ public final class SyncedFile {
     private var knownGenerations: [Generation]?
     /// Whether the next commits write all of them.
     package var isProgressDue: Bool { allProgressIsDue && !unwritten.isEmpty }
+    /// The lowest pin of the client files that were committed since maintenance began to look at all of them.
+    var lowestCommittedPin = ServerVersion.largest
     /// Somebody else may write the file.
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
@@ -217,6 +219,7 @@ public final class SyncedFile {
         progressWritten(by: commit)
         releaseScans()
         if commit.generation != nil { knownGenerations = nil }
+        for file in commit.clientFiles { lowestCommittedPin = min(lowestCommittedPin, file.pin ?? .largest) }
         if !commit.isEmpty {
             // It may have failed together with a commit of another file whose lease was lost.
             isLeaseLost = false

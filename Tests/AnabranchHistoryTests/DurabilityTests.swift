@@ -193,6 +193,7 @@ import Testing
     @Test func aClosedStoreFailsWithoutHarm() throws {
         let fixture = try Fixture()
         try fixture.file.enqueue(Upload([ChangesetWriter.setting(1, to: 1)]), from: 2)
+        fixture.file.releaseCaches()
         try fixture.store.close()
         #expect(throws: HistoryError(.storeFailed, "")) { try fixture.file.integrate(at: 1) }
         #expect(throws: HistoryError(.storeFailed, "")) { try fixture.file.clientFile(2) }

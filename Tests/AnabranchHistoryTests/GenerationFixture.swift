@@ -17,10 +17,11 @@ final class GenerationFixture {
         writer = MemoryClient(try file.allocateIdent())
         try writer.commit(ChangesetWriter.schema, at: 1)
         try writer.write(at: 1) { tx in for key in 0..<5 as Range<Int64> { try tx.create("T", key: .int(key)) } }
+        try writer.upload(to: file)
         try write(writes)
     }
 
-    /// The writer has everything then, and has said so.
+    /// The writer has everything then, and the server knows.
     func write(_ count: Int) throws {
         for _ in 0..<count {
             number += 1
@@ -28,8 +29,9 @@ final class GenerationFixture {
             try writer.upload(to: file)
         }
         try writer.download(from: file)
-        if let upload = writer.nextUpload() { try file.integrateAtOnce(upload, from: writer.ident) }
-        try file.writeProgress()
+        try file.change(writer.ident) {
+            ($0.uploadCursor.serverVersion, $0.lockedVersion) = (file.version, file.version)
+        }
     }
 
     func restart() throws {
@@ -41,7 +43,7 @@ final class GenerationFixture {
 
     /// A generation of the state as it is, and a log that begins where it may.
     func trimmed() throws -> Generation {
-        let generation = try file.makeGeneration()
+        let generation = try file.makeGeneration(endingAt: 1)
         try file.trim(upTo: file.floor(upTo: generation.version))
         return generation
     }

@@ -81,9 +81,9 @@ import Testing
     @Test(arguments: [StoreKind.sqlite, .shards]) func whatACrashLeavesIsOfNoUseAndGoes(kind: StoreKind) throws {
         for steps in 1...9 {
             let fixture = try GenerationFixture(kind)
-            var round = SyncedFile.generatingRound()
+            var round = SyncedFile.generatingRound(endingAt: 1)
             for _ in 0..<steps { if let commit = try fixture.file.step(&round) { try fixture.file.commit(commit) } }
-            round = SyncedFile.generatingRound()
+            round = SyncedFile.generatingRound(endingAt: 1)
             try fixture.restart()
             #expect(try fixture.file.generations().isEmpty)
             try fixture.write(2)
@@ -156,6 +156,25 @@ import Testing
         #expect(try !file.isGenerationDue(policy))
         policy.generationRatio *= 0.99
         #expect(try file.isGenerationDue(policy))
+    }
+
+    /// Who begins with the log when a round has looked at all client files keeps it, and the round goes on.
+    @Test(arguments: StoreKind.allCases) func whoBeginsInTheMiddleOfARoundKeepsTheLog(kind: StoreKind) throws {
+        let fixture = try GenerationFixture(kind, writes: 5), file = fixture.file
+        try file.makeGeneration(endingAt: .max)
+        try fixture.write(1)
+        var round = MaintenanceRound(HistoryPolicy(), at: 1000, expires: false, connected: []), hasBegun = false
+        while !round.isDone {
+            if case .trim = round.stage, !hasBegun {
+                let ident = try file.allocateIdent().ident
+                _ = try file.downloads(for: ident).download(after: DownloadCursor(), byteBudget: 0)
+                #expect(try file.clientFile(ident)?.lineage == .log)
+                hasBegun = true
+            }
+            if let commit = try file.step(&round) { try file.commit(commit) }
+        }
+        #expect(hasBegun && round.report.trimmedEntries == 0)
+        try fixture.test.verify()
     }
 
     /// With a generation, what nobody needs goes by itself.

@@ -210,6 +210,7 @@ import Testing
         stream.progress = UploadCursor(clientVersion: 30, serverVersion: base)
         #expect(try whole.integrate(stream, from: 3) == nil)
 
+        _ = try split.downloads(for: 3).download(after: DownloadCursor(), byteBudget: .max)
         let row = try #require(try split.clientFile(3))
         let request = IdentRequest(
             file: SaltedFileID(ident: 3, salt: row.salt), download: DownloadCursor(serverVersion: 1),

@@ -214,6 +214,7 @@ import Testing
         let fixture = try Fixture()
         try fixture.seal()
         let (before, idents) = (try fixture.file.log(), try fixture.file.allocateIdents(for: [nil], at: 1))
+        try fixture.file.change(idents[0].ident) { $0.lineage = .log }
         try fixture.store.close()
         let restoration = try StoreRestoration(directory: fixture.directory.path)
         try restoration.run { _ in }

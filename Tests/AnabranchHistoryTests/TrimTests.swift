@@ -210,6 +210,7 @@ import Testing
         for index in rows.indices {
             rows[index].uploadCursor = UploadCursor(clientVersion: 1, serverVersion: ServerVersion(100 + index))
             rows[index].lockedVersion = .largest
+            rows[index].lineage = .log
         }
         rows[3].isExpired = true
         rows[7].uploadCursor.serverVersion = 50

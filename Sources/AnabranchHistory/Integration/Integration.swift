@@ -174,9 +174,9 @@ struct Integration: ~Copyable {
         // A changeset can be in the log already, by an earlier commit for a part of the upload, or if the store made a
         // commit durable and then failed to report it.
         let changesets = upload.changesets.drop { $0.cursor.clientVersion <= file.uploadCursor.clientVersion }
-        try check(changesets, of: upload, after: file.uploadCursor, log.version)
         var generation: Generation?
         if let base = changesets.first?.cursor.serverVersion { generation = try view.generation(of: file, after: base) }
+        try check(changesets, of: upload, after: file.uploadCursor, log.version)
         if let generation { try check(changesets, in: generation) }
         log.added.indexEntries()
         return Current(

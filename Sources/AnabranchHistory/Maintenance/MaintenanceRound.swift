@@ -175,7 +175,8 @@ extension SyncedFile {
             round.stage = try beginScan(round)
             return try expiryCommit(reasons, &round)
         case .trim(let floor):
-            if let commit = try trimCommit(upTo: floor), let trim = commit.trim {
+            // Somebody may have begun with the log meanwhile.
+            if let commit = try trimCommit(upTo: min(floor, lowestCommittedPin)), let trim = commit.trim {
                 round.report.trimmedEntries += trim.version.rawValue - commit.head.baseVersion.rawValue
                 round.report.trimmedBytes += trim.cumulativeSize - commit.head.baseCumulativeSize
                 return commit
@@ -200,6 +201,7 @@ extension SyncedFile {
         let heavy = try read { view throws(HistoryError) in
             try view.version(moreThan: round.policy.pinnedBytes, before: limit)
         }
+        lowestCommittedPin = .largest
         let connected = round.expires ? round.connected : []
         let expiry = Expiry(
             policy: round.policy, time: round.expires ? round.time : 0, connected: connected, limit: limit,

@@ -36,6 +36,11 @@ extension ClientFile {
         }
     }
 
+    /// The same, where its generation is there.
+    var pin: ServerVersion? {
+        if case .generation(let version) = lineage { pin(generation: version) } else { pin(generation: nil) }
+    }
+
     /// The same, where it is known which generations there are.
     func pin(among generations: Set<ServerVersion>) -> ServerVersion? {
         guard case .generation(let version) = lineage else { return pin(generation: nil) }

@@ -35,7 +35,7 @@ package final class HistoryRun {
     private var round: MaintenanceRound?
     /// After so many steps, on average, maintenance goes on.
     private let maintenanceInterval: Int
-    private let joinedMax: Int
+    private let clientsMax: Int
     private let tailBytesMax: Int
     private var clock: UInt64 = 1_000
     /// What has happened: proves that it does.
@@ -54,7 +54,7 @@ package final class HistoryRun {
         policy.generationBytes = UInt64(random.pick([0, 100, 1_000, 3_000]))
         policy.generationRatio = random.pick([0, 0.5, 1])
         maintenanceInterval = random.pick([1, 3, 10])
-        joinedMax = seed % 4 < 2 ? 3 : 6
+        clientsMax = random.pick([4, 8])
         tailBytesMax = random.pick([0, 2_000, 4 << 20])
         let salts = random.next()
         file = try Self.open(store, salts, tailBytesMax)
@@ -88,12 +88,14 @@ package final class HistoryRun {
 
     private func step() throws {
         let index = random.below(participants.count)
-        switch random.below(20) {
+        switch random.below(24) {
         case 0..<8: try write(index)
         case 8..<12: try upload(index, random.pick([1, 2, .max]))
         case 12..<17: try download(index, byteBudget: random.pick([0, 0, 100, 2_000, .max]))
         case 17: participants[index].session = nil
-        case 18: if participants.count < joinedMax { try join(isOld: false, participants.count) }
+        case 18, 19: if participants.count < clientsMax { try join(isOld: false, participants.count) }
+        // So they need nothing of the past.
+        case 20, 21: for index in participants.indices where participants[index].isOld { try exchange(index) }
         default: try reopen()
         }
     }
