@@ -127,7 +127,7 @@ private struct GrowthBenchmark {
                 changeset: bytes)
         }
         let progress = UploadCursor(clientVersion: clientVersion, serverVersion: file.version)
-        try file.enqueue(Upload(progress: progress, changesets: changesets), from: client)
+        try file.enqueue(Upload(progress: progress, lockedVersion: file.version, changesets: changesets), from: client)
         if let refusal = try file.integrate(at: 1).outcomes.first?.refusal { throw refusal }
     }
 

@@ -62,11 +62,8 @@ struct KilledServers {
         let target = try LoadTarget(url: server.url), end = ContinuousClock.now + .milliseconds(milliseconds)
         try await withThrowingTaskGroup(of: Void.self) { group in
             if isMaintained, let place = server.place.dataDirectory {
-                group.addTask { [binary] in
-                    // It may be killed with the server.
-                    _ = try? Process.run(
-                        URL(fileURLWithPath: binary), arguments: ["admin", "maintain", "--json", "--data", place])
-                }
+                // It fails if the server is killed meanwhile.
+                group.addTask { try? await command.run(["admin", "maintain", "--data", place]) }
             }
             group.addTask {
                 try await Task.sleep(until: end)

@@ -40,7 +40,9 @@ struct AdminDelete: AsyncParsableCommand {
             if let path { try await deletion.delete(path) }
             if let user { try await deletion.deleteFiles(of: user) }
             if options.json {
-                show(try JSONEncoder().encode(deletion.result))
+                let encoder = JSONEncoder()
+                encoder.outputFormatting = .sortedKeys
+                show(try encoder.encode(deletion.result))
             } else {
                 deletion.printEnd()
             }
