@@ -39,8 +39,8 @@ public struct RepairedFile: Equatable, Sendable {
 }
 
 /// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
-/// damaged bootstrap generations away (`Spec/Durability.md`, section 4). What the log itself, client files and reciprocal changesets have lost, nobody can
-/// tell.
+/// damaged bootstrap generations away (`Spec/Durability.md`, section 4). What the log itself, client files and
+/// reciprocal changesets have lost, nobody can tell.
 public struct StoreRepair {
     private let store: SQLiteStore
 

@@ -31,7 +31,7 @@ import Testing
             latest: SaltedVersion(version: file.version, salt: file.head.versionSalt))
     }
 
-    // MARK: Rows 1 to 3, 10: nothing was sent
+    // MARK: Rows 1, 2 and 9: nothing was sent
 
     @Test(arguments: StoreKind.allCases) func whoComesToAnEmptyFileStaysUndecided(kind: StoreKind) throws {
         let test = try TestStore(kind), file = try SyncedFile.open(in: test.store, keepsState: true)
@@ -89,7 +89,7 @@ import Testing
         #expect(try Self.refusal(of: begun, in: file) == nil)
     }
 
-    // MARK: Rows 4 to 6, 9: a generation
+    // MARK: Rows 3 to 5, 8: a generation
 
     @Test(arguments: StoreKind.allCases) func inAGenerationOnlyItsVersionsAreNamed(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind), file = fixture.file
@@ -157,7 +157,7 @@ import Testing
         #expect(try file.integrate(upload, from: ident.ident)?.code == .clientFileExpired)
     }
 
-    // MARK: Rows 7, 8, 11: the log, and nothing
+    // MARK: Rows 6, 7, 10: the log, and nothing
 
     @Test(arguments: StoreKind.allCases) func whoHasTheLogGoesOnAboveItsBase(kind: StoreKind) throws {
         let fixture = try GenerationFixture(kind), file = fixture.file

@@ -68,7 +68,7 @@ extension FileView {
         return LineageView(generation, in: self)
     }
 
-    /// Checks where a client says that it is (rows 2 to 10).
+    /// Checks where a client says that it is (`Spec/BoundedHistory.md`, section 4).
     /// - Throws: `badServerVersion`, `clientFileExpired` or `divergingHistories`.
     func check(_ request: IdentRequest, of file: ClientFile) throws(HistoryError) {
         let download = request.download

@@ -151,7 +151,11 @@ private struct SealedStoreBenchmark {
     private mutating func connect() throws {
         let store = try open()
         let ident = ClientFileID(Self.writers + 2)
-        guard let salt = try file(in: store).clientFile(ident)?.salt else { return }
+        let sending = try file(in: store)
+        guard let salt = try sending.clientFile(ident)?.salt else { return }
+        // It was sent the log before.
+        _ = try sending.downloads(for: ident)
+            .download(after: DownloadCursor(serverVersion: sending.version), byteBudget: 0)
         let (_, time) = try measure {
             let file = try file(in: store), head = file.head
             let request = IdentRequest(

@@ -8,8 +8,8 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
         commandName: "history",
         abstract: "Prove that no client notices what a server forgets.",
         discussion: """
-            At random: clients of one file, whose server seals its log, makes bootstrap generations and trims at random \
-            moments, in some runs after each step. Run number i has the seed S + i.
+            At random: clients of one file, whose server seals its log, makes bootstrap generations and trims at \
+            random moments, in some runs after each step. Run number i has the seed S + i.
 
             A run with an even seed has a twin, which keeps its log for ever and gets the same uploads. Clients that \
             go on get the same from both, byte for byte; both have one log, above where the other begins, and one \

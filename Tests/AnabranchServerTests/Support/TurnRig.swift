@@ -94,11 +94,14 @@ final class TurnRig {
         }
     }
 
-    /// Client files of one synced file, each with a session that runs. Nobody else may have the file open.
+    /// Client files of one synced file, each with a session that runs.
     func join(_ path: String, count: Int) throws -> [Client] {
         let path = VirtualPath(path)
-        let idents = try SyncedFile(path: path, store: store, keepsState: false)
-            .allocateIdents(for: Array(repeating: nil, count: count), at: 1)
+        let users = [String?](repeating: nil, count: count)
+        // If it is open, whoever opens it once more takes its lease.
+        let idents =
+            try withFile(path) { try? $0.sessions?.file.allocateIdents(for: users, at: 1) }
+            ?? SyncedFile(path: path, store: store, keepsState: false).allocateIdents(for: users, at: 1)
         return idents.map { ident in
             let client = Client(path, ident, number: UInt64(clients.of.count + 1))
             clients.of[client.session.connection] = client
