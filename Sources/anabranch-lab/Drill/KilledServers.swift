@@ -56,6 +56,8 @@ struct KilledServers {
         server.killProcess()
         guard let place = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
         try FileManager.default.moveItem(at: URL(fileURLWithPath: place), to: data)
+        // Else what was being integrated when two servers were killed is put off.
+        try? FileManager.default.removeItem(at: data.appendingPathComponent("suspects"))
     }
 
     private func work(on server: ServerUnderLoad, for milliseconds: Int, isMaintained: Bool) async throws {
