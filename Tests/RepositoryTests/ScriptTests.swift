@@ -8,7 +8,7 @@ import Testing
     func whatRunsBesideAScriptThatFailsEndsWithIt(failure: String, status: Int32) async throws {
         let directory = try Self.directory(), path = directory.path
         defer { try? FileManager.default.removeItem(at: directory) }
-        // As scripts/test runs scripts/checked, which runs a build beside itself.
+        // As a script that runs something beside itself which does the same.
         try Data(
             """
             \(Self.setup)
