@@ -22,7 +22,7 @@ import Testing
     @Test func theLabIsForThoseWhoProveAndMeasure() {
         let help = Lab.helpMessage(columns: 80)
         #expect(help.contains("EXAMPLES"))
-        #expect(Self.commands(in: help) == ["check", "fuzz", "drill", "replay", "merge", "bench", "load"])
+        #expect(Self.commands(in: help) == ["check", "fuzz", "drill", "kills", "replay", "merge", "bench", "load"])
     }
 
     /// The subcommands that a help text lists.

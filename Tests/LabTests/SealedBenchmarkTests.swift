@@ -14,7 +14,7 @@ import Testing
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         let figures = try decoder.decode(Figures.self, from: Data(answer.output.utf8))
-        #expect(figures.segments == 38)
+        #expect(figures.segments == 25)
         // Rows take 20 times as much.
         #expect(figures.storedBytes < 40, "\(figures)")
     }

@@ -2,7 +2,7 @@ import AnabranchTesting
 import Foundation
 import NIOCore
 
-/// Servers that are killed one after another on the same data, and the clients that notice nothing but lost connections.
+/// Servers that are killed one after another on the same data, and clients that notice nothing but lost connections.
 struct KilledServers {
     private static let clientsPerFile = 3
     /// How long a server is let live at most, in milliseconds.

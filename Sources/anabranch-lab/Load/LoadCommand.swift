@@ -22,6 +22,6 @@ struct LoadCommand: ParsableCommand {
             """,
         subcommands: [
             IdleCommand.self, FanoutCommand.self, WritersCommand.self, SlowCommand.self, StormCommand.self,
-            VisitsCommand.self, NewcomersCommand.self, FloodCommand.self, AttackCommand.self, FloorCommand.self,
+            VisitsCommand.self, FirstSyncCommand.self, FloodCommand.self, AttackCommand.self, FloorCommand.self,
         ])
 }

@@ -20,7 +20,12 @@ import Testing
             rig = TurnRig(keepsState: true, metrics: counters)
             rig.clock.seconds = 939 * day
             clients = try rig.join(path, count: 2)
-            rig.upload([TurnRig.object] + TurnRig.updates(9), of: clients[0])
+            rig.upload([TurnRig.object], of: clients[0])
+            rig.finish()
+            // Who was sent nothing keeps nothing.
+            rig.submit(.scan(from: DownloadCursor()), of: clients[1])
+            rig.finish()
+            rig.upload(TurnRig.updates(9), from: 2, of: clients[0])
             rig.submit(.close, of: clients[1])
             rig.finish()
             rig.clock.seconds = 1_000 * day

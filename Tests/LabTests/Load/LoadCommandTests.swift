@@ -88,7 +88,8 @@ import Testing
         Expectation("visits", ["--files", "5", "--clients", "2"], 5, ["caught_up"]),
         Expectation("visits", ["--files", "2", "--entries", "1500", "--visits", "3"], 6, ["caught_up"]),
         Expectation(
-            "newcomers", ["--transactions", "300", "--objects", "20", "--clients", "2"], 2, ["first_byte", "caught_up"]),
+            "first-sync", ["--transactions", "300", "--objects", "20", "--clients", "2"], 2,
+            ["first_byte", "caught_up"]),
         Expectation(
             "slow", ["--readers", "2", "--megabytes", "0.5", "--seconds", "0.3", "--ping-seconds", "0.1"], 2, []),
         Expectation(

@@ -6,9 +6,9 @@ import ArgumentParser
 import Foundation
 import Synchronization
 
-struct NewcomersCommand: AsyncParsableCommand {
+struct FirstSyncCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "newcomers",
+        commandName: "first-sync",
         abstract: "New clients download a file with a long log, all at once.",
         discussion: """
             Before the server starts, a client sets fields of the --objects again and again, and the file gets the \
@@ -18,7 +18,7 @@ struct NewcomersCommand: AsyncParsableCommand {
             deflated as on the wire. An operation is a client that has everything.
 
             EXAMPLE
-              anabranch-lab load newcomers --transactions 1000000 --clients 100 --serve .build/release/anabranch
+              anabranch-lab load first-sync --transactions 1000000 --clients 100 --serve .build/release/anabranch
             """)
 
     @Option(help: "How many transactions the log has.")
@@ -42,13 +42,13 @@ struct NewcomersCommand: AsyncParsableCommand {
     func run() async throws {
         let numbers = ["transactions": transactions, "objects": objects, "clients": clients].mapValues(Double.init)
         let logBytes = Atomic(0)
-        try await options.run("newcomers", numbers) { directory in
+        try await options.run("first-sync", numbers) { directory in
             let log = LongLog(transactions: transactions, objects: objects)
             logBytes.store(try log.write(to: directory.path), ordering: .relaxed)
         } _: { [clients] run in
             try await run.measure {
                 let before = run.traffic.bytes
-                let times = try await concurrentMap(0..<clients, limit: clients) { _ in try await newcomer(run) }
+                let times = try await concurrentMap(0..<clients, limit: clients) { _ in try await firstSync(run) }
                 var outcome = LoadOutcome(operations: clients, operation: "client")
                 outcome.latencies = ["first_byte": times.map(\.first), "caught_up": times.map(\.last)]
                 let received = Double((run.traffic.bytes - before).received) / Double(clients)
@@ -61,7 +61,7 @@ struct NewcomersCommand: AsyncParsableCommand {
         }
     }
 
-    private func newcomer(_ run: LoadRun) async throws -> (first: Duration, last: Duration) {
+    private func firstSync(_ run: LoadRun) async throws -> (first: Duration, last: Duration) {
         let client = LoadClient(of: LongLog.file, on: run.nextEventLoop),
             connection = run.connection(on: client.eventLoop)
         let first = Mutex<ContinuousClock.Instant?>(nil)
@@ -77,7 +77,7 @@ struct NewcomersCommand: AsyncParsableCommand {
 /// A file with a long log of short transactions.
 private struct LongLog {
     /// The partition value, without the quotes around it.
-    static let file = "load-newcomers"
+    static let file = "load-first-sync"
     private static let className = "Measurement"
     /// How many transactions are in an UPLOAD.
     private static let uploadCount = 1_000
