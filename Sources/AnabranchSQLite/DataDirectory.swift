@@ -105,12 +105,13 @@ final class DataDirectory: Sendable {
 
     /// The same for another file, which is made if it is missing. SQLite gives its other files the database's mode.
     static func makePrivate(_ path: String) throws {
-        let mode: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
-        if FileManager.default.fileExists(atPath: path) {
-            try FileManager.default.setAttributes(mode, ofItemAtPath: path)
-        } else if !FileManager.default.createFile(atPath: path, contents: nil, attributes: mode) {
-            throw HistoryError(.storeFailed, "\(path) cannot be made")
-        }
+        let mode: mode_t = 0o600
+        // To open and close a database that SQLite has open would end its locks.
+        if chmod(path, mode) == 0 { return }
+        // Foundation would make a file of another name first, which stays if the process ends then.
+        let file = errno == ENOENT ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode) : -1
+        guard file >= 0 else { throw HistoryError(.storeFailed, "\(path): \(lastError)") }
+        close(file)
     }
 
     /// Gives a file another name, durably; it takes the place of a file that had the name.
