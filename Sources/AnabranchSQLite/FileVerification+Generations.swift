@@ -42,8 +42,8 @@ extension FileVerification {
                         && entry.cumulativeSize == end.cumulativeSize &+ UInt64(entry.changeset.count), .generation,
                     place, "entry \(entry.version) follows entry \(end.version)")
                 expect(
-                    try entry.writtenKeys().map(\.key).allSatisfy(segment.head.mayWrite), .generation, place,
-                    "the filter of entry \(entry.version) lacks a conflict key")
+                    try entry.writtenKeys().allSatisfy { segment.head.mayWrite($0.key, in: entry.version) },
+                    .generation, place, "the filter of entry \(entry.version) lacks a conflict key")
                 end = LogPlace(
                     version: entry.version, cumulativeSize: entry.cumulativeSize, chain: end.chain.following(entry))
             }

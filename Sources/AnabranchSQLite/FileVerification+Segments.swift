@@ -29,7 +29,9 @@ extension FileVerification {
             "it begins behind \(head.baseCumulativeSize) bytes")
         for entry in entries {
             try checkNext(entry, link?.following(entry)) { keys, entryPlace in
-                expect(keys.allSatisfy(head.mayWrite), .value, entryPlace, "the filter of its segment lacks it")
+                expect(
+                    keys.allSatisfy { head.mayWrite($0, in: entry.version) }, .value, entryPlace,
+                    "the filter of its segment lacks it")
             }
         }
         if link != head.end.chain { isGood = false }

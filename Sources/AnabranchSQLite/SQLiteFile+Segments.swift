@@ -71,10 +71,10 @@ extension SQLiteFile: SegmentSource {
         try translatingErrors {
             let sql = "SELECT last FROM log_segment WHERE file = ? AND last > ? ORDER BY last"
             var ends: [ServerVersion] = []
-            let cursor = try Row.fetchCursor(
+            let cursor = try Int64.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: [id.number, sought(range.base)])
-            while ends.last.map({ $0 < range.last }) ?? true, let row = try cursor.next() {
-                ends.append(try row.number(0))
+            while ends.last.map({ $0 < range.last }) ?? true, let last = try cursor.next() {
+                ends.append(ServerVersion(rawValue: UInt64(bitPattern: last)))
             }
             return ends
         }

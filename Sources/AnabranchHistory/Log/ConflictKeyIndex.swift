@@ -44,6 +44,15 @@ struct ConflictKeyIndex {
         }
     }
 
+    /// The versions in `range`, ascending and each once, that write one of `keys` and have another origin.
+    func versions(
+        writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    ) -> [ServerVersion] {
+        var versions: [ServerVersion] = []
+        collect(keys, in: range, excludingOrigin: origin, into: &versions)
+        return versions.sortedUnique()
+    }
+
     /// Appends the versions in `range` that write one of `keys` and have another origin, in no order, perhaps several
     /// times.
     func collect(

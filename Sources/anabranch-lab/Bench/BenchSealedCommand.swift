@@ -102,7 +102,7 @@ private struct SealedStoreBenchmark {
             var commit = Commit(file: opened.id, lease: opened.lease, head: opened.head)
             commit.entries = entries
             for entry in entries {
-                commit.conflictKeys += try keys(of: entry.changeset).writes.map {
+                commit.conflictKeys += try ConflictKeys(of: entry.changeset).writes.map {
                     ConflictKeyEntry(key: $0, version: entry.version, origin: entry.origin)
                 }
             }
@@ -118,12 +118,6 @@ private struct SealedStoreBenchmark {
         try store.close()
         let size = try FileManager.default.attributesOfItem(atPath: directory + "/shard-00.sqlite")[.size] as? Int
         figures.storedBytes = (Double(size ?? 0) / Double(figures.entries) * 100).rounded() / 100
-    }
-
-    private func keys(of changeset: [UInt8]) throws -> ConflictKeys {
-        var arena = ChangesetArena()
-        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
-        return arena.conflictKeys(of: index)
     }
 
     private func seal(_ file: SyncedFile, in store: SQLiteStore, _ times: inout [Duration]) throws {
@@ -176,7 +170,7 @@ private struct SealedStoreBenchmark {
         let store = try open(), file = try file(in: store)
         let whole = VersionRange(after: 1, through: file.head.version)
         var keys: [UInt64] = []
-        for changeset in changesets() { keys += try self.keys(of: changeset).reads }
+        for changeset in changesets() { keys += try ConflictKeys(of: changeset).reads }
         keys = keys.sortedUnique()
         var absent = keys
         for place in absent.indices { absent[place] ^= 0xABCD_EF01_2345_6789 }

@@ -77,3 +77,12 @@ struct SegmentLog {
             uploader: Uploader(release: [14_005_002, 13_026_000, 12_013_000][client % 3], protocolVersion: 10))
     }
 }
+
+extension ConflictKeys {
+    /// Of a changeset by itself.
+    init(of changeset: [UInt8]) throws {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: 2))
+        self = arena.conflictKeys(of: index)
+    }
+}

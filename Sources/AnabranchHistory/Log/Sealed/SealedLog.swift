@@ -188,14 +188,14 @@ package struct SealedLog {
         var found: [ServerVersion] = []
         let keys = keys.sortedUnique()
         try forEachSegment(in: range) { head throws(HistoryError) in
-            let likely = head.likely(keys, in: range, excludingOrigin: origin)
-            guard !likely.isEmpty else { return true }
-            let last = head.range.last
-            let index = try cache.conflictKeys(of: key(last)) { () throws(HistoryError) in try open(last) }
-            index.collect(likely, in: range, excludingOrigin: origin, into: &found)
+            let match = head.match(keys, in: range, excludingOrigin: origin), last = head.range.last
+            guard !match.isEmpty else { return true }
+            found += try cache.versions(of: key(last), writing: match, in: range, excludingOrigin: origin) {
+                () throws(HistoryError) in try open(last)
+            }
             return true
         }
-        return found.sortedUnique()
+        return found
     }
 
     func newestReceipts(in range: VersionRange) throws(HistoryError) -> [ClientFileID: Receipt] {

@@ -20,6 +20,9 @@ package final class SegmentCache: Sendable {
         var conflictKeys: BoundedCache<Key, ConflictKeyIndex>
     }
 
+    /// How many bytes of changesets a search decodes, to forget what they write; if there are more, that is kept.
+    static let decodedBytesMax = 16 << 10
+
     private let kept: Mutex<Kept>
 
     /// - Parameters:
@@ -73,12 +76,20 @@ package final class SegmentCache: Sendable {
         return content
     }
 
-    func conflictKeys(
-        of key: Key, _ open: () throws(HistoryError) -> LogSegment
-    ) throws(HistoryError) -> ConflictKeyIndex {
-        if let index = kept.withLock({ $0.conflictKeys.find(key) }) { return index }
-        let index = try content(of: key, open).conflictKeyIndex()
+    /// The versions in `range`, ascending and each once, of entries not received from `origin` that write one of the
+    /// conflict keys.
+    func versions(
+        of key: Key, writing match: ConflictKeyFilter.Match, in range: VersionRange,
+        excludingOrigin origin: ClientFileID, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> [ServerVersion] {
+        let known = kept.withLock { $0.conflictKeys.find(key) }
+        if let known { return known.versions(writing: match.keys, in: range, excludingOrigin: origin) }
+        let content = try content(of: key, open)
+        if content.changesetBytes(of: match.parts) <= Self.decodedBytesMax {
+            return try content.versions(writing: match, in: range, excludingOrigin: origin)
+        }
+        let index = try content.conflictKeyIndex()
         kept.withLock { $0.conflictKeys.keep(index, as: key, byteCount: index.byteCount) }
-        return index
+        return index.versions(writing: match.keys, in: range, excludingOrigin: origin)
     }
 }

@@ -1,70 +1,124 @@
-/// Says that a conflict key is not in a log segment, or that it probably is: it takes another key for one of its own
-/// once in 65,536 times. It has 18 bits a key (`Spec/Durability.md`, section 8.3).
+import AnabranchCore
+
+/// Says that a conflict key is not in a log segment, or that it probably is, and in which part: it takes another key
+/// for one of its own once in 8,192 times. It has 20 bits a key (`Spec/Durability.md`, section 8.3).
 ///
 /// There are as many buckets as keys, and a key's high bits name its bucket. For each bucket there is a bit 1 for each
-/// of its keys, and a bit 0 behind them; and for each key, in the order of the keys, its lowest 16 bits.
+/// of its keys, and a bit 0 behind them; and in the order of the keys, for each the number of the part whose entries
+/// write it, or 31, and its lowest 13 bits: the lowest 11 in a word of 16 bits, below the number, the others as a pair.
 struct ConflictKeyFilter: Sendable {
+    /// What there is for each key, beside buckets.
+    enum Form: Sendable {
+        /// In segments of format 1: its lowest 16 bits.
+        case key
+        /// Its lowest 13 bits and the number of a part.
+        case keyAndPart
+
+        fileprivate func pairBytes(_ count: Int) -> Int { self == .key ? 0 : (count + 3) / 4 }
+    }
+
+    /// Those of the conflict keys asked for that are probably there, and the parts whose entries may write them.
+    struct Match: Equatable {
+        var keys: [UInt64] = []
+        var parts = SegmentParts()
+
+        var isEmpty: Bool { keys.isEmpty }
+    }
+
     /// How many keys there are.
     let count: Int
-    private let buckets: ArraySlice<UInt8>
-    private let lowBits: ArraySlice<UInt8>
+    private let form: Form
+    private let buckets, words, pairs: ArraySlice<UInt8>
 
     private static func bucketBytes(_ count: Int) -> Int { count / 4 + (count % 4 == 0 ? 0 : 1) }
 
-    /// - Parameter keys: ascending, each once.
-    static func write(_ keys: [UInt64], to writer: inout SegmentWriter) {
-        var buckets = [UInt8](repeating: 0, count: bucketBytes(keys.count))
-        for (position, key) in keys.enumerated() {
-            let bit = bucket(of: key, count: keys.count) + position
+    /// - Parameters:
+    ///   - entries: what the entries of a segment write.
+    ///   - range: the versions of the segment.
+    static func write(_ entries: [ConflictKeyEntry], of range: VersionRange, to writer: inout SegmentWriter) {
+        var keys: [UInt64] = [], numbers: [UInt8] = []
+        for entry in entries.sorted(by: { $0.key < $1.key }) {
+            let number = SegmentParts.number(of: entry.version, in: range)
+            if entry.key != keys.last {
+                keys.append(entry.key)
+                numbers.append(number)
+            } else if numbers[numbers.count - 1] != number {
+                numbers[numbers.count - 1] = SegmentParts.several
+            }
+        }
+        var buckets = [UInt8](repeating: 0, count: bucketBytes(keys.count)), words: [UInt8] = []
+        var pairs = [UInt8](repeating: 0, count: Form.keyAndPart.pairBytes(keys.count))
+        for (place, key) in keys.enumerated() {
+            let bit = bucket(of: key, count: keys.count) + place
             buckets[bit / 8] |= 1 << UInt8(bit % 8)
+            words += [UInt8(truncatingIfNeeded: key), UInt8(truncatingIfNeeded: key >> 8) & 7 | numbers[place] << 3]
+            pairs[place / 4] |= (UInt8(truncatingIfNeeded: key >> 11) & 3) << UInt8(place % 4 * 2)
         }
         writer.write(count: keys.count)
-        writer.write(buckets)
-        writer.write(keys.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] })
+        writer.write(buckets + words + pairs)
     }
 
-    init(from reader: inout SegmentReader) throws(HistoryError) {
+    init(_ form: Form, from reader: inout SegmentReader) throws(HistoryError) {
+        self.form = form
         count = try reader.count(atMost: Int(Int32.max))
         buckets = try reader.bytes(Self.bucketBytes(count))
-        lowBits = try reader.bytes(2 * count)
+        words = try reader.bytes(2 * count)
+        pairs = try reader.bytes(form.pairBytes(count))
         guard buckets.reduce(0, { $0 + $1.nonzeroBitCount }) == count, count % 4 == 0 || isPaddedWithZeros else {
             throw reader.damaged("the filter does not have \(count) keys")
         }
     }
 
-    private init(count: Int, buckets: ArraySlice<UInt8>, lowBits: ArraySlice<UInt8>) {
-        (self.count, self.buckets, self.lowBits) = (count, buckets, lowBits)
+    private init(copying other: ConflictKeyFilter) {
+        (form, count) = (other.form, other.count)
+        (buckets, words, pairs) = (Array(other.buckets)[...], Array(other.words)[...], Array(other.pairs)[...])
     }
 
     /// The filter without the block that it was read from.
-    var alone: ConflictKeyFilter {
-        ConflictKeyFilter(count: count, buckets: Array(buckets)[...], lowBits: Array(lowBits)[...])
-    }
+    var alone: ConflictKeyFilter { ConflictKeyFilter(copying: self) }
 
     /// What it occupies, in bytes.
-    var byteCount: Int { buckets.count + lowBits.count }
+    var byteCount: Int { buckets.count + words.count + pairs.count }
 
     private var isPaddedWithZeros: Bool { (buckets.last ?? 0) >> UInt8(2 * (count % 4)) == 0 }
 
-    /// Those that may be one of the keys. If they are ascending, the buckets are gone through once.
-    func likely(_ keys: [UInt64]) -> [UInt64] {
-        guard count > 0 else { return [] }
-        return buckets.withUnsafeBytes { bits in
-            lowBits.withUnsafeBytes { lowBits in
+    /// Looks for conflict keys. If they are ascending, the buckets are gone through once.
+    func match(_ keys: [UInt64]) -> Match {
+        var match = Match()
+        guard count > 0 else { return match }
+        buckets.withUnsafeBytes { bits in
+            words.withUnsafeBytes { words in
                 var starts = BucketStarts(bits)
-                return keys.filter { key in
+                for key in keys {
                     let bucket = Self.bucket(of: key, count: count)
-                    var bit = starts.next(bucket)
+                    var bit = starts.next(bucket), isFound = false
                     while bit < 2 * count, bits[bit / 8] >> UInt8(bit % 8) & 1 == 1 {
                         // In front of it stand a 0 for each bucket before, and a 1 for each key before.
-                        let place = 2 * (bit - bucket)
-                        let low = UInt64(lowBits[place]) | UInt64(lowBits[place + 1]) << 8
-                        if low == key & 0xFFFF { return true }
+                        let place = bit - bucket
+                        let word = words.loadUnaligned(fromByteOffset: 2 * place, as: UInt16.self).littleEndian
+                        if let number = part(in: word, at: place, ifWriting: key) {
+                            match.parts.formUnion(SegmentParts(number))
+                            isFound = true
+                        }
                         bit += 1
                     }
-                    return false
+                    if isFound { match.keys.append(key) }
                 }
             }
+        }
+        return match
+    }
+
+    /// The number of a part, if the low bits at a place are those of the key.
+    @inline(__always)
+    private func part(in word: UInt16, at place: Int, ifWriting key: UInt64) -> UInt8? {
+        let difference = word ^ UInt16(truncatingIfNeeded: key)
+        switch form {
+        case .key: return difference == 0 ? SegmentParts.several : nil
+        case .keyAndPart:
+            guard difference & 0x7FF == 0 else { return nil }
+            let pair = pairs[pairs.startIndex + place / 4] >> UInt8(place % 4 * 2) & 3
+            return UInt64(pair) == key >> 11 & 3 ? UInt8(word >> 11) : nil
         }
     }
 
@@ -76,7 +130,7 @@ struct ConflictKeyFilter: Sendable {
 /// Finds where buckets begin: behind as many bits 0 as there are buckets before.
 private struct BucketStarts {
     private let bits: UnsafeRawBufferPointer
-    /// How many bytes were passed, and the bits 0 in them: fewer than there are before the bucket.
+    /// How many words of 64 bits were passed, and the bits 0 in them: fewer than there are before the bucket, or none.
     private var passed = 0, zeros = 0
 
     init(_ bits: UnsafeRawBufferPointer) { self.bits = bits }
@@ -84,23 +138,25 @@ private struct BucketStarts {
     /// Quick for a bucket behind the one before; otherwise it begins anew.
     mutating func next(_ bucket: Int) -> Int {
         if zeros >= bucket { (passed, zeros) = (0, 0) }
-        while passed + 8 <= bits.count {
-            let word = bits.loadUnaligned(fromByteOffset: passed, as: UInt64.self)
-            guard pass(8, zeros: 64 - word.nonzeroBitCount, before: bucket) else { break }
+        guard bucket > 0 else { return 0 }
+        var word = word(passed)
+        while zeros + word.nonzeroBitCount < bucket, 8 * (passed + 1) < bits.count {
+            zeros += word.nonzeroBitCount
+            passed += 1
+            word = self.word(passed)
         }
-        while passed < bits.count, pass(1, zeros: 8 - bits[passed].nonzeroBitCount, before: bucket) {}
-        var (bit, left) = (8 * passed, bucket - zeros)
-        while left > 0 {
-            if bits[bit / 8] >> UInt8(bit % 8) & 1 == 0 { left -= 1 }
-            bit += 1
-        }
-        return bit
+        for _ in zeros + 1..<bucket { word &= word - 1 }
+        return 64 * passed + word.trailingZeroBitCount + 1
     }
 
-    private mutating func pass(_ bytes: Int, zeros more: Int, before bucket: Int) -> Bool {
-        guard zeros + more < bucket else { return false }
-        zeros += more
-        passed += bytes
-        return true
+    /// A bit 1 for each bit 0.
+    private func word(_ number: Int) -> UInt64 {
+        let start = 8 * number
+        if start + 8 <= bits.count {
+            return ~bits.loadUnaligned(fromByteOffset: start, as: UInt64.self).littleEndian
+        }
+        var word: UInt64 = 0
+        for place in start..<bits.count { word |= UInt64(bits[place]) << UInt64(8 * (place - start)) }
+        return ~word
     }
 }

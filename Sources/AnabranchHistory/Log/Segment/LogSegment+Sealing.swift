@@ -33,8 +33,8 @@ extension LogSegment {
             writer.write(origin.rawValue - previous.rawValue)
             previous = origin
         }
-        ConflictKeyFilter.write(
-            try LogEntry.conflictKeys(of: entries).map(\.key).sortedUnique(), to: &writer)
+        let range = VersionRange(after: base, through: base + UInt64(entries.count))
+        ConflictKeyFilter.write(try LogEntry.conflictKeys(of: entries), of: range, to: &writer)
         try ZstdFrame.write(columns, level: level, to: &writer)
         writer.write(try changesets(of: entries, level: level))
         let block = start.keyed([], writer.bytes).bytes + writer.bytes
@@ -56,7 +56,8 @@ extension LogSegment {
         for order in ChangesetOrder.allCases {
             var writer = SegmentWriter()
             writer.write([order.rawValue])
-            try ZstdFrame.write([order.arrange(changesets, endingAt: ends)], level: level, to: &writer)
+            let arranged = ChangesetLayout(order, endingAt: ends).arrange(changesets, endingAt: ends)
+            try ZstdFrame.write([arranged], level: level, to: &writer)
             if shortest.isEmpty || writer.bytes.count < shortest.count { shortest = writer.bytes }
         }
         return shortest

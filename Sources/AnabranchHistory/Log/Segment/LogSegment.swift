@@ -13,8 +13,8 @@ package struct LogSegment: Sendable {
     /// How many bytes all else of the entries has at most.
     package static let columnBytesMax = 16 << 20
 
-    /// The form of the bytes.
-    static let format: UInt8 = 1
+    /// The form of the bytes. That of format 1, which is read as well, has a filter that knows no parts.
+    static let format: UInt8 = 2
     static let checksumBytes = 16
 
     /// All that can be said without looking at entries.
@@ -39,12 +39,13 @@ package struct LogSegment: Sendable {
             stored == start.keyed([], Array(block.dropFirst(Self.checksumBytes)))
         else { throw HistoryError(.storeDamaged, "a log segment of \(block.count) bytes is not what was written") }
         var reader = SegmentReader(block, from: Self.checksumBytes, name: "a log segment")
-        guard try reader.byte() == Self.format else { throw reader.damaged("it has another format") }
+        let format = try reader.byte()
+        guard 1...Self.format ~= format else { throw reader.damaged("it has another format") }
         let range = try reader.versions()
         let baseCumulativeSize = try reader.number()
         let chain = try reader.checksum()
         let origins = try reader.origins(atMost: Int(range.last.rawValue - range.base.rawValue))
-        let filter = try ConflictKeyFilter(from: &reader)
+        let filter = try ConflictKeyFilter(format == 1 ? .key : .keyAndPart, from: &reader)
         columnFrame = try ZstdFrame(from: &reader, sizeMax: Self.columnBytesMax)
         guard let order = ChangesetOrder(rawValue: try reader.byte()) else {
             throw reader.damaged("the changesets have another order")
@@ -74,7 +75,7 @@ package struct LogSegment: Sendable {
     package func content() throws(HistoryError) -> LogSegmentContent {
         let columns = try columns()
         let changesets = try decompress(changesetFrame, "changesets")
-        return LogSegmentContent(columns, changesets: changesetOrder.restore(changesets, endingAt: columns.ends))
+        return LogSegmentContent(columns, changesets: changesets, in: changesetOrder)
     }
 
     /// The versions in `range`, ascending and each once, of entries not received from `origin` that write one of the
@@ -84,8 +85,8 @@ package struct LogSegment: Sendable {
     package func versions(
         writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
-        let likely = head.likely(keys, in: range, excludingOrigin: origin)
-        return likely.isEmpty ? [] : try content().versions(writing: likely, in: range, excludingOrigin: origin)
+        let match = head.match(keys, in: range, excludingOrigin: origin)
+        return match.isEmpty ? [] : try content().versions(writing: match, in: range, excludingOrigin: origin)
     }
 
     private func decompress(_ frame: ZstdFrame, _ part: String) throws(HistoryError) -> [UInt8] {

@@ -5,21 +5,26 @@ package import AnabranchCore
 package struct LogSegmentColumns: Sendable {
     /// The versions that the segment has.
     package let range: VersionRange
-    /// All of the entries but their changesets, which are empty here.
-    let entries: [LogEntry]
+    private let baseCumulativeSize: UInt64
     /// Where the changeset of each entry ends in `LogSegmentContent`.
     let ends: [Int]
+    private let origins: [ClientFileID]
+    private let salts, releases, protocolVersions: [UInt64]
+    private let clientVersions: [ClientVersion]
+    private let timestamps: [ChangesetTime]
+    private let bases: [ServerVersion?]
+    private let sections: [[UInt8]]
 
     // MARK: Answers
 
     /// The salt of a version; nil if the segment does not have it.
     package func salt(of version: ServerVersion) -> Salt? {
-        range.contains(version) ? entries[index(of: version)].salt : nil
+        range.contains(version) ? Salt(rawValue: salts[index(of: version)]) : nil
     }
 
     /// The versions in `range`, ascending, of the entries that were not received from `origin` and are not empty.
     package func versions(in range: VersionRange, excludingOrigin origin: ClientFileID) -> [ServerVersion] {
-        indices(in: range).filter { entries[$0].origin != origin && !bytes(of: $0).isEmpty }.map { entries[$0].version }
+        indices(in: range).filter { isFrom(others: origin, $0) && !bytes(of: $0).isEmpty }.map(version(at:))
     }
 
     /// What was received from `ident` in `range`, in order; nothing if it is 0.
@@ -36,23 +41,32 @@ package struct LogSegmentColumns: Sendable {
     /// The entries in `range` as `HistoryCatalog` lists them.
     func catalogEntries(in range: VersionRange) -> [CatalogEntry] {
         indices(in: range).map { place in
-            let entry = entries[place]
-            return CatalogEntry(
-                version: entry.version, origin: entry.origin, clientVersion: entry.clientVersion,
-                timestamp: entry.timestamp, changesetBytes: bytes(of: place).count)
+            CatalogEntry(
+                version: version(at: place), origin: origins[place], clientVersion: clientVersions[place],
+                timestamp: timestamps[place], changesetBytes: bytes(of: place).count)
         }
     }
 
-    /// About what they occupy, in bytes.
-    var byteCount: Int {
-        entries.count * (MemoryLayout<LogEntry>.stride + MemoryLayout<Int>.stride)
-            + entries.reduce(0) { $0 + $1.section.count }
+    /// Whether an entry was not received from the client file.
+    func isFrom(others origin: ClientFileID, _ place: Int) -> Bool { origins[place] != origin }
+
+    /// An entry.
+    /// - Parameter changeset: that of the entry.
+    func entry(at place: Int, _ changeset: [UInt8]) -> LogEntry {
+        LogEntry(
+            version: version(at: place), salt: Salt(rawValue: salts[place]), origin: origins[place],
+            clientVersion: clientVersions[place], timestamp: timestamps[place],
+            cumulativeSize: baseCumulativeSize &+ UInt64(ends[place]), changeset: changeset, base: bases[place],
+            uploader: Uploader(release: releases[place], protocolVersion: protocolVersions[place]),
+            section: sections[place])
     }
 
+    /// About what they occupy, in bytes.
+    var byteCount: Int { 80 * ends.count + sections.reduce(0) { $0 + $1.count } }
+
     private func receipt(at place: Int, from ident: ClientFileID) -> Receipt? {
-        let entry = entries[place]
-        guard ident > 0, entry.origin == ident else { return nil }
-        return Receipt(version: entry.version, clientVersion: entry.clientVersion)
+        guard ident > 0, origins[place] == ident else { return nil }
+        return Receipt(version: version(at: place), clientVersion: clientVersions[place])
     }
 
     // MARK: Places
@@ -63,6 +77,11 @@ package struct LogSegmentColumns: Sendable {
         guard base < last else { return 0..<0 }
         return index(of: base + 1)..<index(of: last) + 1
     }
+
+    /// How many entries there are.
+    var count: Int { ends.count }
+
+    private func version(at place: Int) -> ServerVersion { range.base + UInt64(place) + 1 }
 
     /// - Parameter version: one that the segment has.
     func index(of version: ServerVersion) -> Int { Int(version.rawValue - range.base.rawValue) - 1 }
@@ -112,10 +131,16 @@ extension LogSegmentColumns {
     }
 
     /// The places of the entries of the first origin, then of the second, and so on: a client keeps its release.
-    private static func order(by numbers: [Int], below count: Int) -> [Int] {
-        var places = [[Int]](repeating: [], count: count)
-        for (place, number) in numbers.enumerated() { places[number].append(place) }
-        return places.flatMap(\.self)
+    private static func order(by numbers: [Int], below limit: Int) -> [Int] {
+        var next = [Int](repeating: 0, count: limit + 1)
+        for number in numbers { next[number + 1] += 1 }
+        for number in 0..<limit { next[number + 1] += next[number] }
+        var places = numbers
+        for (place, number) in numbers.enumerated() {
+            places[next[number]] = place
+            next[number] += 1
+        }
+        return places
     }
 
     /// Takes columns apart.
@@ -130,91 +155,71 @@ extension LogSegmentColumns {
         let count = Int(range.last.rawValue - range.base.rawValue)
         var reader = SegmentReader(
             columns, name: "the columns of log entries \(range.base + 1) to \(range.last)")
-        var entries = (0..<count).map { place in
-            LogEntry(
-                version: range.base + UInt64(place) + 1, salt: 0, origin: 0, clientVersion: 0, timestamp: 0,
-                cumulativeSize: 0, changeset: [])
-        }
-        var sections = [Int](repeating: 0, count: count)
-        let numbers = try Self.readOrigins(origins, from: &reader, into: &entries)
+        (self.range, self.baseCumulativeSize) = (range, baseCumulativeSize)
+        let numbers = try reader.numbers(count).map { Int(clamping: $0) }
+        guard numbers.allSatisfy({ $0 < origins.count }) else { throw reader.damaged("an origin is not in the list") }
+        self.origins = numbers.map { origins[$0] }
         let byOrigin = Self.order(by: numbers, below: origins.count)
-        try Self.readRepeats(from: &reader, into: &entries, byOrigin, &sections)
-        try Self.readClientVersionsAndTimes(from: &reader, into: &entries, numbers)
-        ends = try Self.readSizes(addingUpTo: changesetBytes, of: count, from: &reader)
-        for place in entries.indices {
-            entries[place].cumulativeSize = baseCumulativeSize &+ UInt64(ends[place])
-        }
-        for place in entries.indices where entries[place].base != nil {
-            entries[place].base = ServerVersion(rawValue: try reader.number(from: entries[place].version.rawValue))
-        }
-        for place in entries.indices where sections[place] > 0 {
-            entries[place].section = Array(try reader.bytes(sections[place]))
-        }
-        try reader.requireEnd()
-        self.range = range
-        self.entries = entries
-    }
-
-    private static func readClientVersionsAndTimes(
-        from reader: inout SegmentReader, into entries: inout [LogEntry], _ numbers: [Int]
-    ) throws(HistoryError) {
-        var newest = [UInt64](repeating: 0, count: (numbers.max() ?? 0) + 1)
-        for (place, number) in numbers.enumerated() {
-            newest[number] = try reader.number(from: newest[number])
-            entries[place].clientVersion = ClientVersion(rawValue: newest[number])
+        salts = try reader.repeats(of: count)
+        releases = try reader.repeats(of: count, at: byOrigin)
+        protocolVersions = try reader.repeats(of: count, at: byOrigin)
+        let hasBase = try reader.repeats(of: count, at: byOrigin)
+        let sectionSizes = try reader.repeats(of: count)
+        var newest = [UInt64](repeating: 0, count: origins.count)
+        clientVersions = zip(numbers, try reader.numbers(count)).map { number, difference in
+            newest[number] = SegmentReader.number(from: newest[number], difference)
+            return ClientVersion(rawValue: newest[number])
         }
         var time: UInt64 = 0
-        for place in entries.indices {
-            time = try reader.number(from: time)
-            entries[place].timestamp = ChangesetTime(rawValue: time)
+        timestamps = try reader.numbers(count).map { difference in
+            time = SegmentReader.number(from: time, difference)
+            return ChangesetTime(rawValue: time)
         }
+        ends = try Self.ends(of: try reader.numbers(count), addingUpTo: changesetBytes, reader)
+        var differences = try reader.numbers(hasBase.count { $0 != 0 }).makeIterator()
+        bases = hasBase.enumerated().map { place, hasBase in
+            guard hasBase != 0, let difference = differences.next() else { return nil }
+            return ServerVersion(
+                rawValue: SegmentReader.number(from: range.base.rawValue &+ UInt64(place) &+ 1, difference))
+        }
+        var sections: [[UInt8]] = []
+        for size in sectionSizes { sections.append(size == 0 ? [] : Array(try reader.bytes(Int(clamping: size)))) }
+        self.sections = sections
+        try reader.requireEnd()
     }
 
-    private static func readSizes(
-        addingUpTo total: Int, of count: Int, from reader: inout SegmentReader
+    private static func ends(
+        of sizes: [UInt64], addingUpTo total: Int, _ reader: SegmentReader
     ) throws(HistoryError) -> [Int] {
-        var ends: [Int] = []
-        ends.reserveCapacity(count)
-        var end = 0
-        for _ in 0..<count {
-            end += try reader.count(atMost: total - end)
+        var ends: [Int] = [], end = 0
+        for size in sizes {
+            guard size <= UInt64(total - end) else { throw reader.damaged("a changeset of \(size) bytes") }
+            end += Int(size)
             ends.append(end)
         }
         guard end == total else { throw reader.damaged("the changesets have \(end) bytes, not \(total)") }
         return ends
     }
+}
 
-    private static func readRepeats(
-        from reader: inout SegmentReader, into entries: inout [LogEntry], _ byOrigin: [Int],
-        _ sections: inout [Int]
-    ) throws(HistoryError) {
-        let count = entries.count
-        try reader.repeats(of: count) { salt, places in
-            for place in places { entries[place].salt = Salt(rawValue: salt) }
-        }
-        try reader.repeats(of: count) { release, places in
-            for place in places { entries[byOrigin[place]].uploader.release = release }
-        }
-        try reader.repeats(of: count) { version, places in
-            for place in places { entries[byOrigin[place]].uploader.protocolVersion = version }
-        }
-        try reader.repeats(of: count) { hasBase, places in
-            for place in places where hasBase != 0 { entries[byOrigin[place]].base = 0 }
-        }
-        try reader.repeats(of: count) { size, places in
-            for place in places { sections[place] = Int(clamping: size) }
-        }
+extension SegmentReader {
+    fileprivate mutating func numbers(_ count: Int) throws(HistoryError) -> [UInt64] {
+        var numbers = [UInt64](repeating: 0, count: count)
+        for place in numbers.indices { numbers[place] = try number() }
+        return numbers
     }
 
-    private static func readOrigins(
-        _ origins: [ClientFileID], from reader: inout SegmentReader, into entries: inout [LogEntry]
-    ) throws(HistoryError) -> [Int] {
-        var numbers: [Int] = []
-        numbers.reserveCapacity(entries.count)
-        for place in entries.indices {
-            let number = try reader.count(atMost: origins.count - 1)
-            entries[place].origin = origins[number]
-            numbers.append(number)
+    /// A repeated column.
+    /// - Parameter places: where the numbers belong, in their order; nil: in that order.
+    fileprivate mutating func repeats(of count: Int, at places: [Int]? = nil) throws(HistoryError) -> [UInt64] {
+        var numbers = [UInt64](repeating: 0, count: count), end = 0
+        while end < count {
+            let start = end
+            let repeated = try self.count(atMost: count - start)
+            guard repeated > 0 else { throw damaged("a number is repeated 0 times") }
+            end += repeated
+            let number = try number()
+            for place in start..<end { numbers[places?[place] ?? place] = number }
         }
         return numbers
     }

@@ -4,16 +4,18 @@ package import AnabranchCore
 package struct LogSegmentContent: Sendable {
     /// The entries without their changesets.
     package let columns: LogSegmentColumns
-    /// One changeset behind the other.
     private let changesets: [UInt8]
+    private let layout: ChangesetLayout
 
-    init(_ columns: LogSegmentColumns, changesets: [UInt8]) {
+    /// - Parameter changesets: all of them, in an order.
+    init(_ columns: LogSegmentColumns, changesets: [UInt8], in order: ChangesetOrder) {
         self.columns = columns
         self.changesets = changesets
+        layout = ChangesetLayout(order, endingAt: columns.ends)
     }
 
     /// About what they occupy, in bytes.
-    var byteCount: Int { columns.byteCount + changesets.count }
+    var byteCount: Int { columns.byteCount + 16 * columns.count + changesets.count }
 
     /// The entry that produced `version`; nil if the segment does not have it.
     package func entry(_ version: ServerVersion) -> LogEntry? {
@@ -30,7 +32,7 @@ package struct LogSegmentContent: Sendable {
         var bytes = 0
         for place in columns.indices(in: range) where bytes <= byteBudget {
             let size = columns.bytes(of: place).count
-            guard size > 0, columns.entries[place].origin != origin else { continue }
+            guard size > 0, origin.map({ columns.isFrom(others: $0, place) }) ?? true else { continue }
             found.append(entry(at: place))
             bytes += size
         }
@@ -38,7 +40,7 @@ package struct LogSegmentContent: Sendable {
     }
 
     /// All entries, also empty ones.
-    package var entries: [LogEntry] { columns.entries.indices.map(entry(at:)) }
+    package var entries: [LogEntry] { (0..<columns.count).map(entry(at:)) }
 
     /// The conflict keys that the entries write, to be asked again and again.
     /// - Throws: `storeDamaged` if a changeset cannot be decoded.
@@ -49,26 +51,35 @@ package struct LogSegmentContent: Sendable {
     }
 
     /// The versions in `range`, ascending and each once, of entries not received from `origin` that write one of the
-    /// conflict keys.
-    /// - Throws: `storeDamaged` if a changeset cannot be decoded.
-    package func versions(
-        writing keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
+    /// conflict keys. Changesets of the parts that write them are decoded, and no others.
+    /// - Throws: `storeDamaged` if one cannot be.
+    func versions(
+        writing match: ConflictKeyFilter.Match, in range: VersionRange, excludingOrigin origin: ClientFileID
     ) throws(HistoryError) -> [ServerVersion] {
-        var versions: [ServerVersion] = []
-        try conflictKeyIndex().collect(keys, in: range, excludingOrigin: origin, into: &versions)
-        return versions.sortedUnique()
+        let wanted = columns.indices(in: range)
+        let candidates = match.parts.places(of: columns.count).flatMap { part in
+            part.clamped(to: wanted).filter { columns.isFrom(others: origin, $0) }
+        }
+        let keys = Set(match.keys)
+        return try LogEntry.conflictKeys(of: candidates.map(entry(at:)))
+            .filter { keys.contains($0.key) }.map(\.version).sortedUnique()
+    }
+
+    /// How many bytes the changesets of parts have.
+    func changesetBytes(of parts: SegmentParts) -> Int {
+        parts.places(of: columns.count).reduce(0) { sum, part in
+            sum + part.reduce(0) { $0 + columns.bytes(of: $1).count }
+        }
     }
 
     /// The chain at the end of the segment, computed anew: it has to be `LogSegment.chain`.
     /// - Parameter link: the checksum of the entry before the segment.
     package func chain(behind link: Checksum) -> Checksum {
-        columns.entries.indices.reduce(link) { $0.following(entry(at: $1)) }
+        (0..<columns.count).reduce(link) { $0.following(entry(at: $1)) }
     }
 
     private func entry(at place: Int) -> LogEntry {
-        var entry = columns.entries[place]
-        entry.changeset = Array(changesets[columns.bytes(of: place)])
-        return entry
+        columns.entry(at: place, layout.changeset(place, of: columns.bytes(of: place).count, in: changesets))
     }
 }
 

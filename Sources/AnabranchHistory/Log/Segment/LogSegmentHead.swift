@@ -27,18 +27,21 @@ package struct LogSegmentHead: Sendable {
     /// Whether an entry was received from the client file.
     func has(_ origin: ClientFileID) -> Bool { origins.binarySearch(origin) }
 
-    /// Whether an entry may write the conflict key: no for certain, yes probably.
-    package func mayWrite(_ key: UInt64) -> Bool { !filter.likely([key]).isEmpty }
+    /// Whether the entry may write the conflict key: no for certain, yes probably.
+    /// - Parameter version: one that the segment has.
+    package func mayWrite(_ key: UInt64, in version: ServerVersion) -> Bool {
+        filter.match([key]).parts.contains(SegmentParts.number(of: version, in: range))
+    }
 
-    /// Those of the conflict keys that an entry probably writes that is in `range` and was not received from `origin`.
-    /// Looking for that is quickest if the keys are ascending.
-    package func likely(
+    /// Looks for conflict keys that an entry writes that is in `range` and was not received from `origin`. That is
+    /// quickest if the keys are ascending.
+    func match(
         _ keys: [UInt64], in range: VersionRange, excludingOrigin origin: ClientFileID
-    ) -> [UInt64] {
+    ) -> ConflictKeyFilter.Match {
         guard max(range.base, self.range.base) < min(range.last, self.range.last), origins != [origin] else {
-            return []
+            return ConflictKeyFilter.Match()
         }
-        return filter.likely(keys)
+        return filter.match(keys)
     }
 }
 

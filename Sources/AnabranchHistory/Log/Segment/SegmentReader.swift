@@ -23,24 +23,16 @@ struct SegmentReader {
 
     @inline(__always)
     mutating func number() throws(HistoryError) -> UInt64 {
-        if offset < bytes.count, bytes[offset] < 0x80 {
-            offset += 1
-            return UInt64(bytes[offset - 1])
-        }
-        return try longNumber()
-    }
-
-    private mutating func longNumber() throws(HistoryError) -> UInt64 {
-        var number: UInt64 = 0
-        for shift in stride(from: UInt64(0), to: 64, by: 7) {
-            guard offset < bytes.count else { throw damaged("a number is cut off") }
+        var number: UInt64 = 0, shift: UInt64 = 0
+        while offset < bytes.count {
             let byte = bytes[offset]
             guard shift < 63 || byte < 2 else { throw damaged("a number has more than 64 bits") }
             offset += 1
-            number |= UInt64(byte & 0x7F) << shift
+            number |= UInt64(byte & 0x7F) &<< shift
             if byte < 0x80 { return number }
+            shift += 7
         }
-        throw damaged("a number has more than 64 bits")
+        throw damaged("a number is cut off")
     }
 
     mutating func count(atMost limit: Int) throws(HistoryError) -> Int {
@@ -49,11 +41,10 @@ struct SegmentReader {
         return Int(count)
     }
 
-    /// The number that lies as far from `old` as is written.
+    /// The number that lies as far from `old` as was written.
     @inline(__always)
-    mutating func number(from old: UInt64) throws(HistoryError) -> UInt64 {
-        let written = try number()
-        return old &+ (written >> 1 ^ (0 &- (written & 1)))
+    static func number(from old: UInt64, _ written: UInt64) -> UInt64 {
+        old &+ (written >> 1 ^ (0 &- (written & 1)))
     }
 
     mutating func bytes(_ count: Int) throws(HistoryError) -> ArraySlice<UInt8> {
@@ -75,19 +66,5 @@ struct SegmentReader {
     mutating func checksum() throws(HistoryError) -> Checksum {
         guard let checksum = Checksum(bytes: Array(try bytes(16))) else { throw damaged("no checksum") }
         return checksum
-    }
-
-    /// Calls `body` with each number and the places of its repetitions.
-    mutating func repeats(
-        of count: Int, _ body: (UInt64, Range<Int>) -> Void
-    ) throws(HistoryError) {
-        var end = 0
-        while end < count {
-            let start = end
-            let repeated = try self.count(atMost: count - start)
-            guard repeated > 0 else { throw damaged("a number is repeated 0 times") }
-            end += repeated
-            body(try number(), start..<end)
-        }
     }
 }

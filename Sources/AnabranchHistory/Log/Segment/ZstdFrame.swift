@@ -1,4 +1,5 @@
 import CZstd
+import Synchronization
 
 /// Compressed bytes in a log segment, with their size. They have passed the bounds, but not been looked at.
 struct ZstdFrame: Sendable {
@@ -24,9 +25,12 @@ struct ZstdFrame: Sendable {
     /// memory of the decoder.
     func decompress() -> [UInt8]? {
         guard size > 0 else { return compressed.isEmpty ? [] : nil }
+        guard let decoder = ZstdDecoder.take() else { return nil }
+        defer { decoder.giveBack() }
         let content = compressed.withUnsafeBytes { input in
             [UInt8](unsafeUninitializedCapacity: size) { output, count in
-                let written = ZSTD_decompress(output.baseAddress, size, input.baseAddress, input.count)
+                let written = ZSTD_decompressDCtx(
+                    decoder.context, output.baseAddress, size, input.baseAddress, input.count)
                 count = ZSTD_isError(written) == 0 ? written : 0
             }
         }
@@ -71,5 +75,26 @@ struct ZstdFrame: Sendable {
         }
         // What is left to be written, or an error.
         return left == 0 ? compressed : nil
+    }
+}
+
+/// The memory of a decoder, 160 KB or so. One is kept for the next who needs it: to get so much from the system and
+/// give it back costs as much as decompressing a segment.
+private struct ZstdDecoder: @unchecked Sendable {
+    let context: OpaquePointer
+
+    private static let idle = Mutex<ZstdDecoder?>(nil)
+
+    /// - Returns: nil if there is no memory.
+    static func take() -> ZstdDecoder? {
+        idle.withLock { $0.take() } ?? ZSTD_createDCtx().map(ZstdDecoder.init)
+    }
+
+    func giveBack() {
+        let other = Self.idle.withLock { idle in
+            defer { idle = self }
+            return idle
+        }
+        if let other { ZSTD_freeDCtx(other.context) }
     }
 }
