@@ -71,6 +71,13 @@ actor LoadClient: SessionPeer {
         self.onFailure = onFailure
     }
 
+    /// As `LoadConnection.holdDownloads`.
+    func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
+        connection?.assumeIsolated { $0.holdDownloads(onArrival) }
+    }
+
+    func releaseDownloads() { connection?.assumeIsolated { $0.releaseDownloads() } }
+
     // MARK: Sessions
 
     /// Begins a session on a connection of the same event loop: BIND, IDENT, MARK.

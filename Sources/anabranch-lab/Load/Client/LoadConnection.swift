@@ -25,6 +25,9 @@ actor LoadConnection {
     /// Those who wait for the answer to a PING, by its timestamp.
     private var pongs: [Int64: CheckedContinuation<Void, any Error>] = [:]
     private var lastPing: Int64 = 1
+    /// Is told when a DOWNLOAD comes, which then waits; nil: none waits.
+    private var onHeld: (@Sendable (ContinuousClock.Instant) -> Void)?
+    private var held: [(frame: WebSocketFrame, time: ContinuousClock.Instant)] = []
 
     /// What clients send a minute, so that a server knows that they live; less, because a run is short.
     private static let pingInterval = TimeAmount.seconds(50)
@@ -178,8 +181,33 @@ actor LoadConnection {
 
     // MARK: Receiving
 
+    /// From now on DOWNLOADs are neither decoded nor acknowledged before `releaseDownloads`: what clients do with them
+    /// takes no time of the processor while others wait for theirs, as if each had a device of its own.
+    /// - Parameter onArrival: is told when one has come.
+    func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) { onHeld = onArrival }
+
+    /// Takes the DOWNLOADs that wait.
+    func releaseDownloads() {
+        let waiting = held
+        held = []
+        for (frame, time) in waiting { take(frame, at: time) }
+    }
+
     fileprivate func take(_ frame: WebSocketFrame) {
         let time = ContinuousClock.now
+        if let onHeld, Self.isDownload(frame) {
+            held.append((frame, time))
+            onHeld(time)
+        } else {
+            take(frame, at: time)
+        }
+    }
+
+    private static func isDownload(_ frame: WebSocketFrame) -> Bool {
+        frame.opcode == .binary && frame.fin && frame.data.readableBytesView.starts(with: "download ".utf8)
+    }
+
+    private func take(_ frame: WebSocketFrame, at time: ContinuousClock.Instant) {
         switch frame.opcode {
         case .binary where frame.fin:
             hasAnswered = true

@@ -6,9 +6,10 @@ struct FanoutCommand: AsyncParsableCommand {
         commandName: "fanout",
         abstract: "One client writes, and many others have to have it.",
         discussion: """
-            Each reader has a connection of its own and acknowledges what it gets, as clients do. A round is over when \
-            the last one has the DOWNLOAD. Latencies, from the moment when the UPLOAD was sent: "last_reader", \
-            "reader" (each of them) and "acknowledged" (the writer). An operation is a DOWNLOAD of a reader.
+            Each reader has a connection of its own. A round is over when the last one has the DOWNLOAD; then all of \
+            them decode and acknowledge it, as clients do, and the next round begins. Latencies, from the moment when \
+            the UPLOAD was sent: "last_reader", "reader" (each of them) and "acknowledged" (the writer). An operation \
+            is a DOWNLOAD of a reader.
 
             EXAMPLE
               anabranch-lab load fanout --readers 1000 --rounds 100 --serve .build/release/anabranch
@@ -40,8 +41,9 @@ struct FanoutCommand: AsyncParsableCommand {
             let arrivals = Arrivals(readers: readers)
             for client in clients {
                 await client.observe(
-                    onDownload: { message, time in arrivals.note(message.changesetCount, at: time) },
+                    onDownload: { message, _ in if message.changesetCount != 1 { arrivals.fail(Self.unexpected) } },
                     onFailure: { arrivals.fail($0) })
+                await client.holdDownloads { arrivals.note(1, at: $0) }
             }
             func round(_ number: Int) async throws -> (acknowledged: Duration, each: [Duration]) {
                 let changeset =
@@ -50,6 +52,7 @@ struct FanoutCommand: AsyncParsableCommand {
                 let (version, sent) = await writer.upload([changeset])
                 let acknowledged = try await writer.wait { $0.isAcknowledged(version) }
                 let times = try await arrivals.all()
+                for client in clients { await client.releaseDownloads() }
                 return (acknowledged - sent, times.map { $0 - sent })
             }
             _ = try await round(0)
@@ -62,8 +65,11 @@ struct FanoutCommand: AsyncParsableCommand {
                     outcome.latencies["reader", default: []] += each
                     if number % 100 == 0 { run.report("\(number) of \(rounds) rounds") }
                 }
+                for client in clients where await client.changesetCount != rounds + 1 { throw Self.unexpected }
                 return outcome
             }
         }
     }
+
+    private static let unexpected = LoadError("a reader got another DOWNLOAD than the one of the round")
 }
