@@ -167,6 +167,8 @@ struct CommittedStore: HistoryStore {
 
     var freeBytes: Int? { base.freeBytes }
 
+    var usedBytes: Int? { base.usedBytes }
+
     var isInMemory: Bool { base.isInMemory }
 
     var shardCount: Int { base.shardCount }
