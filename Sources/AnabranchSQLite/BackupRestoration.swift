@@ -13,8 +13,8 @@ public struct BackupRestoration {
     ///     nor beside it.
     ///   - directory: is made if it is missing, and has to be empty otherwise. What an interrupted call has left there
     ///     is removed.
-    /// - Throws: `storeUnusable` if there is no whole backup, or something in the directory; `storeFailed` if the
-    ///   backup is too large for the disk.
+    /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
+    ///   `storeFailed` if the backup is too large for the disk.
     public init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
         try self.init(from: path, bases: bases, to: directory, purpose: "restored data")
     }

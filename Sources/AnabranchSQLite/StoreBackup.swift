@@ -137,6 +137,7 @@ public struct StoreBackup {
     private func copy(
         isVerified: Bool, _ report: (StoreCopyProgress) throws -> Void
     ) throws(HistoryError) -> StoreBackupSummary {
+        var record = BackupRecord(stage: .copying)
         var progress = StoreCopyProgress(step: .copying, done: 0, total: byteTotal)
         func add(_ bytes: Int) throws {
             progress.done += bytes
@@ -155,7 +156,7 @@ public struct StoreBackup {
         try manifest.write(in: target.url)
         let fileCount = shards.reduce(0) { $0 + $1.fileCount }
         let damages = isVerified ? try check(shards, accounts, fileCount, report) : []
-        let record = try record(report)
+        try finishFiles(&record, report)
         try target.finish(record)
         return StoreBackupSummary(
             fileCount: fileCount, userCount: accounts?.userCount,
@@ -164,13 +165,14 @@ public struct StoreBackup {
     }
 
     /// Flushes what was copied, and puts deltas in the place of the databases of which the base holds most.
-    private func record(_ report: (StoreCopyProgress) throws -> Void) throws(HistoryError) -> BackupRecord {
-        var record = BackupRecord(stage: .copying)
+    private func finishFiles(
+        _ record: inout BackupRecord, _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) {
         for name in copiedNames {
             let content = try CopiedFile.content(of: name, in: target.url)
             record.files.append(BackupRecord.File(name: name, bytes: content.bytes, checksum: content.checksum))
         }
-        guard let base else { return record }
+        guard let base else { return }
         record.base = BackupRecord.Base(
             path: base.url.standardizedFileURL.path, time: base.record.time, checksum: base.checksum)
         let databases = record.files.indices.filter { record.files[$0].name.hasSuffix(".sqlite") }
@@ -184,7 +186,6 @@ public struct StoreBackup {
                 try report(progress)
             }
         }
-        return record
     }
 
     private func path(of name: String) -> String { source.appendingPathComponent(name).path }

@@ -14,6 +14,8 @@ struct Drill {
         /// Clients that went on after a restoration, and that were told to reset, by error.
         var wentOn = 0
         var refused: [Int: Int] = [:]
+        /// Backups that were made since another one.
+        var incrementCount = 0
         /// What must not happen; nil if it has not.
         var problem: String?
     }
@@ -88,6 +90,7 @@ struct Drill {
             defer { try? FileManager.default.removeItem(at: directory) }
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             try await backUp()
+            result.incrementCount = backups.count - 1
             for _ in 0..<restorations { try await restore(&result) }
         } catch {
             result.problem = "\(error)"

@@ -94,6 +94,8 @@ struct DrillCommand: AsyncParsableCommand {
         lines.append(
             "\(refused.values.reduce(0, +)) clients were told to reset"
                 + (codes.isEmpty ? "" : ": \(codes.joined(separator: ", "))"))
+        let increments = results.reduce(0) { $0 + $1.incrementCount }
+        lines.append("\(results.count) whole backups, \(increments) incremental ones")
         let failed = results.count { $0.problem != nil }
         lines.append("\(results.count - failed) passed, \(failed) failed")
         return lines.joined(separator: "\n")
