@@ -12,11 +12,32 @@ struct BackupRecord: Codable, Equatable {
         case whole
     }
 
+    /// How much is in a file, and what.
+    struct Content: Codable, Equatable {
+        var bytes: Int
+        /// In hexadecimal, see `ContentDigest`.
+        var checksum: String
+    }
+
     /// A file of the copy.
     struct File: Codable, Equatable {
         var name: String
         var bytes: Int
-        /// In hexadecimal, see `CopiedFile`.
+        var checksum: String
+        /// Is there in its place: what has changed since the base.
+        var delta: Content?
+
+        var content: Content { Content(bytes: bytes, checksum: checksum) }
+        /// That are there.
+        var storedBytes: Int { delta?.bytes ?? bytes }
+    }
+
+    /// An earlier backup.
+    struct Base: Codable, Equatable {
+        /// Where it was.
+        var path: String
+        var time: String
+        /// Of its own record.
         var checksum: String
     }
 
@@ -32,6 +53,8 @@ struct BackupRecord: Codable, Equatable {
     /// When it was begun: a time of ISO 8601, for people.
     var time = Date().formatted(.iso8601)
     var stage: Stage
+    /// Of an incremental backup: what is not in it is there.
+    var base: Base?
     /// In the order in which they were copied.
     var files: [File] = []
 
@@ -44,7 +67,7 @@ struct BackupRecord: Codable, Equatable {
             // Nothing else is copied anywhere, whatever somebody has written here.
             let names = Set(record.files.map(\.name)), sizes = 0...(Int.max >> 8)
             guard names.count == record.files.count, names.isSubset(of: copiedNames),
-                record.files.allSatisfy({ sizes.contains($0.bytes) })
+                record.files.allSatisfy({ sizes.contains($0.bytes) && sizes.contains($0.storedBytes) })
             else {
                 throw CocoaError(.fileReadCorruptFile)
             }
@@ -54,6 +77,23 @@ struct BackupRecord: Codable, Equatable {
         } catch {
             throw HistoryError(.storeUnusable, "\(directory.path): \(fileName) is damaged: use another backup")
         }
+    }
+
+    /// Of the record in a directory; nil if there is none.
+    static func checksum(in path: String) -> String? {
+        let url = URL(fileURLWithPath: path, isDirectory: true).appendingPathComponent(fileName)
+        guard let content = try? Data(contentsOf: url) else { return nil }
+        var digest = ContentDigest()
+        digest.add(Array(content))
+        return digest.content.checksum
+    }
+
+    /// The same backup with all that its bases hold.
+    var madeWhole: BackupRecord {
+        var record = self
+        record.base = nil
+        for index in record.files.indices { record.files[index].delta = nil }
+        return record
     }
 
     func write(in directory: URL) throws(HistoryError) {
@@ -71,9 +111,21 @@ struct BackupRecord: Codable, Equatable {
             """)
     }
 
+    /// The same if it is one that has to be put together with others before it is read.
+    static func refuseIncomplete(in directory: URL) throws(HistoryError) {
+        try refuseUnfinished(in: directory)
+        guard let base = try read(in: directory)?.base else { return }
+        throw HistoryError(
+            .storeUnusable,
+            """
+            \(directory.path) is an incremental backup, which holds what has changed since \(base.path): \
+            `anabranch restore --from \(directory.path) --data DIR` makes data of both, in DIR
+            """)
+    }
+
     /// - Throws: `storeUnusable` if the directory is a copy, whole or not.
     static func refuseCopy(in directory: URL) throws(HistoryError) {
-        try refuseUnfinished(in: directory)
+        try refuseIncomplete(in: directory)
         guard try read(in: directory) != nil else { return }
         throw HistoryError(
             .storeUnusable,

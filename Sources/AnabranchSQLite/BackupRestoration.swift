@@ -4,32 +4,26 @@ import Foundation
 /// Copies a backup to where a server shall serve it, and checks the copy. The backup itself stays as it is.
 /// `StoreRestoration` does the rest; before, no server starts on the copy (`Spec/Durability.md`, section 6).
 public struct BackupRestoration {
-    private let backup: URL
-    private let record: BackupRecord
+    private let backup: BackupChain
     private let target: CopyTarget
 
     /// - Parameters:
     ///   - path: of a backup that `StoreBackup` has made.
+    ///   - bases: where the backups may be that an incremental one was made since, if they are neither where they were
+    ///     nor beside it.
     ///   - directory: is made if it is missing, and has to be empty otherwise. What an interrupted call has left there
     ///     is removed.
-    /// - Throws: `storeUnusable` if there is no whole backup, or something in the directory; `storeFailed` if the
-    ///   backup is too large for the disk.
-    public init(from path: String, to directory: String) throws(HistoryError) {
-        backup = URL(fileURLWithPath: path, isDirectory: true)
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw HistoryError(.storeUnusable, "\(path): no such directory")
-        }
-        try BackupRecord.refuseUnfinished(in: backup)
-        guard let record = try BackupRecord.read(in: backup) else {
-            throw HistoryError(
-                .storeUnusable,
-                """
-                \(path) was not made by `anabranch backup`: put a copy of it in the place of the data, and run \
-                `anabranch restore` with --data alone
-                """)
-        }
-        self.record = record
-        target = try CopyTarget(directory, purpose: "restored data")
+    /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
+    ///   `storeFailed` if the backup is too large for the disk.
+    public init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
+        try self.init(from: path, bases: bases, to: directory, purpose: "restored data")
+    }
+
+    private init(
+        from path: String, bases: [String], to directory: String, purpose: String
+    ) throws(HistoryError) {
+        backup = try BackupChain(path, bases: bases)
+        target = try CopyTarget(directory, purpose: purpose)
         do throws(HistoryError) {
             try target.checkSpace(for: byteTotal)
         } catch {
@@ -38,7 +32,7 @@ public struct BackupRestoration {
         }
     }
 
-    private var byteTotal: Int { record.files.reduce(0) { $0 + $1.bytes } }
+    private var byteTotal: Int { backup.record.files.reduce(0) { $0 + $1.bytes } }
 
     /// Copies and checks everything. All of it is on the disk when this returns.
     /// - Parameter report: is told how far it is. If it throws, that is a `storeFailed`.
@@ -48,8 +42,9 @@ public struct BackupRestoration {
         _ report: (StoreCopyProgress) throws -> Void = { _ in }
     ) throws(HistoryError) -> [StoreDamage] {
         do throws(HistoryError) {
-            let damages = try copy(report)
-            if damages.isEmpty { try target.finish(record) } else { target.clear() }
+            try copy(report)
+            let damages = try target.damages(report)
+            if damages.isEmpty { try target.finish(backup.record.madeWhole) } else { target.clear() }
             target.directory.release()
             return damages
         } catch {
@@ -58,14 +53,29 @@ public struct BackupRestoration {
         }
     }
 
-    private func copy(_ report: (StoreCopyProgress) throws -> Void) throws(HistoryError) -> [StoreDamage] {
+    private func copy(_ report: (StoreCopyProgress) throws -> Void) throws(HistoryError) {
         var progress = StoreCopyProgress(step: .copying, done: 0, total: byteTotal)
-        for file in record.files {
-            try CopiedFile.copy(file, from: backup, to: target.url) { bytes in
+        for file in backup.record.files {
+            guard let content = try backup.content(of: file.name) else { continue }
+            try CopiedFile.copy(content, to: target.directory.path(of: file.name)) { bytes in
                 progress.done += bytes
                 try report(progress)
             }
         }
-        return try target.damages(report)
+    }
+
+    /// Copies an incremental backup for who only reads it. What is left by a process that ends is removed by the next
+    /// one that reads this backup.
+    static func temporaryCopy(of path: String, bases: [String]) throws(HistoryError) -> CopyTarget {
+        let name = "anabranch-" + (BackupRecord.checksum(in: path) ?? "")
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+        let restoration = try Self(from: path, bases: bases, to: directory, purpose: "the backup made whole")
+        do throws(HistoryError) {
+            try restoration.copy { _ in }
+            return restoration.target
+        } catch {
+            restoration.target.clear()
+            throw error
+        }
     }
 }

@@ -3,61 +3,36 @@ import Foundation
 
 /// The bytes of a file of a backup: flushed, copied and recognized.
 enum CopiedFile {
-    /// In bytes.
-    private static let pieceBytes = 1 << 20
-
-    /// Flushes a file that was copied, and says what is in it.
-    static func record(_ name: String, in directory: URL) throws(HistoryError) -> BackupRecord.File {
+    /// Flushes a file, and says what is in it.
+    static func content(of name: String, in directory: URL) throws(HistoryError) -> BackupRecord.Content {
         let path = directory.appendingPathComponent(name).path
         return try explainingErrors(at: path) {
-            let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-            defer { try? file.close() }
-            try file.synchronize()
-            return try read(file, named: name) { _ in }
+            let file = try FilePieces(path)
+            try file.flush()
+            var digest = ContentDigest()
+            while let piece = try file.next() { digest.add(piece) }
+            return digest.content
         }
     }
 
-    /// Copies a file to another directory, flushes it there, and compares it with its record.
+    /// Makes a file of what a backup holds of it, and flushes it.
     /// - Parameter report: is told how many bytes more are copied.
     /// - Throws: `storeDamaged` if it is not what was backed up.
-    static func copy(
-        _ record: BackupRecord.File, from source: URL, to target: URL, _ report: (Int) throws -> Void
-    ) throws(HistoryError) {
-        let path = target.appendingPathComponent(record.name).path
-        let found = try explainingErrors(at: path) {
+    static func copy(_ content: BackupContent, to path: String, _ report: (Int) throws -> Void) throws(HistoryError) {
+        try explainingErrors(at: path) {
             try DataDirectory.makePrivate(path)
-            let file = try FileHandle(forReadingFrom: source.appendingPathComponent(record.name))
-            defer { try? file.close() }
             let copy = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
             defer { try? copy.close() }
-            let found = try read(file, named: record.name) { piece in
+            while let piece = try content.next() {
                 try copy.write(contentsOf: piece)
                 try report(piece.count)
             }
             try copy.synchronize()
-            return found
-        }
-        guard found == record else {
-            let place = source.appendingPathComponent(record.name).path
-            throw HistoryError(.storeDamaged, "\(place) is not what was backed up: use another backup")
         }
     }
 
-    /// A chain of checksums, a link for each piece.
-    private static func read(
-        _ file: FileHandle, named name: String, _ body: (Data) throws -> Void
-    ) throws -> BackupRecord.File {
-        var record = BackupRecord.File(name: name, bytes: 0, checksum: ""), chain = Checksum(low: 0, high: 0)
-        while let piece = try file.read(upToCount: pieceBytes), !piece.isEmpty {
-            chain = chain.keyed([UInt64(piece.count)], Array(piece))
-            record.bytes += piece.count
-            try body(piece)
-        }
-        record.checksum = chain.bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-        return record
-    }
-
-    private static func explainingErrors<Result>(
+    /// Gives errors of the file system the form that those of a store have.
+    static func explainingErrors<Result>(
         at path: String, _ body: () throws -> Result
     ) throws(HistoryError) -> Result {
         do {
@@ -72,8 +47,55 @@ enum CopiedFile {
     }
 }
 
+/// Reads a file from its beginning to its end.
+final class FilePieces {
+    /// In bytes; all pieces but the last.
+    static let pieceBytes = 1 << 20
+
+    private let path: String
+    private let file: FileHandle
+
+    init(_ path: String) throws(HistoryError) {
+        self.path = path
+        file = try CopiedFile.explainingErrors(at: path) {
+            try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+        }
+    }
+
+    deinit { try? file.close() }
+
+    func flush() throws { try file.synchronize() }
+
+    /// - Returns: nil at the end.
+    func next() throws(HistoryError) -> [UInt8]? {
+        try CopiedFile.explainingErrors(at: path) {
+            try file.read(upToCount: Self.pieceBytes).flatMap { $0.isEmpty ? nil : Array($0) }
+        }
+    }
+}
+
+/// A chain of checksums, a link for each piece.
+struct ContentDigest {
+    private var chain = Checksum(low: 0, high: 0)
+    private(set) var bytes = 0
+
+    mutating func add(_ piece: [UInt8]) {
+        chain = chain.keyed([UInt64(piece.count)], piece)
+        bytes += piece.count
+    }
+
+    var content: BackupRecord.Content {
+        let checksum = chain.bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        return BackupRecord.Content(bytes: bytes, checksum: checksum)
+    }
+}
+
 extension HistoryError {
     static func diskFull(_ path: String) -> HistoryError {
         HistoryError(.storeFailed, "\(path): the disk is full")
+    }
+
+    static func notBackedUp(_ path: String) -> HistoryError {
+        HistoryError(.storeDamaged, "\(path) is not what was backed up: use another backup")
     }
 }

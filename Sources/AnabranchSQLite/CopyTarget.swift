@@ -51,8 +51,9 @@ final class CopyTarget {
         (0..<StoreManifest.shardsMax).map { DataDirectory.shardName($0) }
         + [DataDirectory.accountsName, DataDirectory.markerName, DataDirectory.markerName + ".new"]
 
-    private static let otherFiles = [DataDirectory.keysName, StoreManifest.fileName, BackupRecord.fileName]
-        .flatMap { [$0, $0 + ".new"] }
+    private static let otherFiles =
+        databases.map { BlockDelta.name(of: $0) }
+        + [DataDirectory.keysName, StoreManifest.fileName, BackupRecord.fileName].flatMap { [$0, $0 + ".new"] }
 
     /// The record goes last: as long as it is there, the others are known.
     private func removeFiles() {

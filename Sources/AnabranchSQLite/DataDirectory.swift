@@ -78,7 +78,7 @@ final class DataDirectory: Sendable {
             throw HistoryError(.storeUnusable, "\(path): no such directory")
         }
         let url = URL(fileURLWithPath: path, isDirectory: true)
-        try BackupRecord.refuseUnfinished(in: url)
+        try BackupRecord.refuseIncomplete(in: url)
         let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
         else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }

@@ -148,6 +148,9 @@ public final class SQLiteStore: Sendable {
     /// What the file system gives to a user without privileges, in bytes.
     public var freeBytes: Int? { directory.freeBytes }
 
+    /// The pages of all databases that are not free, in bytes. What is not moved into them yet counts.
+    public var usedBytes: Int? { try? shards.reduce(0) { try $0 + $1.usedBytes() } }
+
     /// What is committed and not moved into the databases yet, in bytes.
     public var writeAheadLogBytes: Int { shards.reduce(0) { $0 + $1.writeAheadLogBytes } }
 

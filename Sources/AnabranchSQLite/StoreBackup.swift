@@ -8,6 +8,8 @@ public struct StoreCopyProgress: Equatable, Sendable {
     public enum Step: Sendable {
         /// Databases are copied; the numbers are bytes.
         case copying
+        /// What was copied is compared with the base; the numbers are bytes.
+        case comparing
         /// What was copied is checked; the numbers are synced files.
         case checking
     }
@@ -28,6 +30,8 @@ public struct StoreBackupSummary: Equatable, Sendable {
     public var userCount: Int?
     /// All files of the backup together.
     public var bytes: Int
+    /// With what an incremental one has from its bases.
+    public var wholeBytes: Int
     /// What is wrong with it; empty unless it was checked.
     public var damages: [StoreDamage] = []
 }
@@ -51,18 +55,25 @@ public struct StoreBackup {
     private let source: URL
     private let manifest: StoreManifest
     private let target: CopyTarget
+    private let base: BackupChain?
 
     /// - Parameters:
     ///   - path: of the data directory; nobody has to let go of it.
     ///   - target: is made if it is missing, and has to be empty otherwise. What an interrupted backup has left there
     ///     is removed.
-    /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, or there is
-    ///   something in the target; `storeFailed` if it is too large for the disk.
-    public init(of path: String, to target: String) throws(HistoryError) {
+    ///   - bases: the earlier backup since which the changes are kept; then where those may be that this one was made
+    ///     since, if they are neither where they were nor beside it. Without, the backup is whole by itself.
+    /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, there is something
+    ///   in the target, or the base is none; `storeFailed` if it is too large for the disk.
+    public init(of path: String, to target: String, bases: [String] = []) throws(HistoryError) {
         source = URL(fileURLWithPath: path, isDirectory: true)
         manifest = try Self.manifest(in: source)
         guard !Self.isInside(target, of: path) else {
             throw HistoryError(.storeUnusable, "\(target) is inside of the data, and would be lost with them")
+        }
+        base = if let base = bases.first { try BackupChain(base, bases: bases) } else { nil }
+        if let base, try StoreManifest.read(in: base.url)?.store != manifest.store {
+            throw HistoryError(.storeUnusable, "\(base.url.path) is a backup of another store")
         }
         self.target = try CopyTarget(target, purpose: "a backup")
         do throws(HistoryError) {
@@ -126,6 +137,7 @@ public struct StoreBackup {
     private func copy(
         isVerified: Bool, _ report: (StoreCopyProgress) throws -> Void
     ) throws(HistoryError) -> StoreBackupSummary {
+        var record = BackupRecord(stage: .copying)
         var progress = StoreCopyProgress(step: .copying, done: 0, total: byteTotal)
         func add(_ bytes: Int) throws {
             progress.done += bytes
@@ -141,16 +153,39 @@ public struct StoreBackup {
         guard try Self.manifest(in: source) == manifest else {
             throw HistoryError(.storeUnusable, "\(source.path): another store came in its place")
         }
-        var record = BackupRecord(stage: .copying)
-        for name in copiedNames { record.files.append(try CopiedFile.record(name, in: target.url)) }
         try manifest.write(in: target.url)
-        record.files.append(try CopiedFile.record(StoreManifest.fileName, in: target.url))
-        var summary = StoreBackupSummary(
-            fileCount: shards.reduce(0) { $0 + $1.fileCount }, userCount: accounts?.userCount,
-            bytes: record.files.reduce(0) { $0 + $1.bytes })
-        if isVerified { summary.damages = try check(shards, accounts, summary.fileCount, report) }
+        let fileCount = shards.reduce(0) { $0 + $1.fileCount }
+        let damages = isVerified ? try check(shards, accounts, fileCount, report) : []
+        try finishFiles(&record, report)
         try target.finish(record)
-        return summary
+        return StoreBackupSummary(
+            fileCount: fileCount, userCount: accounts?.userCount,
+            bytes: record.files.reduce(0) { $0 + $1.storedBytes },
+            wholeBytes: record.files.reduce(0) { $0 + $1.bytes }, damages: damages)
+    }
+
+    /// Flushes what was copied, and puts deltas in the place of the databases of which the base holds most.
+    private func finishFiles(
+        _ record: inout BackupRecord, _ report: (StoreCopyProgress) throws -> Void
+    ) throws(HistoryError) {
+        for name in copiedNames {
+            let content = try CopiedFile.content(of: name, in: target.url)
+            record.files.append(BackupRecord.File(name: name, bytes: content.bytes, checksum: content.checksum))
+        }
+        guard let base else { return }
+        record.base = BackupRecord.Base(
+            path: base.url.standardizedFileURL.path, time: base.record.time, checksum: base.checksum)
+        let databases = record.files.indices.filter { record.files[$0].name.hasSuffix(".sqlite") }
+        let total = databases.reduce(0) { $0 + record.files[$1].bytes }
+        var progress = StoreCopyProgress(step: .comparing, done: 0, total: total)
+        for index in databases {
+            let file = record.files[index]
+            guard let old = try base.content(of: file.name) else { continue }
+            record.files[index] = try BlockDelta.replace(file, in: target.url, since: old) { bytes in
+                progress.done += bytes
+                try report(progress)
+            }
+        }
     }
 
     private func path(of name: String) -> String { source.appendingPathComponent(name).path }
@@ -164,10 +199,9 @@ public struct StoreBackup {
         }
     }
 
-    /// Without the manifest.
     private var copiedNames: [String] {
         ((0..<manifest.shards).map { DataDirectory.shardName($0) }
-            + [DataDirectory.accountsName, DataDirectory.keysName])
+            + [DataDirectory.accountsName, DataDirectory.keysName, StoreManifest.fileName])
             .filter { target.directory.size(of: $0) != nil }
     }
 

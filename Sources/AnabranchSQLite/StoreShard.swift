@@ -131,6 +131,14 @@ final class StoreShard: Sendable {
     /// What is committed and not moved into the database yet, in bytes.
     var writeAheadLogBytes: Int { writeAheadLog.byteCount }
 
+    /// The pages of the database that are not free, in bytes.
+    func usedBytes() throws -> Int {
+        try pool.read { db in
+            func number(_ name: String) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA \(name)") ?? 0 }
+            return try (number("page_count") - number("freelist_count")) * number("page_size")
+        }
+    }
+
     /// Whether commits are flushed to the disk one by one. If they were not, everything is when this returns.
     func setFlushing(_ isFlushing: Bool) throws(HistoryError) {
         try translatingErrors {

@@ -1,5 +1,6 @@
 public import AnabranchCore
 public import AnabranchHistory
+import Foundation
 import GRDB
 
 /// Something in a store that contradicts what the store promises.
@@ -67,12 +68,31 @@ public struct VerifiedFile: Equatable, Sendable {
 /// Reads all of a store and checks it: the checksum chain of each log, the invariants of `Spec/History.md`, section 13,
 /// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
 public struct StoreVerification {
-    private let reader: StoreReader
+    /// Of an incremental backup, until nobody needs it.
+    private final class TemporaryCopy {
+        let target: CopyTarget
 
-    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times.
+        init(_ target: CopyTarget) { self.target = target }
+
+        deinit { target.clear() }
+    }
+
+    private let reader: StoreReader
+    private var copy: TemporaryCopy?
+
+    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. An
+    /// incremental backup is made whole in a temporary directory.
+    /// - Parameter bases: where the backups may be that an incremental one was made since.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
-    public init(directory path: String) throws(HistoryError) {
-        try self.init(StoreReader(directory: path, isVerifying: true))
+    public init(directory path: String, bases: [String] = []) throws(HistoryError) {
+        let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
+        if let record, record.stage == .whole, record.base != nil {
+            let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases))
+            try self.init(StoreReader(copy.target.directory, isVerifying: true))
+            self.copy = copy
+        } else {
+            try self.init(StoreReader(directory: path, isVerifying: true))
+        }
     }
 
     init(_ reader: StoreReader) { self.reader = reader }

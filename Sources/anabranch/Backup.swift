@@ -20,19 +20,33 @@ struct BackupCommand: ParsableCommand {
             next backup into the directory removes it first. No server starts on a backup; `anabranch restore --from` \
             makes data of it.
 
+            With --base the backup is incremental: of each database it holds the pages that are not in an earlier \
+            backup of the same data, whole or incremental itself. It is of use only together with that one, which has \
+            to stay as it is: `anabranch restore --from` needs both, and finds them where they were, or beside one \
+            another. While it is made, it needs the space of a whole one.
+
             Prints a summary. The exit status is 1 if there is no backup, or if --verify finds damage: then the \
             backup is there and holds what the data hold, damage included.
 
             EXAMPLES
               anabranch backup --data /var/lib/anabranch --to /backup/monday --verify
               anabranch backup --config anabranch.yaml --to "/backup/$(date +%F)" --progress
-              anabranch restore --from /backup/monday --data /var/lib/anabranch-new
+              anabranch backup --data /var/lib/anabranch --to /backup/tuesday --base /backup/monday --verify
+              anabranch restore --from /backup/tuesday --data /var/lib/anabranch-new
             """)
 
     @OptionGroup var store: StoreOption
 
     @Option(help: ArgumentHelp("The directory of the backup: an empty one, or none yet.", valueName: "dir"))
     var to: String
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            An earlier backup: only what has changed since is kept. Once more: where those are that it needs, if they \
+            have moved. (default: none, the backup is whole)
+            """, valueName: "dir"))
+    var base: [String] = []
 
     @Flag(help: "Read the backup as `anabranch verify` does, and compare it with what was copied.")
     var verify = false
@@ -42,13 +56,15 @@ struct BackupCommand: ParsableCommand {
 
     func run() throws {
         var progress = CopyProgress(isAsked: progress)
-        let summary = try StoreBackup(of: try store.directory(), to: to).run(isVerified: verify) { progress.note($0) }
+        let backup = try StoreBackup(of: try store.directory(), to: to, bases: base)
+        let summary = try backup.run(isVerified: verify) { progress.note($0) }
         progress.end()
+        let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"
         let verdict = verify ? (summary.damages.isEmpty ? ", no damage" : ", \(summary.damages.count) damages") : ""
         print(
             """
             \(to): \(summary.fileCount) files, \(summary.userCount.map { "\($0) users" } ?? "no accounts"), \
-            \(CopyProgress.size(summary.bytes)) in \(progress.seconds) s\(verdict)
+            \(CopyProgress.size(summary.bytes))\(whole) in \(progress.seconds) s\(verdict)
             It has the keys that sign tokens and the hashes of passwords: keep it secret.
             """)
         guard !summary.damages.isEmpty else { return }

@@ -42,6 +42,7 @@ struct CopyProgress {
         let sum =
             switch progress.step {
             case .copying: "copied \(size(progress.done)) of \(size(total))"
+            case .comparing: "compared \(size(progress.done)) of \(size(total)) with the base"
             case .checking: "checked \(progress.done) of \(total) files"
             }
         let share = Double(progress.done) / Double(max(1, total)), seconds = elapsed / .seconds(1)

@@ -12,7 +12,9 @@ struct RestoreCommand: ParsableCommand {
         discussion: """
             With --from: reads a backup of `anabranch backup`, copies it into a data directory that is empty or \
             missing, checks all of the copy, and prepares it to be served. The backup stays as it is, and can be \
-            restored again. Without: prepares the data directory itself, which is a copy of a backup.
+            restored again. What an incremental backup needs of earlier ones is looked for where they were when it \
+            was made, and beside it; --base names other places. Without --from: prepares the data directory itself, \
+            which is a copy of a backup.
 
             A server went on after a backup was made, and clients were told of what the backup lacks. So the newest \
             version of each synced file gets another salt. Clients that had seen that version or a later one are told \
@@ -28,6 +30,7 @@ struct RestoreCommand: ParsableCommand {
             EXAMPLES
               anabranch restore --from /backup/monday --data /var/lib/anabranch-new
               anabranch restore --from /backup/monday --config anabranch.yaml && anabranch serve --config anabranch.yaml
+              anabranch restore --from ./tuesday --base /mnt/monday --data ./data-new
               anabranch restore --data ./copy-of-a-backup
             """)
 
@@ -35,6 +38,12 @@ struct RestoreCommand: ParsableCommand {
         help: ArgumentHelp(
             "A backup of `anabranch backup`. (default: none; the data directory is a copy of one)", valueName: "dir"))
     var from: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --from: where a backup is that an incremental one needs. (default: where it was, or beside)",
+            valueName: "dir"))
+    var base: [String] = []
 
     @Flag(help: "With --from: say each second how far it is. (default: only on a terminal)")
     var progress = false
@@ -48,7 +57,7 @@ struct RestoreCommand: ParsableCommand {
 
     private func copy(_ backup: String, to directory: String) throws {
         var progress = CopyProgress(isAsked: progress)
-        let damages = try BackupRestoration(from: backup, to: directory).run { progress.note($0) }
+        let damages = try BackupRestoration(from: backup, bases: base, to: directory).run { progress.note($0) }
         progress.end()
         guard !damages.isEmpty else { return }
         for damage in damages { print(damage) }

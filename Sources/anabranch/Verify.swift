@@ -17,16 +17,25 @@ struct VerifyCommand: ParsableCommand {
             the data was migrated is removed, if it is whole and all of it is in the data. The server must not be \
             running.
 
+            An incremental backup is made whole for this in the directory of temporary files (TMPDIR), which needs as \
+            much space as the data; earlier backups that it needs are found as `anabranch restore` does.
+
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.
 
             EXAMPLES
               anabranch verify --data /var/lib/anabranch
               anabranch verify --data backup-monday && echo fit to be restored
+              anabranch verify --data tuesday --base /mnt/monday
               anabranch verify --data ./data --json | jq -c 'select(.damages != [])'
             """)
 
     @OptionGroup var store: StoreOption
+
+    @Option(
+        help: ArgumentHelp(
+            "Where a backup is that an incremental one needs. (default: where it was, or beside)", valueName: "dir"))
+    var base: [String] = []
 
     @Flag(help: "Print a JSON object for each synced file, and one for the whole.")
     var json = false
@@ -37,7 +46,7 @@ struct VerifyCommand: ParsableCommand {
 
     /// - Returns: how many damages there are.
     private func verify(_ directory: String) throws(HistoryError) -> Int {
-        let verification = try StoreVerification(directory: directory)
+        let verification = try StoreVerification(directory: directory, bases: base)
         let ofDatabase = try verification.checkDatabase()
         if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count

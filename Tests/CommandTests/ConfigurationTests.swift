@@ -56,7 +56,7 @@ import Testing
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
-        "shards": "15", "explain-days": "14", "object-bytes": "12", "free-bytes": "16",
+        "shards": "15", "explain-days": "14", "object-bytes": "12", "free-bytes": "16", "app-bytes": "24",
         "adopt-unowned-clients": "true", "partition-bytes": "17",
         "history-seal-entries": "18", "history-seal-bytes": "19", "history-generation-bytes": "20",
         "history-generation-ratio": "0.5", "history-offline-days": "21", "history-pinned-bytes": "22",
@@ -92,7 +92,8 @@ import Testing
             "session-seconds: 5184000", "# rules is not set",
             "# admin-token is not set", "# user-without-token is not set",
             "object-bytes: 17825792", "free-bytes: 268435456", "adopt-unowned-clients: false",
-            "# partition-bytes is not set", "history:", "  seal-entries: 768", "  seal-bytes: 262144",
+            "# app-bytes is not set", "# partition-bytes is not set",
+            "history:", "  seal-entries: 768", "  seal-bytes: 262144",
             "  generation-bytes: 4194304", "  generation-ratio: 2.0", "  offline-days: 60",
             "  pinned-bytes: 1073741824", "  bootstrap-days: 7",
         ] { #expect(lines.contains(line), "\(line)") }
@@ -306,7 +307,8 @@ import Testing
         #expect(settings.host == "::1" && settings.port == 7000)
         #expect(settings.connectionsMax == 5 && settings.connectionsPerAddressMax == 6)
         #expect(settings.connectionsPerUserMax == 7 && settings.limits.sessionsPerConnectionMax == 8)
-        #expect(settings.objectBytesMax == 12 && settings.freeBytesMin == 16 && settings.adoptsUnownedClientFiles)
+        #expect(settings.objectBytesMax == 12 && settings.freeBytesMin == 16 && settings.storeBytesMax == 24)
+        #expect(settings.adoptsUnownedClientFiles)
         #expect(settings.messageMemoryBytesMax == 13)
         let usual = try Self.configuration().server(cores: 1), limits = ServerSettings(cores: 1)
         #expect(usual.connectionsPerAddressMax == limits.connectionsPerAddressMax)

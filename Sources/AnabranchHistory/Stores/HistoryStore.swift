@@ -161,6 +161,9 @@ public protocol HistoryStore: Sendable {
     /// How much more fits where the store is, in bytes; nil if it does not know.
     var freeBytes: Int? { get }
 
+    /// What the store has in use, in bytes: less when something is deleted; nil if it does not know.
+    var usedBytes: Int? { get }
+
     /// Remembers uploads that may have ended a process; nil if the store cannot.
     var suspects: (any UploadSuspects)? { get }
 }
@@ -296,6 +299,9 @@ extension HistoryStore {
 
     /// Not known.
     public var freeBytes: Int? { nil }
+
+    /// Not known.
+    public var usedBytes: Int? { nil }
 
     /// None was.
     public func notedTime() throws(HistoryError) -> UInt64? { nil }

@@ -77,8 +77,8 @@ struct AdminEndpoints: HTTPEndpoints {
         do {
             try await catalog { catalog throws(HistoryError) in _ = try catalog.files(after: nil, countMax: 1) }
             _ = try await accounts { accounts throws(AccountError) in try accounts.users(after: "", countMax: 1) }
-            guard !server.files.environment.space.isLow else {
-                return EndpointResponse(.serviceUnavailable, ["status": "the disk is nearly full"])
+            if let shortage = server.files.environment.space.shortage {
+                return EndpointResponse(.serviceUnavailable, ["status": .string(shortage.reason)])
             }
             return EndpointResponse(.ok, ["status": "ready"])
         } catch {
@@ -88,11 +88,12 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func metrics() async -> EndpointResponse {
         let sessions = await server.connections.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
-        let freeBytes = server.files.environment.store.freeBytes.map { ["anabranch_store_free_bytes": $0] } ?? [:]
+        let store = server.files.environment.store
+        let ofStore = ["anabranch_store_free_bytes": store.freeBytes, "anabranch_store_used_bytes": store.usedBytes]
         var answer = EndpointResponse(
             status: .ok,
             body: admin.metrics.text(
-                gauges: freeBytes.merging([
+                gauges: ofStore.compactMapValues(\.self).merging([
                     "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
                     "anabranch_sessions": sessions,
                     "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,

@@ -113,11 +113,12 @@ private final class Committer: Sendable {
 }
 
 extension Commit {
-    /// About what it writes, in bytes: changesets, and 256 bytes for each row.
+    /// About what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
     fileprivate var byteCount: Int {
         let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
         let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
-        return entries.reduce(256 * rows + sealed) { $0 + $1.changeset.count }
+        let generated = if case .append(_, _, let block) = generation { block.count } else { 0 }
+        return entries.reduce(256 * rows + sealed + generated) { $0 + $1.changeset.count }
             + received.reduce(0) { $0 + $1.changeset.count }
             + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
     }
@@ -166,6 +167,8 @@ struct CommittedStore: HistoryStore {
     func noteTime(_ time: UInt64) throws(HistoryError) { try base.noteTime(time) }
 
     var freeBytes: Int? { base.freeBytes }
+
+    var usedBytes: Int? { base.usedBytes }
 
     var isInMemory: Bool { base.isInMemory }
 

@@ -53,7 +53,8 @@ final class FileEnvironment: Sendable {
         bodies = SharedBodies(bytesMax: options.sharedBodiesBytesMax) { metrics.bodiesEncoded.increment() }
         caches = CacheBudget(bytesMax: options.cachesBytesMax)
         longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
-        space = SpaceReserve(store, bytesMin: options.reservedBytes)
+        space = SpaceReserve(
+            store, freeBytesMin: options.reservedBytes, usedBytesMax: options.storeBytesMax)
         clock = MaintenanceClock(self.store, options.history, logger: logger, unixSeconds: unixSeconds)
         self.budget = budget
         self.messageMemory = messageMemory
@@ -99,6 +100,8 @@ struct FileOptions: Sendable {
     var cachesBytesMax = Int.max
     /// What is to stay free where the store is, in bytes.
     var reservedBytes = 0
+    /// What the store may have in use, in bytes.
+    var storeBytesMax = Int.max
     /// How much of the past is kept.
     var history = HistoryPolicy()
     /// Of a synced file with more bytes of changesets in its log the changes of clients are refused.

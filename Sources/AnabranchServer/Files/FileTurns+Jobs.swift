@@ -101,7 +101,9 @@ extension FileTurns {
             let isLong = bind.partition.count > options.limits.newPartitionBytesMax
             if isLong, try !environment.store.contains(path) { return .partition }
         }
-        if bind.needsFileIdent, let user = request.user {
+        guard bind.needsFileIdent else { return nil }
+        if environment.space.shortage != nil { return .space }
+        if let user = request.user {
             if options.newClientFiles.isUsedUp(by: user, now: now) { return .clientFiles }
             options.newClientFiles.count(user, now: now)
         }

@@ -211,6 +211,7 @@ public final class SyncServer: Service {
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
         options.cachesBytesMax = settings.cachesBytesMax
         options.reservedBytes = settings.freeBytesMin
+        options.storeBytesMax = settings.storeBytesMax
         options.history = settings.history
         options.fileBytesMax = settings.fileBytesMax
         return FileEnvironment(

@@ -66,6 +66,9 @@ public struct ServerSettings: Sendable {
     /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients are refused with code
     /// 201, which they repeat later, and the server is not ready; everything can be read.
     public var freeBytesMin = 256 << 20
+    /// What the store may hold, in bytes of its databases that are in use. While it holds more, everything is as while
+    /// the disk has too little free.
+    public var storeBytesMax = Int.max
     /// How much of the past synced files keep.
     public var history = HistoryPolicy()
     /// What the log of a synced file may hold, in bytes of changesets. While one holds more, changes of its clients are

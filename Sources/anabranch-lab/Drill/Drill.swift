@@ -5,8 +5,8 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// One drill: a server under load, a backup in the middle, the server killed, the backup restored, and all clients come
-/// back (`Spec/Durability.md`, section 6).
+/// One drill: a server under load, backups in the middle, the server killed, the last backup restored, and all clients
+/// come back (`Spec/Durability.md`, section 6).
 struct Drill {
     /// What came of it.
     struct Result: Sendable {
@@ -14,6 +14,8 @@ struct Drill {
         /// Clients that went on after a restoration, and that were told to reset, by error.
         var wentOn = 0
         var refused: [Int: Int] = [:]
+        /// Backups that were made since another one.
+        var incrementCount = 0
         /// What must not happen; nil if it has not.
         var problem: String?
     }
@@ -53,6 +55,8 @@ struct Drill {
     private let plans: [Plan]
     private let isCrowded: Bool
     private let restorations: Int
+    /// Each is made since the one before; the last one is restored.
+    private let backups: [String]
     /// How the servers are started. Half of them maintain their files all the time.
     private let arguments: [String]
 
@@ -77,6 +81,7 @@ struct Drill {
             "--history-seal-entries", "4", "--history-generation-bytes", "1", "--history-generation-ratio", "0",
         ]
         arguments = ["--dev"] + (random.isOne(in: 2) ? maintaining : [])
+        backups = (0...random.below(3)).map { directory.appendingPathComponent("backup-\($0)").path }
     }
 
     func run() async -> Result {
@@ -85,6 +90,7 @@ struct Drill {
             defer { try? FileManager.default.removeItem(at: directory) }
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             try await backUp()
+            result.incrementCount = backups.count - 1
             for _ in 0..<restorations { try await restore(&result) }
         } catch {
             result.problem = "\(error)"
@@ -94,8 +100,6 @@ struct Drill {
     }
 
     private var command: ServerCommand { ServerCommand(binary: binary) }
-
-    private var backup: String { directory.appendingPathComponent("backup").path }
 
     // MARK: The first life
 
@@ -125,14 +129,18 @@ struct Drill {
         }
     }
 
-    /// Makes the backup while clients work.
+    /// Makes the backups while clients work.
     private func backUp(_ server: ServerUnderLoad, _ target: LoadTarget) async throws {
         let end = End()
         guard let data = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { end.isThere.store(true, ordering: .relaxed) }
-                try await command.run(["backup", "--data", data, "--to", backup, "--verify"])
+                var base: [String] = []
+                for backup in backups {
+                    try await command.run(["backup", "--data", data, "--to", backup, "--verify"] + base)
+                    base = ["--base", backup]
+                }
             }
             for plan in plans where !plan.isAwayDuringBackup {
                 group.addTask {
@@ -162,7 +170,7 @@ struct Drill {
     private func restore(_ result: inout Result) async throws {
         for plan in plans { await plan.client.leave() }
         let server = try await ServerUnderLoad.start(binary, arguments) { data in
-            try command.runNow(["restore", "--from", backup, "--data", data.path])
+            try command.runNow(["restore", "--from", backups[backups.count - 1], "--data", data.path])
             try command.runNow(["verify", "--data", data.path])
         }
         defer { server.kill() }

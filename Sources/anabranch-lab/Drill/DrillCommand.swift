@@ -11,7 +11,8 @@ struct DrillCommand: AsyncParsableCommand {
         abstract: "Back up servers under load, lose them, restore the backups, and see what clients notice.",
         discussion: """
             In each drill 16 clients of four files write, report progress, break off and come back, while \
-            `anabranch backup --verify` copies the server's data. They go on, some leave, new ones come, and the \
+            `anabranch backup --verify` copies the server's data, often followed by one or two incremental backups, of \
+            which the last one counts. They go on, some leave, new ones come, and the \
             server is killed. `anabranch restore --from` makes data of the backup, `anabranch verify` has to find no \
             damage, and a server is started on them. Then all clients come back. Each has to go on, or to be told to \
             reset (208 to 211, 222); none may be given what would make a real client close its session, and after \
@@ -93,6 +94,8 @@ struct DrillCommand: AsyncParsableCommand {
         lines.append(
             "\(refused.values.reduce(0, +)) clients were told to reset"
                 + (codes.isEmpty ? "" : ": \(codes.joined(separator: ", "))"))
+        let increments = results.reduce(0) { $0 + $1.incrementCount }
+        lines.append("\(results.count) whole backups, \(increments) incremental ones")
         let failed = results.count { $0.problem != nil }
         lines.append("\(results.count - failed) passed, \(failed) failed")
         return lines.joined(separator: "\n")

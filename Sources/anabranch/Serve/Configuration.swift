@@ -57,6 +57,7 @@ struct Configuration {
     var explainDays: Int?
     var objectBytesMax: Int?
     var freeBytesMin: Int?
+    var storeBytesMax: Int?
     var adoptsUnownedClients = false
     var partitionBytesMax: Int?
     var history = HistoryPolicy()
@@ -96,6 +97,7 @@ struct Configuration {
         settings.adoptsUnownedClientFiles = adoptsUnownedClients
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
         if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
+        if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
         if let partitionBytesMax { settings.fileBytesMax = UInt64(partitionBytesMax) }
         settings.history = history
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)

@@ -55,6 +55,11 @@ struct ConfigurationOptions: ParsableArguments {
             """, valueName: "file"))
     var rules: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "While the databases hold more, changes of clients wait. (default: no limit)", valueName: "bytes"))
+    var appBytes: String?
+
     @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
     var logLevel: String?
 
@@ -73,6 +78,7 @@ struct ConfigurationOptions: ParsableArguments {
         flags["tls-certificate"] = tlsCertificate
         flags["tls-key"] = tlsKey
         flags["rules"] = rules
+        flags["app-bytes"] = appBytes
         flags["log-level"] = logLevel
         return flags
     }

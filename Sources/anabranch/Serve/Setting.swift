@@ -76,6 +76,9 @@ struct Setting {
                 "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
                 "What stays free on the disk of the data directory; while less is, changes of clients wait."),
             Setting(
+                "app-bytes", \.storeBytesMax, .count(upTo: UInt64(Int.max)),
+                "What the databases of the apps may hold; while they hold more, changes of clients wait."),
+            Setting(
                 "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
                 "Whether a client file of nobody goes to the first user who comes with it."),
             Setting(

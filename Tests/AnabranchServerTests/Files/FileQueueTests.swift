@@ -105,6 +105,32 @@ import Testing
         #expect(counters.value("anabranch_transactions_total") == 2)
     }
 
+    @Test("a transaction ends with the commit with which it is too long, also where a generation gets its entries")
+    func longGroups() async throws {
+        let store = GatedStore(), counters = CountingMetrics()
+        let committers = Committers(store, threads: 1, SyncMetrics(factory: counters))
+        let (outcomes, onOutcome) = AsyncStream.makeStream(of: HistoryError?.self)
+        func commit(_ number: Int, bytes: Int) throws {
+            let file = try store.open(VirtualPath("//\(number)"))
+            var commit = Commit(file: file.id, lease: file.lease, head: file.head)
+            commit.generation = .append(to: 1, last: 1, block: [UInt8](repeating: 0, count: bytes))
+            committers.store([commit]) { onOutcome.yield($0) }
+        }
+        store.closeGate()
+        try commit(0, bytes: 1)
+        for await _ in store.inbound { break }
+        for number in 1...3 { try commit(number, bytes: 3 << 20) }
+        store.openGate()
+        var outcomeCount = 0
+        for await outcome in outcomes {
+            #expect(outcome == nil)
+            outcomeCount += 1
+            if outcomeCount == 4 { break }
+        }
+        try await committers.shutDown()
+        #expect(counters.value("anabranch_transactions_total") == 3)
+    }
+
     @Test("of commits that are stored together, one that fails fails alone")
     func failureInGroup() async throws {
         let store = GatedStore(refusing: [VirtualPath("//3")])

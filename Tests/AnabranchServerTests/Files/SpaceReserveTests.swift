@@ -7,7 +7,7 @@ import Testing
 
 @testable import AnabranchServer
 
-/// A disk that is nearly full takes no more, and shows what it has.
+/// A disk that is nearly full, or a store that has what it may hold, takes no more and shows what it has.
 @Suite struct SpaceReserveTests {
     private static func withStore<Result>(_ body: (SQLiteStore) async throws -> Result) async throws -> Result {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("reserve-\(UUID().uuidString)")
@@ -18,12 +18,25 @@ import Testing
         return result
     }
 
-    /// No disk has so much free.
-    @Test(arguments: [Int.max, 1]) func whatMakesTheStoreLargerIsRefused(_ bytesMin: Int) async throws {
+    /// What is to stay free, of which no disk has the most, and what the store may hold.
+    private static let rooms: [(freeBytesMin: Int, storeBytesMax: Int)] = [
+        (.max, .max), (1, 1), (1, 1 << 30), (1, .max),
+    ]
+
+    @Test(arguments: rooms)
+    func whatMakesTheStoreLargerIsRefused(_ freeBytesMin: Int, _ storeBytesMax: Int) async throws {
         try await Self.withStore { store in
-            let isLow = bytesMin == .max
-            let rig = TurnRig(store: store, keepsState: true) { $0.reservedBytes = bytesMin }
-            let client = try rig.join("//a", count: 1)[0]
+            let isLow = freeBytesMin == .max || storeBytesMax == 1
+            let rig = TurnRig(store: store, keepsState: true) {
+                $0.reservedBytes = freeBytesMin
+                $0.storeBytesMax = storeBytesMax
+            }
+            let clients = try rig.join("//a", count: 2), client = clients[0], newClient = clients[1]
+            rig.submit(.close, of: newClient)
+            rig.submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: true)), of: newClient)
+            rig.finish()
+            #expect(newClient.errors.map(\.code) == (isLow ? [.otherSessionError] : []))
+            #expect(newClient.errors.allSatisfy { $0.triesAgain && $0.action == .transient })
             let progress = UploadCursor(clientVersion: 1, serverVersion: 0)
             rig.submit(.integrate(UploadMessage(Upload(progress: progress, changesets: []))), of: client)
             rig.submit(.scan(from: DownloadCursor()), of: client)
@@ -50,15 +63,21 @@ import Testing
 
     @Test func theServerIsNotReady() async throws {
         try await Self.withStore { store in
-            for bytesMin in [Int.max, 1] {
+            let used = try #require(store.usedBytes)
+            for (room, status) in zip(
+                Self.rooms + [(1, used)],
+                ["the disk has less than \(Int.max) bytes free", "the store has more than 1 bytes"] + [nil, nil, nil])
+            {
                 try await AppServicesRig.run(store: store) {
-                    $0.freeBytesMin = bytesMin
+                    $0.freeBytesMin = room.freeBytesMin
+                    $0.storeBytesMax = room.storeBytesMax
                 } _: { rig async throws in
                     let ready = try await rig.admin("GET", "/ready")
-                    #expect(ready.status == (bytesMin == 1 ? 200 : 503))
-                    if bytesMin > 1 { #expect(ready.json == ["status": "the disk is nearly full"]) }
+                    #expect(ready.status == (status == nil ? 200 : 503))
+                    #expect(ready.json == ["status": .string(status ?? "ready")])
                     let metrics = try await rig.admin("GET", "/metrics")
                     #expect(metrics.body.contains("\nanabranch_store_free_bytes "))
+                    #expect(metrics.body.contains("\nanabranch_store_used_bytes \(used)\n"))
                 }
             }
         }

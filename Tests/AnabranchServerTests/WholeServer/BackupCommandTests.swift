@@ -46,18 +46,21 @@ final class BackupCommandTests {
     /// Starts a backup and kills it as soon as a file is in the target; or has the system do so when it has written so
     /// much of a file, which it does in any case.
     /// - Returns: whether it was killed before it was done.
-    private func isKilled(at name: String?, blocksMax: String = "unlimited") async throws -> Bool {
+    private func isKilled(
+        at name: String?, blocksMax: String = "unlimited", _ options: [String]
+    ) async throws -> Bool {
         let process = Process(), executable: URL = try #require(ServerProcess.executable)
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        process.arguments = [
-            // Who started the tests may ignore the signal, which a shell cannot change.
-            "-c",
-            """
-            ulimit -c 0; ulimit -f \(blocksMax)
-            exec env --default-signal=XFSZ "$0" backup --data "$1" --to "$2"
-            """,
-            executable.path(), data, backup,
-        ]
+        process.arguments =
+            [
+                // Who started the tests may ignore the signal, which a shell cannot change.
+                "-c",
+                """
+                ulimit -c 0; ulimit -f \(blocksMax)
+                exec env --default-signal=XFSZ "$0" backup "$@"
+                """,
+                executable.path(), "--data", data, "--to", backup,
+            ] + options
         process.standardOutput = FileHandle.nullDevice
         let (ending, end) = AsyncStream.makeStream(of: Never.self)
         process.terminationHandler = { _ in end.finish() }
@@ -73,16 +76,24 @@ final class BackupCommandTests {
         return process.terminationReason == .uncaughtSignal
     }
 
-    @Test("a backup that is killed at any moment is none, the next one is, and the server notices nothing")
-    func killed() async throws {
-        let (server, client) = try await server()
+    @Test(
+        "a backup that is killed at any moment is none, the next one is, and the server notices nothing",
+        arguments: [false, true])
+    func killed(isIncremental: Bool) async throws {
+        let (server, client) = try await server(), base = folder + "/base"
+        let options = isIncremental ? ["--base", base] : []
+        if isIncremental { #expect(try await run("backup", "--data", data, "--to", base).status == 0) }
+        let names =
+            isIncremental
+            ? ["manifest.json", "shard-00.sqlite.delta", "shard-04.sqlite.delta", "accounts.sqlite.delta"]
+            : [
+                "lock", "backup.json", "shard-00.sqlite", "shard-03.sqlite", "shard-07.sqlite", "accounts.sqlite",
+                "keys.json", "anabranch.sqlite", "manifest.json",
+            ]
         var killedCount = 0
-        for name in [
-            "lock", "backup.json", "shard-00.sqlite", "shard-03.sqlite", "shard-07.sqlite", "accounts.sqlite",
-            "keys.json", "anabranch.sqlite", "manifest.json", nil,
-        ] {
+        for name in names + [nil] {
             let place = name ?? "a large file"
-            guard try await isKilled(at: name, blocksMax: name == nil ? "64" : "unlimited") else {
+            guard try await isKilled(at: name, blocksMax: name == nil ? "64" : "unlimited", options) else {
                 #expect(name != nil, "the system ends it in any case")
                 try? FileManager.default.removeItem(atPath: backup)
                 continue
@@ -95,8 +106,10 @@ final class BackupCommandTests {
             let restored = try await run("restore", "--from", backup, "--data", folder + "/restored")
             #expect(restored.status == 1, "\(place)")
             #expect(!FileManager.default.fileExists(atPath: folder + "/restored"))
-            let again = try await run("backup", "--data", data, "--to", backup, "--verify")
+            let again = try await AdminCommandTests.run(
+                ["backup", "--data", data, "--to", backup, "--verify"] + options)
             #expect(again.status == 0 && again.text.contains("12 files, 0 users"), "\(place): \(again)")
+            #expect(try await run("verify", "--data", backup).status == 0)
             try FileManager.default.removeItem(atPath: backup)
         }
         #expect(killedCount > 0)

@@ -9,10 +9,11 @@ import Testing
         #expect(answer.status == 0, "\(answer)")
         let lines = answer.output.split(separator: "\n")
         #expect(lines.last == "3 passed, 0 failed")
-        for (line, end) in zip(lines, [" clients went on", " clients were told to reset: "]) {
+        for (line, end) in zip(lines, [" clients went on", " clients were told to reset: ", " whole backups, "]) {
             #expect(line.contains(end), "\(line)")
             #expect(line.split(separator: " ").first.flatMap { Int($0) } ?? 0 > 0, "\(line)")
         }
+        #expect(lines[2].hasSuffix(" incremental ones") && !lines[2].contains(" 0 incremental"), "\(lines[2])")
     }
 
     @Test("a copy that is served as it is makes drills fail, and each says how to repeat it")

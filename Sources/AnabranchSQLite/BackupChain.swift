@@ -1,0 +1,59 @@
+import AnabranchHistory
+import Foundation
+
+/// A backup, with those before it of which an incremental one needs something.
+final class BackupChain {
+    let url: URL
+    let record: BackupRecord
+    /// Of the record.
+    let checksum: String
+    /// What an incremental backup was made since.
+    private let base: BackupChain?
+
+    /// - Parameters:
+    ///   - path: of a backup that `StoreBackup` has made.
+    ///   - places: where bases may be, before they are looked for where they were, and beside the backup.
+    /// - Throws: `storeUnusable` if there is no whole backup, or not all that it needs.
+    init(_ path: String, bases places: [String]) throws(HistoryError) {
+        url = URL(fileURLWithPath: path, isDirectory: true)
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw HistoryError(.storeUnusable, "\(path): no such directory")
+        }
+        try BackupRecord.refuseUnfinished(in: url)
+        guard let record = try BackupRecord.read(in: url), let checksum = BackupRecord.checksum(in: path) else {
+            throw HistoryError(
+                .storeUnusable,
+                """
+                \(path) was not made by `anabranch backup`; to restore another copy, put it in the place of the data, \
+                and run `anabranch restore` with --data alone
+                """)
+        }
+        (self.record, self.checksum) = (record, checksum)
+        base = if let base = record.base { try Self.find(base, of: url, places) } else { nil }
+    }
+
+    private static func find(
+        _ base: BackupRecord.Base, of url: URL, _ places: [String]
+    ) throws(HistoryError) -> BackupChain {
+        // Backups that lie beside one another can be moved together.
+        let beside = url.deletingLastPathComponent()
+            .appendingPathComponent(URL(fileURLWithPath: base.path).lastPathComponent).path
+        for path in places + [base.path, beside] where BackupRecord.checksum(in: path) == base.checksum {
+            return try BackupChain(path, bases: places)
+        }
+        let isOther = BackupRecord.checksum(in: base.path) != nil
+        throw HistoryError(
+            .storeUnusable,
+            """
+            \(url.path) holds what has changed since the backup \(base.path) of \(base.time), \
+            \(isOther ? "and another backup is there now" : "which is not there"): \
+            say where it is with --base, or use another backup
+            """)
+    }
+
+    /// What there is of a file; nil if it was not backed up.
+    func content(of name: String) throws(HistoryError) -> BackupContent? {
+        guard let file = record.files.first(where: { $0.name == name }) else { return nil }
+        return try BackupContent(file, in: url, since: file.delta == nil ? nil : try base?.content(of: name))
+    }
+}
