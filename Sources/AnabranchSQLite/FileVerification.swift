@@ -39,6 +39,7 @@ final class FileVerification {
         try goOn(behind: "record of the file", checkRecord)
         try goOn(behind: "client files", checkClientFiles)
         try goOn(behind: "log", checkLog)
+        try goOn(behind: "archive", checkArchive)
         try goOn(behind: "generations", checkGenerations)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
@@ -328,7 +329,7 @@ extension StoreDamage.Kind {
     fileprivate var isOfLog: Bool {
         switch self {
         case .database, .checksum, .continuity, .size, .value, .changeset: true
-        case .cursor, .reciprocal, .conflictKeys, .generation, .state: false
+        case .cursor, .reciprocal, .conflictKeys, .generation, .archive, .state: false
         }
     }
 }

@@ -17,6 +17,7 @@ extension SQLiteFile {
 
     static let tablesOfFiles = [
         TableOfFiles(name: "log_segment", content: "block"),
+        TableOfFiles(name: "archived_segment", content: "block"),
         TableOfFiles(name: "generation_segment", content: "block"),
         TableOfFiles(name: "log_entry", content: "changeset"), TableOfFiles(name: "received", content: "changeset"),
         TableOfFiles(name: "reciprocal", content: "changeset"), TableOfFiles(name: "state_row", content: "content"),

@@ -69,6 +69,7 @@ extension SQLiteFile {
         if trim.version > rowsBase {
             try removeConflictKeys(of: VersionRange(after: rowsBase, through: trim.version))
         }
+        if trim.keep == .archive { try archive(through: trim.version) }
         for (table, version) in [("log_segment", "last"), ("log_entry", "version"), ("received", "version")] {
             try execute(
                 "DELETE FROM \(table) WHERE file = ? AND \(version) <= ?", [id.number, sought(trim.version)])

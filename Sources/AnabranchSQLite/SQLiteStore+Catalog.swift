@@ -6,15 +6,18 @@ import GRDB
 extension SQLiteStore: HistoryCatalog {
     public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
         let sql = """
-            SELECT \(FileRecord.columns) FROM synced_file
+            SELECT \(FileRecord.columns),
+            (SELECT COALESCE(SUM(bytes), 0) FROM archived_segment WHERE file = id) FROM synced_file
             WHERE path \(path == nil ? ">=" : ">") ? ORDER BY path LIMIT ?
             """
         var files: [CatalogFile] = []
         for shard in shards {
             files += try catalog(shard, sql, [Data(path?.bytes ?? []), max(0, countMax)]) { row in
-                // A record that is damaged keeps no other file from being listed.
+                // A record that is damaged keeps no other file from being listed, nor do sizes in an archive.
                 let record = try? FileRecord(row, isChecked: false)
-                return CatalogFile(path: VirtualPath(try row.bytes(1)), head: record?.head ?? FileHead())
+                return CatalogFile(
+                    path: VirtualPath(try row.bytes(1)), head: record?.head ?? FileHead(),
+                    archivedBytes: (try? row.number(14)) ?? 0)
             }
         }
         files.sort { $0.path.bytes.lexicographicallyPrecedes($1.path.bytes) }
@@ -46,9 +49,13 @@ extension SQLiteStore: HistoryCatalog {
     }
 
     public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
-        try translatingErrors {
-            try shard(of: path).pool.read { db in
-                try SQLiteFile.find(path, in: db).map { CatalogFile(path: path, head: $0.head) }
+        let shard = shard(of: path)
+        return try translatingErrors {
+            try shard.pool.read { db in
+                try SQLiteFile.find(path, in: db).map { record in
+                    CatalogFile(
+                        path: path, head: record.head, archivedBytes: try shard.file(record.number, db).archivedBytes())
+                }
             }
         }
     }

@@ -136,20 +136,31 @@ public struct StoredFile {
 
     private var pool: DatabasePool { reader.pools[id.shard] }
 
-    /// The entry that produced `version`; nil outside the log.
+    /// The entry that produced `version`; nil if neither the log nor the archive has it.
     public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
-        try read { file throws(HistoryError) in try file.view().entry(version) }
+        try read { file throws(HistoryError) in
+            if let entry = try file.view().entry(version) { return entry }
+            return try file.archivedEntries(upTo: version).last { $0.version == version }
+        }
     }
 
-    /// Calls `body` with the newest entries of the log, the newest first.
+    /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where
+    /// the archive lacks some, the next one is older by more than one version.
     /// - Parameter limit: how many; all unless it is given.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
     public func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
-        var version = head.version
-        for _ in 0..<limit {
-            guard version > head.baseVersion, let entry = try entry(version) else { return }
+        var version = head.version, left = limit
+        while left > 0, version > head.baseVersion, let entry = try entry(version) {
             try body(entry)
             version = version - 1
+            left -= 1
+        }
+        while left > 0, version > 0 {
+            let archived = try read { file throws(HistoryError) in try file.archivedEntries(upTo: version) }
+            guard let oldest = archived.first else { return }
+            for entry in archived.reversed().prefix(left) { try body(entry) }
+            version = oldest.version - 1
+            left -= archived.count
         }
     }
 

@@ -6,7 +6,7 @@ import GRDB
 
 /// What `StoreRepair` did to one synced file.
 public struct RepairedFile: Equatable, Sendable {
-    /// What was made anew.
+    /// What was made anew, or rid of what was damaged.
     public struct Parts: OptionSet, Sendable {
         /// A bit for each part.
         public let rawValue: UInt8
@@ -17,6 +17,8 @@ public struct RepairedFile: Equatable, Sendable {
         /// The bootstrap generations: those that were damaged went, and client files that have one of them as lineage
         /// have expired. There is a new one if somebody needs it; otherwise it is made when it is due.
         public static let generations = Parts(rawValue: 4)
+        /// The archive: the segments of it that were damaged went, and what they had is lost.
+        public static let archive = Parts(rawValue: 8)
 
         /// A set of parts.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -39,8 +41,8 @@ public struct RepairedFile: Equatable, Sendable {
 }
 
 /// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
-/// damaged bootstrap generations away (`Spec/Durability.md`, section 4). What the log itself, client files and
-/// reciprocal changesets have lost, nobody can tell.
+/// damaged bootstrap generations and archived segments away (`Spec/Durability.md`, section 4). What the log itself,
+/// client files and reciprocal changesets have lost, nobody can tell.
 public struct StoreRepair {
     private let store: SQLiteStore
 
@@ -85,6 +87,7 @@ public struct StoreRepair {
                 let file = SQLiteFile(id: id, db: db)
                 if parts.contains(.conflictKeys) { try file.renewConflictKeys() }
                 if parts.contains(.generations) { try file.dropGenerations(damagedBy: result.damages) }
+                if parts.contains(.archive) { try file.dropArchived(damagedBy: result.damages) }
                 if parts.contains(.state) { try file.dropState() }
             }
         }
@@ -125,6 +128,7 @@ extension RepairedFile.Parts {
             case .state: parts.insert(.state)
             case .conflictKeys: parts.insert(.conflictKeys)
             case .generation: parts.insert(.generations)
+            case .archive: parts.insert(.archive)
             case .database, .checksum, .continuity, .size, .value, .cursor, .reciprocal, .changeset: return []
             }
         }
@@ -165,6 +169,16 @@ extension SQLiteFile {
             return expired
         }
         try apply(commit, to: record, nil)
+    }
+
+    /// Takes those segments of the archive away of which damage is told.
+    fileprivate func dropArchived(damagedBy damages: [StoreDamage]) throws {
+        let places = Set(damages.filter { $0.kind == .archive }.map(\.place))
+        let sql = "SELECT last FROM archived_segment WHERE file = ?"
+        for last in try rows(sql, [id.number], { ServerVersion(rawValue: try $0.number(0)) })
+        where places.contains(FileVerification.archivedPlace(last)) {
+            try execute("DELETE FROM archived_segment WHERE file = ? AND last = ?", [id.number, stored(last)])
+        }
     }
 
     fileprivate func renewConflictKeys() throws {

@@ -17,7 +17,7 @@ enum StoreSchema {
     /// Makes everything in an empty database.
     /// - Parameter number: of the shard.
     static func make(_ number: Int, of manifest: StoreManifest, in db: Database) throws {
-        try db.execute(sql: tables + addedTables + generationTables)
+        try db.execute(sql: tables + addedTables + laterTables)
         try db.execute(sql: StateTable.sql)
         let values = [
             "store": manifest.store.databaseValue, "shard": number.databaseValue,
@@ -98,8 +98,9 @@ enum StoreSchema {
         CREATE TABLE deleted_file (file INTEGER PRIMARY KEY);
         """
 
-    /// Those that a store of this format may lack as well.
-    private static let generationTables = """
+    /// Those that a store of this format may lack as well. A program that does not know the archive deletes it with its
+    /// file all the same.
+    private static let laterTables = """
 
         CREATE TABLE IF NOT EXISTS generation (
             file INTEGER NOT NULL,
@@ -117,14 +118,24 @@ enum StoreSchema {
             block BLOB NOT NULL,
             PRIMARY KEY (file, generation, last)
         );
+        CREATE TABLE IF NOT EXISTS archived_segment (
+            file INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            block BLOB NOT NULL,
+            PRIMARY KEY (file, last)
+        );
+        CREATE INDEX IF NOT EXISTS archived_segment_bytes ON archived_segment (file, bytes);
+        CREATE TRIGGER IF NOT EXISTS archive_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN DELETE FROM archived_segment WHERE file = OLD.file; END;
         """
 
     /// Brings a shard of format 4 to this one: nothing in it changes.
     static func upgrade(_ db: Database) throws {
-        if case .current = try format.examine(db) { try db.execute(sql: generationTables) }
+        if case .current = try format.examine(db) { try db.execute(sql: laterTables) }
         guard case .older(formatWithoutSegments) = try format.examine(db) else { return }
         try db.inTransaction(.immediate) {
-            try db.execute(sql: addedTables + generationTables)
+            try db.execute(sql: addedTables + laterTables)
             try format.mark(db, version: format.version)
             return .commit
         }

@@ -27,6 +27,8 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case conflictKeys
         /// A bootstrap generation is not what was written, or is missing.
         case generation
+        /// A segment of the archive is not what was written, or does not fit to what stands beside it.
+        case archive
         /// The stored state is not what the log makes.
         case state
     }
@@ -52,6 +54,8 @@ public struct VerifiedFile: Equatable, Sendable {
     public var goodVersion: ServerVersion = 0
     /// Changesets of the log, in bytes.
     public var logBytes: UInt64 = 0
+    /// How many entries its archive has.
+    public var archivedCount = 0
     /// Client files, without the reserved rows.
     public var clientFileCount = 0
     /// Reciprocal changesets of all its client files.

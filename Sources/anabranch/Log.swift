@@ -10,8 +10,9 @@ struct LogCommand: ParsableCommand {
         commandName: "log",
         abstract: "Print the history of a synced file, the newest version first.",
         discussion: """
-            A line for each version: its number, when its changes were made, by whom, how many bytes they have, and \
-            what they begin with. `anabranch show` prints all of a version. The server must not be running.
+            A line for each version of the log, and then of the archive if there is one: its number, when its changes \
+            were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \
+            version. The server must not be running.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
@@ -82,7 +83,8 @@ struct ShowCommand: ParsableCommand {
         try StoreOption.explainingErrors {
             let file = try store.file(path)
             guard let entry = try file.entry(ServerVersion(rawValue: version)) else {
-                throw InputError(description: "\(file.path): the log ends at version \(file.head.version)")
+                let head = file.head, beginning = head.baseVersion > 0 ? "begins behind \(head.baseVersion) and " : ""
+                throw InputError(description: "\(file.path): the log \(beginning)ends at version \(head.version)")
             }
             let (arena, index) = try entry.decoded()
             if json {

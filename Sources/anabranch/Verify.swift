@@ -12,10 +12,10 @@ struct VerifyCommand: ParsableCommand {
         discussion: """
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
-            changeset can be decoded, that the conflict keys are those of the log, and that the state is what the log \
-            makes. Nothing is changed, but for this: where nothing is damaged, the store of an older format from which \
-            the data was migrated is removed, if it is whole and all of it is in the data. The server must not be \
-            running.
+            changeset can be decoded, that the conflict keys are those of the log, that the archive is what was \
+            written, and that the state is what the log makes. Nothing is changed, but for this: where nothing is \
+            damaged, the store of an older format from which the data was migrated is removed, if it is whole and all \
+            of it is in the data. The server must not be running.
 
             An incremental backup is made whole for this in the directory of temporary files (TMPDIR), which needs as \
             much space as the data; earlier backups that it needs are found as `anabranch restore` does.
@@ -90,8 +90,8 @@ struct VerifyCommand: ParsableCommand {
     private static func json(of file: VerifiedFile) -> JSONValue {
         [
             "path": .string(file.path.description), "log_entries": JSONValue(file.entryCount),
-            "log_bytes": .integer(Int64(clamping: file.logBytes)), "client_files": JSONValue(file.clientFileCount),
-            "reciprocal_changesets": JSONValue(file.reciprocalCount),
+            "log_bytes": .integer(Int64(clamping: file.logBytes)), "archived_entries": JSONValue(file.archivedCount),
+            "client_files": JSONValue(file.clientFileCount), "reciprocal_changesets": JSONValue(file.reciprocalCount),
             "skipped_instructions": JSONValue(file.skippedCount), "damages": .array(file.damages.map(json)),
         ]
     }
@@ -104,9 +104,10 @@ struct VerifyCommand: ParsableCommand {
 
     private static func line(for file: VerifiedFile) -> String {
         let verdict = file.damages.isEmpty ? "ok" : "DAMAGED"
+        let archived = file.archivedCount > 0 ? ", \(file.archivedCount) entries in the archive" : ""
         let skipped = file.skippedCount > 0 ? ", \(file.skippedCount) instructions cannot be applied" : ""
         return """
-            \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes, \
+            \(file.path): \(verdict), \(file.entryCount) entries, \(file.logBytes) bytes\(archived), \
             \(file.clientFileCount) client files, \(file.reciprocalCount) reciprocal changesets\(skipped)
             """
     }

@@ -17,6 +17,7 @@ import Testing
         }
         guard seeds == nil else { return }
         #expect(tally.sealed > 0 && tally.generations > 0 && tally.dropped > 0 && tally.trimmed > 0)
+        #expect(tally.archived > 0 && tally.archived < tally.trimmed)
         #expect(tally.generationDownloads > 0 && tally.merges > 0)
     }
 

@@ -36,6 +36,13 @@ import Testing
         try test.store.commit([seal])
         file.finish(seal, nil)
         _ = try file.makeGeneration(endingAt: .max)
+        // As if its clients needed nothing, and there were an archive.
+        try (test.store as? SQLiteStore)?.shards[file.id.shard].pool.write { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO archived_segment SELECT file, last, length(block), block FROM log_segment WHERE file = ?
+                    """, arguments: [file.id.number])
+        }
         return file
     }
 

@@ -9,7 +9,8 @@ import Testing
 /// What a crash leaves of a trim (`Spec/BoundedHistory.md`, section 6).
 @Suite struct TrimCrashTests {
     /// At whatever byte the write-ahead log ends, the trim is there as a whole or not at all, and clients go on.
-    @Test func aTrimIsThereAsAWholeOrNotAtAll() throws {
+    @Test(arguments: HistoryPolicy.Keep.allCases)
+    func aTrimIsThereAsAWholeOrNotAtAll(keep: HistoryPolicy.Keep) throws {
         let directory = try TemporaryDirectory()
         let store = try SQLiteStore(oneShardIn: directory.path)
         let file = try SyncedFile.open(in: store, keepsState: true)
@@ -22,8 +23,11 @@ import Testing
             try client.download(from: file)
         }
         let log = URL(fileURLWithPath: directory.path + "/shard-00.sqlite-wal")
+        let entries = try file.log(), floor = try file.floor(upTo: file.version)
+        // Sealing is another commit.
+        if keep == .archive { while let commit = try file.sealIfDue(upTo: floor) { try file.commit(commit) } }
         let before = try Data(contentsOf: log).count
-        try file.trim(upTo: file.floor(upTo: file.version))
+        try file.trim(upTo: floor, keep: keep)
         let after = try Data(contentsOf: log), base = file.head.baseVersion
         #expect(base > 20 && after.count > before)
         var bases: Set<ServerVersion> = []
@@ -33,17 +37,23 @@ import Testing
                 ("shard-00.sqlite", try Data(contentsOf: URL(fileURLWithPath: directory.path + "/shard-00.sqlite"))),
                 ("shard-00.sqlite-wal", after.prefix(size)),
             ] { try content.write(to: URL(fileURLWithPath: copy.path + "/" + name)) }
-            bases.insert(try goOn(in: copy.path, client))
+            let expected = keep == .archive ? entries : nil
+            bases.insert(try goOn(in: copy.path, client, archiveAndLog: expected))
         }
         #expect(bases == [0, base])
         try store.close()
     }
 
+    /// - Parameter expected: what archive and log have together; nil if there is no archive.
     /// - Returns: the version behind which the log began.
-    private func goOn(in directory: String, _ client: MemoryClient) throws -> ServerVersion {
+    private func goOn(
+        in directory: String, _ client: MemoryClient, archiveAndLog expected: [LogEntry]?
+    ) throws -> ServerVersion {
         let store = try SQLiteStore(directory: directory)
         let file = try SyncedFile.open(in: store, keepsState: true)
         let base = file.head.baseVersion
+        #expect(try file.archive() == expected.map { Array($0.prefix(Int(base.rawValue))) } ?? [])
+        if let expected { #expect(try file.archive() + file.log() == expected) }
         var client = client
         _ = try file.identify(client.identRequest)
         client.startSession()

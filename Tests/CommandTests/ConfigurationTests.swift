@@ -60,7 +60,7 @@ import Testing
         "adopt-unowned-clients": "true", "partition-bytes": "17",
         "history-seal-entries": "18", "history-seal-bytes": "19", "history-generation-bytes": "20",
         "history-generation-ratio": "0.5", "history-offline-days": "21", "history-pinned-bytes": "22",
-        "history-bootstrap-days": "23", "history-keep": "drop",
+        "history-bootstrap-days": "23", "history-keep": "archive",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
@@ -134,7 +134,7 @@ import Testing
             ("history: {seal-entries: 0}\n", "seal-entries: cannot be '0'; allowed: a whole number from 1 to 16384"),
             ("history: {generation-ratio: -1}\n", "cannot be '-1'; allowed: a number from 0 to 1000"),
             ("history: {offline-days: [1]}\n", "history: offline-days has to be one word; allowed: a whole number"),
-            ("history: {keep: archive}\n", "keep: cannot be 'archive'; allowed: drop; there is no archive"),
+            ("history: {keep: all}\n", "keep: cannot be 'all'; allowed: drop, archive"),
             ("history-offline-days: 5\n", "there is no setting 'history-offline-days'"),
         ] {
             let found = Self.complaint(yaml)
@@ -143,6 +143,8 @@ import Testing
         let low = try Self.configuration(
             "history: {seal-entries: 1, seal-bytes: 1, generation-bytes: 1, generation-ratio: 0}\n")
         #expect(low.server(cores: 1).history == low.history && low.history.sealEntries == 1)
+        #expect(low.history.keep == .drop)
+        #expect(try Self.configuration("history: {keep: archive}\n").server(cores: 1).history.keep == .archive)
     }
 
     @Test func theTokenOfTheAdminInterfaceIsNeverPrinted() throws {

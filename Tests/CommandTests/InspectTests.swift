@@ -35,6 +35,15 @@ import Testing
 
         deinit { try? FileManager.default.removeItem(atPath: directory) }
 
+        /// The oldest version goes from the log.
+        func trim(_ keep: HistoryPolicy.Keep) throws {
+            let store = try SQLiteStore(directory: directory)
+            let file = try SyncedFile(path: VirtualPath(path), store: store)
+            try file.expire(2)
+            try file.trim(upTo: 1, keep: keep)
+            try store.close()
+        }
+
         func inspect(_ arguments: String...) throws -> [String] {
             try lines { try InspectCommand.parse(["--data", directory] + arguments).run(output: $0) }
         }
@@ -105,6 +114,19 @@ import Testing
         #expect(lines[1].hasPrefix("1  2015-01-01T00:00:01.500Z  client 2  "))
         #expect(lines[1].hasSuffix("  AddTable Note TopLevel, primary key _id Int and 3 more"))
         #expect(try fixture.log("--count", "1") == [lines[0]])
+    }
+
+    @Test func theHistoryGoesOnInTheArchive() throws {
+        let fixture = try Fixture(), lines = try fixture.log(), version = try fixture.show("1")
+        try fixture.trim(.archive)
+        #expect(try fixture.log() == lines)
+        #expect(try fixture.show("1") == version)
+        #expect(try fixture.log("--count", "1") == [lines[0]])
+        let other = try Fixture()
+        try other.trim(.drop)
+        #expect(try other.log() == [lines[0]])
+        let error = #expect(throws: InputError.self) { try other.show("1") }
+        #expect(error?.description.hasSuffix("the log begins behind 1 and ends at version 2") == true)
     }
 
     @Test func aVersionIsShownWithAllItsInstructions() throws {

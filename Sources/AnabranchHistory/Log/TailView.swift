@@ -158,6 +158,14 @@ struct TailView: FileView {
         try stored { view throws(HistoryError) in try view.sealedEnd() }
     }
 
+    func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
+        try stored { view throws(HistoryError) in try view.archivedEntries(upTo: version) }
+    }
+
+    func archivedBytes() throws(HistoryError) -> UInt64 {
+        try stored { view throws(HistoryError) in try view.archivedBytes() }
+    }
+
     func reciprocals(of ident: ClientFileID, in range: VersionRange) throws(HistoryError) -> [ReciprocalChangeset] {
         let kept = tail.reciprocals(of: ident)
         if case .known(let all) = kept { return all.filter { range.contains($0.version) } }

@@ -2,6 +2,14 @@ import AnabranchCore
 
 /// How much of the past synced files keep (`Spec/BoundedHistory.md`, sections 6 to 8). Days have 86,400 seconds.
 public struct HistoryPolicy: Equatable, Sendable {
+    /// What becomes of the entries that nobody needs any more when they go from the log.
+    public enum Keep: String, CaseIterable, Sendable {
+        /// They are gone.
+        case drop
+        /// The store keeps their segments as an archive, which nobody is served from.
+        case archive
+    }
+
     /// Entries are sealed when there are so many that are not: a segment of 768 takes about 11 bytes a small
     /// transaction, and one that is much shorter takes more.
     public var sealEntries: UInt64 = 768
@@ -18,6 +26,8 @@ public struct HistoryPolicy: Equatable, Sendable {
     /// Or when its client began with a bootstrap generation, has uploaded nothing, and was not seen for so many days:
     /// no write of it is lost with the file.
     public var bootstrapDays: UInt64 = 7
+    /// What becomes of the entries that go.
+    public var keep = Keep.drop
 
     /// At about how many bytes an entry of a generation ends.
     package var generationEntryBytes = BootstrapChangesets.usualBytes

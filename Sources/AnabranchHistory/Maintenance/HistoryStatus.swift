@@ -16,6 +16,8 @@ public struct HistoryStatus: Equatable, Sendable {
     public var user: String?
     /// How many bytes of changesets it keeps.
     public var pinnedBytes: UInt64
+    /// What the archive of the file occupies, in bytes.
+    public var archivedBytes: UInt64
 }
 
 extension SyncedFile {
@@ -32,8 +34,15 @@ extension SyncedFile {
                 user: try pin.flatMap { pin throws(HistoryError) in try view.clientFile(pin.ident)?.user },
                 pinnedBytes: try pin.map { pin throws(HistoryError) in
                     head.cumulativeSize - (try view.cumulativeSize(at: pin.version))
-                } ?? 0)
+                } ?? 0, archivedBytes: try view.archivedBytes())
         }
+    }
+
+    /// The newest entries of the archive up to a version, in order: as many as one segment has of them. None if there
+    /// are none. Who wants all of it asks again for those before the first one.
+    /// - Throws: `storeDamaged` if they are not what was written; a failure of the store.
+    public func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
+        try read { view throws(HistoryError) in try view.archivedEntries(upTo: version) }
     }
 
     /// What could go if a client file expired: entries, and the bytes of their changesets.

@@ -18,6 +18,10 @@ public struct MaintenanceReport: Equatable, Sendable {
     public var trimmedEntries: UInt64 = 0
     /// The bytes of their changesets.
     public var trimmedBytes: UInt64 = 0
+    /// How many of them are in the archive now.
+    public var archivedEntries: UInt64 = 0
+    /// The bytes of their changesets.
+    public var archivedBytes: UInt64 = 0
     /// Who keeps most of the entries that are left below the newest bootstrap generation; nil if nobody keeps any.
     public var lowestPin: ClientFilePin?
 
@@ -27,6 +31,18 @@ public struct MaintenanceReport: Equatable, Sendable {
     /// Whether the file is as it was.
     public var isEmpty: Bool {
         sealedEntries == 0 && generationsMade == 0 && generationsDropped == 0 && expired.isEmpty && trimmedEntries == 0
+    }
+
+    /// Counts what a trim takes away.
+    fileprivate mutating func note(_ commit: Commit) {
+        guard let trim = commit.trim else { return }
+        let entries = trim.version.rawValue - commit.head.baseVersion.rawValue
+        let bytes = trim.cumulativeSize - commit.head.baseCumulativeSize
+        trimmedEntries += entries
+        trimmedBytes += bytes
+        guard trim.keep == .archive else { return }
+        archivedEntries += entries
+        archivedBytes += bytes
     }
 }
 
@@ -176,9 +192,10 @@ extension SyncedFile {
             return try expiryCommit(reasons, &round)
         case .trim(let floor):
             // Somebody may have begun with the log meanwhile.
-            if let commit = try trimCommit(upTo: min(floor, lowestCommittedPin)), let trim = commit.trim {
-                round.report.trimmedEntries += trim.version.rawValue - commit.head.baseVersion.rawValue
-                round.report.trimmedBytes += trim.cumulativeSize - commit.head.baseCumulativeSize
+            let floor = min(floor, lowestCommittedPin)
+            if round.policy.keep == .archive, let commit = try sealCommit(&round, upTo: floor) { return commit }
+            if let commit = try trimCommit(upTo: floor, keep: round.policy.keep) {
+                round.report.note(commit)
                 return commit
             }
             round.stage = .drop
@@ -259,11 +276,14 @@ extension SyncedFile {
 
     // MARK: Segments
 
-    private func sealCommit(_ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
+    /// - Parameter end: up to there entries are sealed in any case.
+    private func sealCommit(
+        _ round: inout MaintenanceRound, upTo end: ServerVersion? = nil
+    ) throws(HistoryError) -> Commit? {
         let policy = SealingPolicy(
             entriesMax: Int(clamping: round.policy.sealEntries), bytesMax: Int(clamping: round.policy.sealBytes),
             restMin: Int(min(64, round.policy.sealEntries / 8)))
-        guard let commit = try sealIfDue(policy), let range = commit.sealed?.range else { return nil }
+        guard let commit = try sealIfDue(policy, upTo: end), let range = commit.sealed?.range else { return nil }
         round.report.sealedEntries += range.last.rawValue - range.base.rawValue
         round.report.sealedBytes += try read { view throws(HistoryError) in
             try view.cumulativeSize(at: range.last) - view.cumulativeSize(at: range.base)

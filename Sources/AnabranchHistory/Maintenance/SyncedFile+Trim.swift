@@ -16,13 +16,15 @@ extension SyncedFile {
 
     /// A commit that takes the oldest entries away, or a part of them if they are many. The newest entry stays: what
     /// the server writes next must not be older than it.
-    /// - Parameter floor: the version up to which they may go.
+    /// - Parameters:
+    ///   - floor: the version up to which they may go.
+    ///   - keep: what becomes of them. To the archive go those that are sealed.
     /// - Returns: nil if nothing is left to be taken away, or a merge has begun, which knows the client files as they
     ///   were.
     /// - Throws: a failure of the store.
     package func trimCommit(
-        upTo floor: ServerVersion, entriesMax: Int = SyncedFile.trimmedEntriesMax,
-        bytesMax: Int = SyncedFile.trimmedBytesMax
+        upTo floor: ServerVersion, keep: HistoryPolicy.Keep = .drop,
+        entriesMax: Int = SyncedFile.trimmedEntriesMax, bytesMax: Int = SyncedFile.trimmedBytesMax
     ) throws(HistoryError) -> Commit? {
         guard !isIntegrating, floor > head.baseVersion else { return nil }
         return try read { view throws(HistoryError) -> Commit? in
@@ -31,9 +33,10 @@ extension SyncedFile {
                 guard let file = unwritten[ident], let pin = try view.pin(of: file) else { continue }
                 floor = min(floor, pin)
             }
+            if keep == .archive { floor = try min(floor, view.sealedEnd()?.version ?? 0) }
             guard let last = try lastTrimmed(upTo: floor, entriesMax, bytesMax, view) else { return nil }
             var commit = Commit(file: id, lease: lease, head: try view.head())
-            commit.trim = Trim(through: last)
+            commit.trim = Trim(through: last, keep: keep)
             let range = VersionRange(after: commit.head.baseVersion, through: last.version)
             for (ident, receipt) in try view.newestReceipts(in: range).sorted(by: { $0.key < $1.key }) {
                 guard var file = try current(ident, in: view) else {
@@ -67,7 +70,8 @@ extension SyncedFile {
 
     /// Takes away everything up to `floor`, in as many commits as that needs.
     /// - Throws: a failure of the store.
-    package func trim(upTo floor: ServerVersion) throws(HistoryError) {
-        while let commit = try trimCommit(upTo: floor) { try self.commit(commit) }
+    package func trim(upTo floor: ServerVersion, keep: HistoryPolicy.Keep = .drop) throws(HistoryError) {
+        while keep == .archive, let commit = try sealIfDue(upTo: floor) { try self.commit(commit) }
+        while let commit = try trimCommit(upTo: floor, keep: keep) { try self.commit(commit) }
     }
 }

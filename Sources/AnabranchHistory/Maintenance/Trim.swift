@@ -10,17 +10,22 @@ public struct Trim: Equatable, Sendable {
     public var salt: Salt
     /// The cumulative size there, in bytes.
     public var cumulativeSize: UInt64
+    /// What becomes of the entries. An archive has segments only: so all that goes there has been sealed.
+    public var keep: HistoryPolicy.Keep
 
     /// Puts the parts together.
-    public init(version: ServerVersion, salt: Salt, cumulativeSize: UInt64) {
+    public init(
+        version: ServerVersion, salt: Salt, cumulativeSize: UInt64, keep: HistoryPolicy.Keep = .drop
+    ) {
         self.version = version
         self.salt = salt
         self.cumulativeSize = cumulativeSize
+        self.keep = keep
     }
 
     /// Everything up to and including an entry goes.
-    public init(through entry: LogEntry) {
-        self.init(version: entry.version, salt: entry.salt, cumulativeSize: entry.cumulativeSize)
+    public init(through entry: LogEntry, keep: HistoryPolicy.Keep = .drop) {
+        self.init(version: entry.version, salt: entry.salt, cumulativeSize: entry.cumulativeSize, keep: keep)
     }
 }
 
@@ -68,9 +73,12 @@ extension FileView {
     package func check(_ trim: Trim, of head: FileHead) throws(HistoryError) {
         guard trim.version > head.baseVersion, trim.version <= min(head.version, head.stateVersion),
             try trimEnd(near: trim.version, upTo: trim.version) == trim.version,
-            let last = try entry(trim.version), Trim(through: last) == trim
+            let last = try entry(trim.version), Trim(through: last, keep: trim.keep) == trim
         else {
             throw HistoryError(.storeFailed, "the log cannot begin at version \(trim.version)")
+        }
+        if trim.keep == .archive, try sealedEnd()?.version ?? 0 < trim.version {
+            throw HistoryError(.storeFailed, "the log up to version \(trim.version) has not been sealed")
         }
         if let ident = try clientFile(pinnedBelow: trim.version) {
             throw HistoryError(.storeFailed, "client file \(ident) still needs the log up to version \(trim.version)")

@@ -42,11 +42,14 @@ public struct CatalogFile: Equatable, Sendable {
     public var path: VirtualPath
     /// The end and the beginning of its log.
     public var head: FileHead
+    /// What the archive of the file occupies, in bytes.
+    public var archivedBytes: UInt64
 
     /// Puts the parts together.
-    public init(path: VirtualPath, head: FileHead) {
+    public init(path: VirtualPath, head: FileHead, archivedBytes: UInt64 = 0) {
         self.path = path
         self.head = head
+        self.archivedBytes = archivedBytes
     }
 }
 

@@ -105,6 +105,7 @@ public struct FileHead: Equatable, Sendable {
 /// 10. A trim of what an unexpired client file may still need (`ClientFile.pin`) is refused with `storeFailed`.
 /// 11. A generation is there as a whole or not at all, and stays while an unexpired client file has it as lineage.
 /// 12. A store whose views have a `sealedEnd` answers after a commit that seals entries as before.
+/// 13. What goes from a log to the archive is there after the same commit, as it was, until the file is deleted.
 public protocol HistoryStore: Sendable {
     /// Opens a synced file. If there is none, it has an empty log and the reserved client files, and its first commit
     /// makes it. The lease of an earlier opening ends.
@@ -247,11 +248,25 @@ public protocol FileView {
 
     /// The place up to which the log is in segments, its beginning if none of it is; nil if the store makes none.
     func sealedEnd() throws(HistoryError) -> LogPlace?
+
+    /// The newest entries of the archive up to a version, in order: as many as one segment has of them, empty ones
+    /// included. None if there are none.
+    func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry]
+
+    /// What the archive occupies, in bytes.
+    func archivedBytes() throws(HistoryError) -> UInt64
 }
 
+/// For stores that make no segments, and so have no archive.
 extension FileView {
-    /// For stores that make no segments.
+    /// There is none.
     public func sealedEnd() throws(HistoryError) -> LogPlace? { nil }
+
+    /// There are none.
+    public func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] { [] }
+
+    /// Nothing.
+    public func archivedBytes() throws(HistoryError) -> UInt64 { 0 }
 }
 
 extension FileView {

@@ -9,6 +9,8 @@ struct InMemoryFile: Sendable {
     let start: Checksum
     /// The blocks of sealed entries, and the last version of each.
     private var segments: [(last: ServerVersion, block: [UInt8])] = []
+    /// Those that went from the log and are kept.
+    private var archive: [(last: ServerVersion, block: [UInt8])] = []
     /// Where `entries` begin.
     private var entriesBase: LogPlace
     private var entries: [LogEntry] = []
@@ -117,6 +119,7 @@ struct InMemoryFile: Sendable {
     }
 
     private mutating func trim(_ trim: Trim) {
+        if trim.keep == .archive { archive += segments.prefix { $0.last <= trim.version } }
         segments.removeAll { $0.last <= trim.version }
         if trim.version > entriesBase.version { removeEntries(upTo: end(of: place(behind: trim.version))) }
         received = received.filter { $0.key > trim.version }
@@ -258,6 +261,16 @@ extension InMemoryFile: FileView {
     }
 
     func sealedEnd() -> LogPlace? { entriesBase }
+
+    func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
+        for (_, block) in archive.reversed() {
+            let segment = try LogSegment(block, of: start)
+            if segment.range.base < version { return try segment.content().entries.filter { $0.version <= version } }
+        }
+        return []
+    }
+
+    func archivedBytes() -> UInt64 { archive.reduce(0) { $0 + UInt64($1.block.count) } }
 
     func version(ofWrite key: [UInt8]) -> ServerVersion? { writes[key] }
 

@@ -110,7 +110,7 @@ extension InMemoryStore: HistoryCatalog {
     }
 
     public func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? {
-        try content(of: path) { CatalogFile(path: path, head: $0.newestHead) }
+        try content(of: path) { CatalogFile(path: path, head: $0.newestHead, archivedBytes: $0.archivedBytes()) }
     }
 
     public func clientFiles(

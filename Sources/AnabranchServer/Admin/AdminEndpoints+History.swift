@@ -16,7 +16,8 @@ extension AdminEndpoints {
         } catch {
             throw blocking.internalError(error)
         }
-        var members = Self.members(of: CatalogFile(path: path, head: status.head), policy)
+        let file = CatalogFile(path: path, head: status.head, archivedBytes: status.archivedBytes)
+        var members = Self.members(of: file, policy)
         members["sealed_version"] = JSONValue(status.sealedVersion)
         members["generation_version"] = JSONValue(status.generationVersion)
         members["state_bytes"] = JSONValue(stateBytes)
@@ -35,8 +36,8 @@ extension AdminEndpoints {
         [
             "path": .string(file.path.description), "version": JSONValue(file.head.version),
             "base_version": JSONValue(file.head.baseVersion), "state_version": JSONValue(file.head.stateVersion),
-            "log_bytes": JSONValue(file.head.logBytes), "clients": JSONValue(file.head.clientFileCount),
-            "may_be_due": .bool(policy.mayBeDue(for: file.head)),
+            "log_bytes": JSONValue(file.head.logBytes), "archived_bytes": JSONValue(file.archivedBytes),
+            "clients": JSONValue(file.head.clientFileCount), "may_be_due": .bool(policy.mayBeDue(for: file.head)),
         ]
     }
 
@@ -59,6 +60,7 @@ extension AdminEndpoints {
             "generation_bytes": JSONValue(report.generationBytes),
             "generations_dropped": JSONValue(report.generationsDropped),
             "trimmed_entries": JSONValue(report.trimmedEntries), "trimmed_bytes": JSONValue(report.trimmedBytes),
+            "archived_entries": JSONValue(report.archivedEntries), "archived_bytes": JSONValue(report.archivedBytes),
             "expired": .array(
                 report.expired.map { file in
                     [

@@ -131,7 +131,9 @@ struct AdminEndpoints: HTTPEndpoints {
                 let (entries, bytes) = try await server.files.run(on: path) { file in
                     try file.openedSessions().file.freed(byExpiring: ident)
                 }
-                return ["entries": JSONValue(entries), "bytes": JSONValue(bytes)]
+                return [
+                    "entries": JSONValue(entries), "bytes": JSONValue(bytes), "keep": .string(policy.keep.rawValue),
+                ]
             }
             try await server.files.run(on: path) { file in
                 try file.expire(ident)

@@ -29,6 +29,8 @@ struct SyncMetrics: Sendable {
     private let generationsDropped: Counter
     private let trimmedEntries: Counter
     private let trimmedBytes: Counter
+    private let archivedEntries: Counter
+    private let archivedBytes: Counter
     private let storeFailures: Counter
     private let storeDamages: Counter
     private let commits: Counter
@@ -62,6 +64,8 @@ struct SyncMetrics: Sendable {
         generationsDropped = Counter(label: "anabranch_generations_dropped_total", factory: factory)
         trimmedEntries = Counter(label: "anabranch_log_entries_trimmed_total", factory: factory)
         trimmedBytes = Counter(label: "anabranch_log_bytes_trimmed_total", factory: factory)
+        archivedEntries = Counter(label: "anabranch_log_entries_archived_total", factory: factory)
+        archivedBytes = Counter(label: "anabranch_log_bytes_archived_total", factory: factory)
         storeFailures = Counter(label: "anabranch_store_failures_total", factory: factory)
         storeDamages = Counter(label: "anabranch_store_damages_total", factory: factory)
         transactions = Counter(label: "anabranch_transactions_total", factory: factory)
@@ -91,6 +95,8 @@ struct SyncMetrics: Sendable {
         generationsDropped.increment(by: report.generationsDropped - before.generationsDropped)
         trimmedEntries.increment(by: report.trimmedEntries - before.trimmedEntries)
         trimmedBytes.increment(by: report.trimmedBytes - before.trimmedBytes)
+        archivedEntries.increment(by: report.archivedEntries - before.archivedEntries)
+        archivedBytes.increment(by: report.archivedBytes - before.archivedBytes)
         for file in report.expired[before.expired.count...] {
             count("anabranch_client_files_expired_total", [("reason", file.reason.rawValue)])
         }

@@ -5,7 +5,7 @@ package import AnabranchHistory
 /// (`Spec/BoundedHistory.md`). Everything follows from the seed.
 ///
 /// - A run with an even seed has a twin that is never maintained: who goes on gets the same from both, byte for byte.
-///   Clients that join later only read.
+///   Clients that join later only read. If the run has an archive, that and the log are together what the twin has.
 /// - In a run with an odd seed those who join later write as well, before their first connection and in the middle of
 ///   the generation. All have one state in the end.
 package final class HistoryRun {
@@ -53,6 +53,7 @@ package final class HistoryRun {
         policy.sealBytes = UInt64(random.pick([1, 200, 5_000]))
         policy.generationBytes = UInt64(random.pick([0, 100, 1_000, 3_000]))
         policy.generationRatio = random.pick([0, 0.5, 1])
+        policy.keep = (seed / 2).isMultiple(of: 2) ? .drop : .archive
         maintenanceInterval = random.pick([1, 3, 10])
         clientsMax = random.pick([4, 8])
         tailBytesMax = random.pick([0, 2_000, 4 << 20])
@@ -272,6 +273,16 @@ package final class HistoryRun {
         }
     }
 
+    /// What went from the log of the file, and is in the archive.
+    private func archive() throws -> [LogEntry] {
+        var entries: [LogEntry] = []
+        while true {
+            let older = try file.archivedEntries(upTo: entries.first.map { $0.version - 1 } ?? .largest)
+            if older.isEmpty { return entries }
+            entries = older + entries
+        }
+    }
+
     // MARK: The end
 
     /// A client uploads and downloads all there is.
@@ -292,6 +303,15 @@ package final class HistoryRun {
         if let twin {
             try require(try twin.withState { try StateDigest(of: $0) } == server, "the twin has another state")
         }
+        let archive = try archive()
+        if policy.keep == .archive {
+            let count = file.head.baseVersion.rawValue
+            try require(UInt64(archive.count) == count, "the archive has \(archive.count) of \(count) entries")
+        }
+        if let twin {
+            try require(try twin.log().starts(with: archive), "the archive has other entries than the twin")
+        }
+        tally.archived += UInt64(archive.count)
         for participant in participants {
             let isSame = try StateDigest(of: participant.client.state) == server
             try require(isSame, "client \(participant.client.ident) differs from the server")
@@ -302,7 +322,8 @@ package final class HistoryRun {
 /// What runs have done.
 package struct HistoryTally: RunTally {
     package var runs = 0, merges = 0, generationDownloads = 0
-    package var sealed: UInt64 = 0, trimmed: UInt64 = 0, generations: UInt64 = 0, dropped: UInt64 = 0
+    package var sealed: UInt64 = 0, trimmed: UInt64 = 0, archived: UInt64 = 0
+    package var generations: UInt64 = 0, dropped: UInt64 = 0
     /// The seeds of the runs that failed, with what was wrong.
     package var failures: [(seed: UInt64, reason: String)] = []
 
@@ -323,6 +344,7 @@ package struct HistoryTally: RunTally {
         generationDownloads += other.generationDownloads
         sealed += other.sealed
         trimmed += other.trimmed
+        archived += other.archived
         generations += other.generations
         dropped += other.dropped
         failures += other.failures

@@ -1,3 +1,6 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
 import AnabranchTesting
 import Foundation
 import NIOCore
@@ -7,9 +10,6 @@ struct KilledServers {
     private static let clientsPerFile = 3
     /// How long a server is let live at most, in milliseconds.
     private static let lifeMax = 300
-    private static let arguments = [
-        "--dev", "--history-seal-entries", "4", "--history-generation-bytes", "1", "--history-generation-ratio", "0",
-    ]
 
     private let binary: String
     private let data: URL
@@ -29,24 +29,54 @@ struct KilledServers {
 
     private var command: ServerCommand { ServerCommand(binary: binary) }
 
+    /// Whether what goes from the log is archived.
+    private var isArchived: Bool { seed.isMultiple(of: 2) }
+
+    /// With fewer entries in a segment servers would be killed before they have sealed all that they can, and would
+    /// never come to trims.
+    private var arguments: [String] {
+        [
+            "--dev", "--history-seal-entries", "64", "--history-generation-bytes", "1", "--history-generation-ratio",
+            "0", "--history-keep", isArchived ? "archive" : "drop",
+        ]
+    }
+
     func run(_ cycles: Int) async throws {
         var random = SeededRandom(scrambling: ~seed)
         for _ in 0..<cycles {
             try await withServer { server in
                 try await work(on: server, for: random.below(Self.lifeMax), isMaintained: random.isOne(in: 3))
             }
-            try await command.run(["verify", "--data", data.path])
+            try await check()
         }
         try await withServer { server in
             try await finish(at: try LoadTarget(url: server.url))
             for client in clients { await client.leave() }
         }
+        try await check()
+    }
+
+    private func check() async throws {
         try await command.run(["verify", "--data", data.path])
+        if isArchived { try checkArchives() }
+    }
+
+    /// What went from the logs is in the archives: together they have all versions.
+    private func checkArchives() throws {
+        for file in try StoreReader(directory: data.path).files() {
+            var version = file.head.version
+            try file.forEachEntry { entry in
+                if entry.version == version { version = version - 1 }
+            }
+            guard version == 0 else {
+                throw DrillFailure(description: "\(file.path): version \(version) is neither in the log nor archived")
+            }
+        }
     }
 
     /// Starts a server on the data, and kills it in the end.
     private func withServer(_ body: (ServerUnderLoad) async throws -> Void) async throws {
-        let server = try await ServerUnderLoad.start(binary, Self.arguments) { place in
+        let server = try await ServerUnderLoad.start(binary, arguments) { place in
             if FileManager.default.fileExists(atPath: data.path) {
                 try FileManager.default.moveItem(at: data, to: place)
             }

@@ -15,7 +15,8 @@ struct KillsCommand: AsyncParsableCommand {
             random moment the server gets SIGKILL. `anabranch verify` has to find no damage, and the next server \
             starts on the same data. After --cycles of them all clients come back: none may be told to reset or be \
             given what would make a real client close its session, and all clients of a file, a new one among them, \
-            have to have one state, with all that was acknowledged.
+            have to have one state, with all that was acknowledged. In the runs with even seeds what goes from the \
+            logs is archived, and both together have to have all versions.
 
             Run number i has the seed S + i, which determines what the clients do; when they do it, and what the \
             server is killed at, is different each time. The exit status is 1 if a run fails.

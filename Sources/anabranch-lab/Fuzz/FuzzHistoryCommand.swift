@@ -9,11 +9,12 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
         abstract: "Prove that no client notices what a server forgets.",
         discussion: """
             At random: clients of one file, whose server seals its log, makes bootstrap generations and trims at \
-            random moments, in some runs after each step. Run number i has the seed S + i.
+            random moments, in some runs after each step. Every second pair of runs keeps what goes in an archive. \
+            Run number i has the seed S + i.
 
             A run with an even seed has a twin, which keeps its log for ever and gets the same uploads. Clients that \
-            go on get the same from both, byte for byte; both have one log, above where the other begins, and one \
-            state; clients that join later read it through generations.
+            go on get the same from both, byte for byte; both have one log, above where the other begins, which an \
+            archive has below; and one state; clients that join later read it through generations.
 
             In a run with an odd seed clients that join later write as well, off line and in the middle of a \
             generation. All have the server's state in the end.
@@ -53,8 +54,8 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
         print(
             """
             \(tally.sealed) entries sealed, \(tally.generations) generations made, \(tally.dropped) dropped, \
-            \(tally.trimmed) entries trimmed, \(tally.generationDownloads) downloads out of generations, \
-            \(tally.merges) uploads merged
+            \(tally.trimmed) entries trimmed, \(tally.archived) archived, \(tally.generationDownloads) downloads out \
+            of generations, \(tally.merges) uploads merged
             """)
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
             print("FAILED: \(failure.reason)")

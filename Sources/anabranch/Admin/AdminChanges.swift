@@ -55,14 +55,15 @@ struct AdminExpire: AsyncParsableCommand {
         struct Body: Encodable {
             var path: String, client: UInt64, dry_run: Bool
         }
-        struct Freed: Decodable { var entries: UInt64, bytes: UInt64 }
+        struct Freed: Decodable { var entries: UInt64, bytes: UInt64, keep: String }
         try await options.run { server in
             let answer = try await server.post(
                 "/v1/clients/expire", Body(path: file, client: client, dry_run: dryRun))
             if options.json { return show(answer) }
             guard dryRun else { return print("expired") }
             let freed = try JSONDecoder().decode(Freed.self, from: answer)
-            print("\(freed.entries) log entries with \(freed.bytes) bytes could go")
+            let place = freed.keep == "drop" ? "" : " to the archive, which frees no space"
+            print("\(freed.entries) log entries with \(freed.bytes) bytes could go\(place)")
         }
     }
 }

@@ -25,6 +25,7 @@ struct AdminFile: AsyncParsableCommand {
         }
 
         var version: UInt64, base_version: UInt64, sealed_version: UInt64, log_bytes: UInt64
+        var archived_bytes: UInt64
         var state_version: UInt64, state_bytes: UInt64, generation_version: UInt64, clients: UInt64
         var pinned_by: Pin?
 
@@ -33,6 +34,7 @@ struct AdminFile: AsyncParsableCommand {
                 ["version", "\(version)"],
                 ["log", "\(version - base_version) entries above version \(base_version), \(log_bytes) bytes"],
                 ["sealed", "up to version \(sealed_version)"],
+                ["archive", "\(archived_bytes) bytes"],
                 ["state", "at version \(state_version), \(state_bytes) bytes"],
                 ["generation", generation_version == 0 ? "none" : "of version \(generation_version)"],
                 ["clients", "\(clients)"],
@@ -60,7 +62,8 @@ struct AdminMaintain: AsyncParsableCommand {
         commandName: "maintain", abstract: "Do now what the server does by itself in time: free what nobody needs.",
         discussion: """
             Seals old log entries, lets client files expire that were away for too long, lets log entries go that \
-            nobody needs any more, and gives their space back to the disk. The server goes on serving. It does the \
+            nobody needs any more, and gives their space back to the disk, unless the configuration sends them to the \
+            archive (`keep` in `history`). The server goes on serving. It does the \
             same by itself: in files that are written, and once a day in all of them.
 
             When its clock has jumped, the server lets nobody expire, and says so in its log. --trust-clock says that \
@@ -110,6 +113,7 @@ private struct Maintenance {
         struct Expired: Codable { var client: UInt64, user: String?, reason: String, last_seen: Double }
 
         var sealed_entries: UInt64, sealed_bytes: UInt64, trimmed_entries: UInt64, trimmed_bytes: UInt64
+        var archived_entries: UInt64, archived_bytes: UInt64
         var generations_made: UInt64, generation_bytes: UInt64, generations_dropped: UInt64
         var expired: [Expired]
 
@@ -120,7 +124,9 @@ private struct Maintenance {
             if sealed_entries > 0 { words.append("\(sealed_entries) entries sealed (\(sealed_bytes) bytes)") }
             if generations_made > 0 { words.append("\(generations_made) generation made (\(generation_bytes) bytes)") }
             if generations_dropped > 0 { words.append("\(generations_dropped) generations dropped") }
-            if trimmed_entries > 0 { words.append("\(trimmed_entries) entries gone (\(trimmed_bytes) bytes)") }
+            let (gone, bytes) = (trimmed_entries - archived_entries, trimmed_bytes - archived_bytes)
+            if gone > 0 { words.append("\(gone) entries gone (\(bytes) bytes)") }
+            if archived_entries > 0 { words.append("\(archived_entries) entries archived (\(archived_bytes) bytes)") }
             words += expired.map { file in
                 let seen = Date(timeIntervalSince1970: file.last_seen).formatted(.iso8601)
                 return "client \(file.client) of \(file.user ?? "-") expired (\(file.reason), last seen \(seen))"

@@ -39,8 +39,8 @@ struct AdminFiles: AsyncParsableCommand {
         commandName: "files", abstract: "The synced files.",
         discussion: """
             A file is shown as the app's id, a slash, and the partition value; bytes that cannot be seen, and %, are \
-            shown as % and two digits. The log begins behind version BASE and has BYTES of changes; `admin file` says \
-            more.
+            shown as % and two digits. The log begins behind version BASE and has BYTES of changes; ARCHIVE is what \
+            the archive occupies, in bytes. `admin file` says more.
 
             EXAMPLES
               anabranch admin files --limit 1000
@@ -48,17 +48,19 @@ struct AdminFiles: AsyncParsableCommand {
 
     struct Listing: AdminListing {
         struct File: Decodable {
-            var path: String, version: UInt64, base_version: UInt64, log_bytes: UInt64, clients: UInt64
-            var may_be_due: Bool
+            var path: String, version: UInt64, base_version: UInt64, log_bytes: UInt64, archived_bytes: UInt64
+            var clients: UInt64, may_be_due: Bool
+
+            var row: [String] {
+                [path] + [version, base_version, log_bytes, archived_bytes, clients].map { "\($0)" }
+            }
         }
 
         static let path = "/v1/files"
-        static let columns = ["PATH", "VERSION", "BASE", "BYTES", "CLIENTS"]
+        static let columns = ["PATH", "VERSION", "BASE", "BYTES", "ARCHIVE", "CLIENTS"]
         var files: [File]
         var next: String?
-        var rows: [[String]] {
-            files.map { [$0.path, "\($0.version)", "\($0.base_version)", "\($0.log_bytes)", "\($0.clients)"] }
-        }
+        var rows: [[String]] { files.map(\.row) }
     }
 
     @OptionGroup var options: AdminOptions

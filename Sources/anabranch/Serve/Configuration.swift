@@ -61,7 +61,6 @@ struct Configuration {
     var adoptsUnownedClients = false
     var partitionBytesMax: Int?
     var history = HistoryPolicy()
-    var historyKeep = "drop"
 
     /// Nobody can log in: there are no apps, no user without a token, and no development mode.
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }

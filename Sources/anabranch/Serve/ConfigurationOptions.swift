@@ -121,6 +121,9 @@ struct HistoryOptions: ParsableArguments {
         help: ArgumentHelp("Or so long, never beyond their first download. (default: 7)", valueName: "days"))
     var historyBootstrapDays: String?
 
+    @Option(help: "Drop what nobody needs any more, or archive it. (default: drop)")
+    var historyKeep: String?
+
     fileprivate var flags: [String: String] {
         var flags: [String: String] = [:]
         flags["history-seal-entries"] = historySealEntries
@@ -130,6 +133,7 @@ struct HistoryOptions: ParsableArguments {
         flags["history-offline-days"] = historyOfflineDays
         flags["history-pinned-bytes"] = historyPinnedBytes
         flags["history-bootstrap-days"] = historyBootstrapDays
+        flags["history-keep"] = historyKeep
         return flags
     }
 }

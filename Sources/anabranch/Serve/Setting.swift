@@ -113,7 +113,9 @@ struct Setting {
             Setting(
                 "history-bootstrap-days", \.history.bootstrapDays, .count(from: 1, upTo: 36_500),
                 "Or after so long if it never got beyond its first download: nothing is lost with it."),
-            Setting("history-keep", \.historyKeep, .drop, "What becomes of what nobody needs any more: it goes."),
+            Setting(
+                "history-keep", \.history.keep, .keep,
+                "What nobody needs any more is dropped, or goes to an archive, which only grows."),
         ]
     }
 
@@ -136,11 +138,15 @@ extension SettingForm<Bool> {
     static var flag: Self { Self(allowed: "true or false", parse: Bool.init, print: { "\($0)" }) }
 }
 
-extension SettingForm<String> {
-    static var drop: Self {
-        Self(allowed: "drop; there is no archive", parse: { $0 == "drop" ? $0 : nil }, print: { $0 })
+extension SettingForm<HistoryPolicy.Keep> {
+    static var keep: Self {
+        Self(
+            allowed: HistoryPolicy.Keep.allCases.map(\.rawValue).joined(separator: ", "),
+            parse: HistoryPolicy.Keep.init(rawValue:), print: { $0.rawValue })
     }
+}
 
+extension SettingForm<String> {
     static var path: Self { Self(allowed: "a path", parse: { $0.isEmpty ? nil : $0 }, print: { $0 }) }
 }
 

@@ -21,7 +21,10 @@ import Testing
         try await AppServicesRig.run(store: try Self.store()) { rig async throws in
             let file = try #require(try await rig.admin("GET", "/v1/file" + Self.query).json)
             let listed = try await rig.admin("GET", "/v1/files").json?["files"]?.array?.first
-            for member in ["path", "version", "base_version", "state_version", "log_bytes", "clients"] {
+            let members = [
+                "path", "version", "base_version", "state_version", "log_bytes", "archived_bytes", "clients",
+            ]
+            for member in members {
                 #expect(file[member] == listed?[member] && file[member] != nil, "\(member)")
             }
             #expect(file["version"] == 21 && file["state_version"] == 21 && file["may_be_due"] == false)
@@ -32,7 +35,7 @@ import Testing
             #expect(pin["bytes"] == file["log_bytes"])
             let freed = try await rig.admin("/v1/clients/expire", ["path": "demo/x", "client": 2, "dry_run": true])
             // Another one keeps the same.
-            #expect(freed.json == ["entries": 0, "bytes": 0])
+            #expect(freed.json == ["entries": 0, "bytes": 0, "keep": "drop"])
             let clients = try await rig.admin("GET", "/v1/clients" + Self.query).json?["clients"]?.array
             #expect(clients?.allSatisfy { $0["expired"] == false } == true)
         }

@@ -146,7 +146,8 @@ import Testing
                     "files": [
                         [
                             "path": path, "version": 1, "base_version": 0, "state_version": 1,
-                            "log_bytes": .integer(Int64(changeset.count)), "clients": 1, "may_be_due": false,
+                            "log_bytes": .integer(Int64(changeset.count)), "archived_bytes": 0, "clients": 1,
+                            "may_be_due": false,
                         ]
                     ]
                 ])

@@ -120,6 +120,12 @@ package struct SealedView<Rows: FileView>: FileView {
 
     package func sealedEnd() throws(HistoryError) -> LogPlace? { try rows.sealedEnd() }
 
+    package func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
+        try rows.archivedEntries(upTo: version)
+    }
+
+    package func archivedBytes() throws(HistoryError) -> UInt64 { try rows.archivedBytes() }
+
     private func unsealed(_ range: VersionRange) -> VersionRange {
         VersionRange(after: max(range.base, sealed.range.last), through: range.last)
     }

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// When the older entries of a log are sealed.
 package struct SealingPolicy: Sendable {
@@ -23,13 +23,16 @@ extension SyncedFile {
     /// Seals the oldest entries that have rows, if there are enough of them: reads and compresses those of one segment,
     /// and no more. Who looks after the file in idle turns calls it until there is nothing to do, and commits what it
     /// returns as any other commit; between the two nobody else may commit to the file.
+    /// - Parameter end: up to there entries are sealed in any case, but for the newest one; nil: as the policy says.
     /// - Returns: a commit of nothing else; nil if nothing is due, or the store makes no segments.
     /// - Throws: `storeDamaged`: the entries stay as they are; a failure of the store.
-    package func sealIfDue(_ policy: SealingPolicy = SealingPolicy()) throws(HistoryError) -> Commit? {
+    package func sealIfDue(
+        _ policy: SealingPolicy = SealingPolicy(), upTo end: ServerVersion? = nil
+    ) throws(HistoryError) -> Commit? {
         try read { view throws(HistoryError) in
             guard let base = try view.sealedEnd() else { return nil }
             let head = try view.head()
-            let entries = try Self.due(policy, behind: base, in: view, head)
+            let entries = try Self.due(policy, upTo: end, behind: base, in: view, head)
             guard !entries.isEmpty else { return nil }
             var commit = Commit(file: id, lease: lease, head: head)
             commit.sealed = try SealedEntries(entries, behind: base, of: Checksum(startOf: path))
@@ -38,13 +41,15 @@ extension SyncedFile {
     }
 
     private static func due(
-        _ policy: SealingPolicy, behind base: LogPlace, in view: any FileView, _ head: FileHead
+        _ policy: SealingPolicy, upTo end: ServerVersion?, behind base: LogPlace, in view: any FileView,
+        _ head: FileHead
     ) throws(HistoryError) -> [LogEntry] {
-        let rest = UInt64(max(1, policy.restMin))
-        guard head.version > base.version + rest else { return [] }
+        let rest = end == nil ? UInt64(max(1, policy.restMin)) : 1
+        guard head.version > base.version + rest, end.map({ $0 > base.version }) ?? true else { return [] }
         let count = max(1, min(policy.entriesMax, LogSegment.entryCountMax))
-        let last = min(head.version.rawValue - rest, base.version.rawValue + UInt64(count))
-        let isFull = last == base.version.rawValue + UInt64(count)
+        let full = base.version.rawValue + UInt64(count)
+        let last = min(full, head.version.rawValue - rest, end?.rawValue ?? .max)
+        let isFull = last == full || end != nil
         // Sizes of what is left out count here, so that this costs nothing while there is little.
         guard isFull || head.cumulativeSize &- base.cumulativeSize >= UInt64(max(0, policy.bytesMax)) else { return [] }
         var entries: [LogEntry] = [], bytes = 0
