@@ -71,6 +71,7 @@ extension SQLiteFile: SegmentSource {
         try translatingErrors {
             let sql = "SELECT last FROM log_segment WHERE file = ? AND last > ? ORDER BY last"
             var ends: [ServerVersion] = []
+            // Quicker than rows. What is no number is taken for one of which there is no segment.
             let cursor = try Int64.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: [id.number, sought(range.base)])
             while ends.last.map({ $0 < range.last }) ?? true, let last = try cursor.next() {

@@ -16,11 +16,20 @@ package final class SegmentCache: Sendable {
     private struct Kept {
         var heads: BoundedCache<Key, LogSegmentHead>
         var columns: BoundedCache<Key, LogSegmentColumns>
-        var contents: BoundedCache<Key, LogSegmentContent>
+        var contents: BoundedCache<Key, SearchedContent>
         var conflictKeys: BoundedCache<Key, ConflictKeyIndex>
     }
 
-    /// How many bytes of changesets a search decodes, to forget what they write; if there are more, that is kept.
+    /// The entries of a segment, and how many bytes of their changesets searches have decoded.
+    private final class SearchedContent: Sendable {
+        let content: LogSegmentContent
+        let decodedBytes = Atomic(0)
+
+        init(_ content: LogSegmentContent) { self.content = content }
+    }
+
+    /// How many bytes of a segment's changesets searches decode, to forget what they write; before more are decoded,
+    /// what all of them write is kept.
     static let decodedBytesMax = 16 << 10
 
     private let kept: Mutex<Kept>
@@ -61,7 +70,8 @@ package final class SegmentCache: Sendable {
     func columns(
         of key: Key, _ open: () throws(HistoryError) -> LogSegment
     ) throws(HistoryError) -> LogSegmentColumns {
-        if let columns = kept.withLock({ $0.contents.find(key)?.columns ?? $0.columns.find(key) }) { return columns }
+        let known = kept.withLock { $0.contents.find(key)?.content.columns ?? $0.columns.find(key) }
+        if let known { return known }
         let columns = try open().columns()
         kept.withLock { $0.columns.keep(columns, as: key, byteCount: columns.byteCount) }
         return columns
@@ -70,9 +80,15 @@ package final class SegmentCache: Sendable {
     func content(
         of key: Key, _ open: () throws(HistoryError) -> LogSegment
     ) throws(HistoryError) -> LogSegmentContent {
+        try searchedContent(of: key, open).content
+    }
+
+    private func searchedContent(
+        of key: Key, _ open: () throws(HistoryError) -> LogSegment
+    ) throws(HistoryError) -> SearchedContent {
         if let content = kept.withLock({ $0.contents.find(key) }) { return content }
-        let content = try open().content()
-        kept.withLock { $0.contents.keep(content, as: key, byteCount: content.byteCount) }
+        let content = SearchedContent(try open().content())
+        kept.withLock { $0.contents.keep(content, as: key, byteCount: content.content.byteCount) }
         return content
     }
 
@@ -84,8 +100,9 @@ package final class SegmentCache: Sendable {
     ) throws(HistoryError) -> [ServerVersion] {
         let known = kept.withLock { $0.conflictKeys.find(key) }
         if let known { return known.versions(writing: match.keys, in: range, excludingOrigin: origin) }
-        let content = try content(of: key, open)
-        if content.changesetBytes(of: match.parts) <= Self.decodedBytesMax {
+        let searched = try searchedContent(of: key, open), content = searched.content
+        let bytes = content.changesetBytes(of: match.parts)
+        if searched.decodedBytes.wrappingAdd(bytes, ordering: .relaxed).newValue <= Self.decodedBytesMax {
             return try content.versions(writing: match, in: range, excludingOrigin: origin)
         }
         let index = try content.conflictKeyIndex()

@@ -12,37 +12,37 @@ enum ChangesetOrder: UInt8, CaseIterable, Sendable {
 /// Where each byte of the changesets stands in one of the orders.
 struct ChangesetLayout: Sendable {
     /// Where the first byte of each changeset stands.
-    private var starts: [Int]
+    private var starts: [UInt32]
     /// How far each of its bytes is from the one before.
-    private var strides: [Int]
+    private var strides: [UInt32]
 
     /// - Parameter ends: where each changeset ends if they stand one after the other.
     init(_ order: ChangesetOrder, endingAt ends: [Int]) {
-        starts = [0] + ends.dropLast()
-        strides = [Int](repeating: 1, count: starts.count)
+        starts = [0] + ends.dropLast().map { UInt32($0) }
+        strides = [UInt32](repeating: 1, count: starts.count)
         guard order == .columns else { return }
-        var groups: [Group] = []
-        for (start, end) in zip(starts, ends) {
-            let place = groups.firstPlace(of: end - start)
-            if place == groups.count || groups[place].size != end - start {
-                groups.insert(Group(size: end - start), at: place)
-            }
-            groups[place].count += 1
+        let sizes = zip(starts, ends).map { $1 - Int($0) }
+        var distinct: [Int] = []
+        for size in sizes {
+            let place = distinct.firstPlace(of: size)
+            if place == distinct.count || distinct[place] != size { distinct.insert(size, at: place) }
         }
+        var groups = distinct.map { Group(size: $0) }
+        for size in sizes { groups[distinct.firstPlace(of: size)].count += 1 }
         var next = 0
         for place in groups.indices {
             groups[place].next = next
             next += groups[place].count * groups[place].size
         }
-        for (place, end) in ends.enumerated() {
-            let group = groups.firstPlace(of: end - starts[place])
-            (starts[place], strides[place]) = (groups[group].next, groups[group].count)
+        for (place, size) in sizes.enumerated() {
+            let group = distinct.firstPlace(of: size)
+            (starts[place], strides[place]) = (UInt32(groups[group].next), UInt32(groups[group].count))
             groups[group].next += 1
         }
     }
 
     /// The changesets of one size.
-    fileprivate struct Group {
+    private struct Group {
         var size: Int
         var count = 0
         /// Where the next changeset begins.
@@ -53,11 +53,11 @@ struct ChangesetLayout: Sendable {
     func arrange(_ changesets: [UInt8], endingAt ends: [Int]) -> [UInt8] {
         var arranged = changesets, place = 0
         for (number, end) in ends.enumerated() {
-            var target = starts[number]
+            var target = Int(starts[number])
             while place < end {
                 arranged[target] = changesets[place]
                 place += 1
-                target += strides[number]
+                target += Int(strides[number])
             }
         }
         return arranged
@@ -68,7 +68,7 @@ struct ChangesetLayout: Sendable {
     ///   - number: the place of its entry.
     ///   - size: of the changeset, in bytes.
     func changeset(_ number: Int, of size: Int, in arranged: [UInt8]) -> [UInt8] {
-        let start = starts[number], stride = strides[number]
+        let start = Int(starts[number]), stride = Int(strides[number])
         guard stride > 1 else { return Array(arranged[start..<start + size]) }
         return [UInt8](unsafeUninitializedCapacity: size) { bytes, count in
             for place in 0..<size { bytes.initializeElement(at: place, to: arranged[start + place * stride]) }
@@ -77,13 +77,13 @@ struct ChangesetLayout: Sendable {
     }
 }
 
-extension [ChangesetLayout.Group] {
-    /// The place of the first group, of those in ascending order, whose changesets have the size, or more.
-    fileprivate func firstPlace(of size: Int) -> Int {
+extension [Int] {
+    /// The place of the first number, of those in ascending order, that is `number` or more.
+    fileprivate func firstPlace(of number: Int) -> Int {
         var low = 0, high = count
         while low < high {
             let middle = low + (high - low) / 2
-            if self[middle].size < size { low = middle + 1 } else { high = middle }
+            if self[middle] < number { low = middle + 1 } else { high = middle }
         }
         return low
     }

@@ -14,7 +14,10 @@ struct ConflictKeyFilter: Sendable {
         /// Its lowest 13 bits and the number of a part.
         case keyAndPart
 
-        fileprivate func pairBytes(_ count: Int) -> Int { self == .key ? 0 : (count + 3) / 4 }
+        /// The bits of a word that are those of the key.
+        fileprivate var keyMask: UInt16 { self == .key ? 0xFFFF : 0x07FF }
+
+        fileprivate func pairCount(_ count: Int) -> Int { self == .key ? 0 : count }
     }
 
     /// Those of the conflict keys asked for that are probably there, and the parts whose entries may write them.
@@ -29,8 +32,16 @@ struct ConflictKeyFilter: Sendable {
     let count: Int
     private let form: Form
     private let buckets, words, pairs: ArraySlice<UInt8>
+    /// Where the words of each group of buckets begin, with the end of the last one; empty unless the filter is kept.
+    private let groups: [UInt32]
 
-    private static func bucketBytes(_ count: Int) -> Int { count / 4 + (count % 4 == 0 ? 0 : 1) }
+    /// How many buckets a group has: so most groups have fewer keys than ...
+    private static let groupBuckets = 8
+    /// ... are looked at at once.
+    private static let wordsAtOnce = 16
+
+    /// How many bytes so many pairs of bits take.
+    private static func pairBytes(_ count: Int) -> Int { (count + 3) / 4 }
 
     /// - Parameters:
     ///   - entries: what the entries of a segment write.
@@ -46,8 +57,8 @@ struct ConflictKeyFilter: Sendable {
                 numbers[numbers.count - 1] = SegmentParts.several
             }
         }
-        var buckets = [UInt8](repeating: 0, count: bucketBytes(keys.count)), words: [UInt8] = []
-        var pairs = [UInt8](repeating: 0, count: Form.keyAndPart.pairBytes(keys.count))
+        var buckets = [UInt8](repeating: 0, count: pairBytes(keys.count)), words: [UInt8] = []
+        var pairs = buckets
         for (place, key) in keys.enumerated() {
             let bit = bucket(of: key, count: keys.count) + place
             buckets[bit / 8] |= 1 << UInt8(bit % 8)
@@ -61,26 +72,39 @@ struct ConflictKeyFilter: Sendable {
     init(_ form: Form, from reader: inout SegmentReader) throws(HistoryError) {
         self.form = form
         count = try reader.count(atMost: Int(Int32.max))
-        buckets = try reader.bytes(Self.bucketBytes(count))
+        buckets = try reader.bytes(Self.pairBytes(count))
         words = try reader.bytes(2 * count)
-        pairs = try reader.bytes(form.pairBytes(count))
-        guard buckets.reduce(0, { $0 + $1.nonzeroBitCount }) == count, count % 4 == 0 || isPaddedWithZeros else {
+        pairs = try reader.bytes(Self.pairBytes(form.pairCount(count)))
+        groups = []
+        guard buckets.reduce(0, { $0 + $1.nonzeroBitCount }) == count, isPaddedWithZeros(buckets),
+            isPaddedWithZeros(pairs)
+        else {
             throw reader.damaged("the filter does not have \(count) keys")
         }
     }
 
     private init(copying other: ConflictKeyFilter) {
         (form, count) = (other.form, other.count)
-        (buckets, words, pairs) = (Array(other.buckets)[...], Array(other.words)[...], Array(other.pairs)[...])
+        (buckets, pairs) = (Array(other.buckets)[...], Array(other.pairs)[...])
+        words = (Array(other.words) + [UInt8](repeating: 0, count: 2 * Self.wordsAtOnce))[...]
+        groups = buckets.withUnsafeBytes { bits in
+            var starts = BucketStarts(bits)
+            let firsts = stride(from: 0, to: other.count, by: Self.groupBuckets).map { bucket in
+                UInt32(starts.next(bucket) - bucket)
+            }
+            return firsts + [UInt32(other.count)]
+        }
     }
 
-    /// The filter without the block that it was read from.
+    /// The filter without the block that it was read from, to be asked often.
     var alone: ConflictKeyFilter { ConflictKeyFilter(copying: self) }
 
     /// What it occupies, in bytes.
-    var byteCount: Int { buckets.count + words.count + pairs.count }
+    var byteCount: Int { buckets.count + words.count + pairs.count + 4 * groups.count }
 
-    private var isPaddedWithZeros: Bool { (buckets.last ?? 0) >> UInt8(2 * (count % 4)) == 0 }
+    private func isPaddedWithZeros(_ pairs: ArraySlice<UInt8>) -> Bool {
+        count % 4 == 0 || (pairs.last ?? 0) >> UInt8(2 * (count % 4)) == 0
+    }
 
     /// Looks for conflict keys. If they are ascending, the buckets are gone through once.
     func match(_ keys: [UInt64]) -> Match {
@@ -91,6 +115,7 @@ struct ConflictKeyFilter: Sendable {
                 var starts = BucketStarts(bits)
                 for key in keys {
                     let bucket = Self.bucket(of: key, count: count)
+                    guard groups.isEmpty || mayBe(key, in: bucket, words) else { continue }
                     var bit = starts.next(bucket), isFound = false
                     while bit < 2 * count, bits[bit / 8] >> UInt8(bit % 8) & 1 == 1 {
                         // In front of it stand a 0 for each bucket before, and a 1 for each key before.
@@ -109,6 +134,23 @@ struct ConflictKeyFilter: Sendable {
         return match
     }
 
+    /// Whether one of the words of a group of buckets may be that of the key. That most groups say no, without a
+    /// branch that depends on them, is what makes searches quick.
+    @inline(__always)
+    private func mayBe(_ key: UInt64, in bucket: Int, _ words: UnsafeRawBufferPointer) -> Bool {
+        let group = bucket / Self.groupBuckets, start = Int(groups[group])
+        // Four words at a time: a lane with nothing but zeros borrows from its highest bit.
+        let ones: UInt64 = 0x0001_0001_0001_0001, mask = UInt64(form.keyMask) * ones
+        let sought = UInt64(UInt16(truncatingIfNeeded: key)) * ones
+        var zeros: UInt64 = 0
+        for offset in stride(from: 0, to: 2 * Self.wordsAtOnce, by: 8) {
+            let four = words.loadUnaligned(fromByteOffset: 2 * start + offset, as: UInt64.self).littleEndian
+            let difference = (four ^ sought) & mask
+            zeros |= (difference &- ones) & ~difference & (ones << 15)
+        }
+        return zeros != 0 || Int(groups[group + 1]) - start > Self.wordsAtOnce
+    }
+
     /// The number of a part, if the low bits at a place are those of the key.
     @inline(__always)
     private func part(in word: UInt16, at place: Int, ifWriting key: UInt64) -> UInt8? {
@@ -116,7 +158,7 @@ struct ConflictKeyFilter: Sendable {
         switch form {
         case .key: return difference == 0 ? SegmentParts.several : nil
         case .keyAndPart:
-            guard difference & 0x7FF == 0 else { return nil }
+            guard difference & form.keyMask == 0 else { return nil }
             let pair = pairs[pairs.startIndex + place / 4] >> UInt8(place % 4 * 2) & 3
             return UInt64(pair) == key >> 11 & 3 ? UInt8(word >> 11) : nil
         }

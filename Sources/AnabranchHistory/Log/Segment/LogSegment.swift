@@ -40,7 +40,9 @@ package struct LogSegment: Sendable {
         else { throw HistoryError(.storeDamaged, "a log segment of \(block.count) bytes is not what was written") }
         var reader = SegmentReader(block, from: Self.checksumBytes, name: "a log segment")
         let format = try reader.byte()
-        guard 1...Self.format ~= format else { throw reader.damaged("it has another format") }
+        guard 1...Self.format ~= format else {
+            throw reader.damaged("it has format \(format), which is that of another program, maybe a newer one")
+        }
         let range = try reader.versions()
         let baseCumulativeSize = try reader.number()
         let chain = try reader.checksum()

@@ -13,6 +13,7 @@ package struct LogSegmentColumns: Sendable {
     private let clientVersions: [ClientVersion]
     private let timestamps: [ChangesetTime]
     private let bases: [ServerVersion?]
+    /// None if all are empty.
     private let sections: [[UInt8]]
 
     // MARK: Answers
@@ -58,7 +59,7 @@ package struct LogSegmentColumns: Sendable {
             clientVersion: clientVersions[place], timestamp: timestamps[place],
             cumulativeSize: baseCumulativeSize &+ UInt64(ends[place]), changeset: changeset, base: bases[place],
             uploader: Uploader(release: releases[place], protocolVersion: protocolVersions[place]),
-            section: sections[place])
+            section: sections.isEmpty ? [] : sections[place])
     }
 
     /// About what they occupy, in bytes.
@@ -183,7 +184,9 @@ extension LogSegmentColumns {
                 rawValue: SegmentReader.number(from: range.base.rawValue &+ UInt64(place) &+ 1, difference))
         }
         var sections: [[UInt8]] = []
-        for size in sectionSizes { sections.append(size == 0 ? [] : Array(try reader.bytes(Int(clamping: size)))) }
+        if sectionSizes.contains(where: { $0 > 0 }) {
+            for size in sectionSizes { sections.append(Array(try reader.bytes(Int(clamping: size)))) }
+        }
         self.sections = sections
         try reader.requireEnd()
     }

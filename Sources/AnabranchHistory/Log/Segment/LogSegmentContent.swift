@@ -15,7 +15,7 @@ package struct LogSegmentContent: Sendable {
     }
 
     /// About what they occupy, in bytes.
-    var byteCount: Int { columns.byteCount + 16 * columns.count + changesets.count }
+    var byteCount: Int { columns.byteCount + 8 * columns.count + changesets.count }
 
     /// The entry that produced `version`; nil if the segment does not have it.
     package func entry(_ version: ServerVersion) -> LogEntry? {

@@ -1,5 +1,6 @@
 import AnabranchProtocol
 import ArgumentParser
+import NIOCore
 
 struct FanoutCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -7,9 +8,9 @@ struct FanoutCommand: AsyncParsableCommand {
         abstract: "One client writes, and many others have to have it.",
         discussion: """
             Each reader has a connection of its own. A round is over when the last one has the DOWNLOAD; then all of \
-            them decode and acknowledge it, as clients do, and the next round begins. Latencies, from the moment when \
-            the UPLOAD was sent: "last_reader", "reader" (each of them) and "acknowledged" (the writer). An operation \
-            is a DOWNLOAD of a reader.
+            them decode and acknowledge it, as clients do, and after a pause the next round begins. Latencies, from \
+            the moment when the UPLOAD was sent: "last_reader", "reader" (each of them) and "acknowledged" (the \
+            writer). An operation is a DOWNLOAD of a reader.
 
             EXAMPLE
               anabranch-lab load fanout --readers 1000 --rounds 100 --serve .build/release/anabranch
@@ -24,17 +25,20 @@ struct FanoutCommand: AsyncParsableCommand {
     @Option(help: "The size of what it writes; nothing compresses it.")
     var bytes = 100
 
+    @Option(help: "How long the pause is, in milliseconds: the server reads the acknowledgements meanwhile.")
+    var pause = 25
+
     @OptionGroup var options: LoadOptions
 
     func validate() throws {
-        guard readers > 0, rounds > 0, bytes >= 0 else {
-            throw ValidationError("--readers and --rounds must be 1 or more, --bytes 0 or more.")
+        guard readers > 0, rounds > 0, bytes >= 0, pause >= 0 else {
+            throw ValidationError("--readers and --rounds must be 1 or more, --bytes and --pause 0 or more.")
         }
     }
 
     func run() async throws {
-        let numbers = ["readers": readers, "rounds": rounds, "bytes": bytes].mapValues(Double.init)
-        try await options.run("fanout", numbers) { [readers, rounds, bytes] run in
+        let numbers = ["readers": readers, "rounds": rounds, "bytes": bytes, "pause": pause].mapValues(Double.init)
+        try await options.run("fanout", numbers) { [readers, rounds, bytes, pause] run in
             let file = "\(run.name)-fanout"
             let writer = try await run.connectedClient(of: file)
             let clients = try await run.connectedClients(readers) { _ in file }
@@ -45,6 +49,7 @@ struct FanoutCommand: AsyncParsableCommand {
                     onFailure: { arrivals.fail($0) })
                 await client.holdDownloads { arrivals.note(1, at: $0) }
             }
+            let byLoop = Dictionary(grouping: clients) { ObjectIdentifier($0.eventLoop) }
             func round(_ number: Int) async throws -> (acknowledged: Duration, each: [Duration]) {
                 let changeset =
                     number == 0
@@ -52,7 +57,12 @@ struct FanoutCommand: AsyncParsableCommand {
                 let (version, sent) = await writer.upload([changeset])
                 let acknowledged = try await writer.wait { $0.isAcknowledged(version) }
                 let times = try await arrivals.all()
-                for client in clients { await client.releaseDownloads() }
+                for clients in byLoop.values {
+                    clients[0].eventLoop.execute {
+                        for client in clients { client.assumeIsolated { $0.releaseDownloads() } }
+                    }
+                }
+                try await Task.sleep(for: .milliseconds(pause))
                 return (acknowledged - sent, times.map { $0 - sent })
             }
             _ = try await round(0)
@@ -66,6 +76,7 @@ struct FanoutCommand: AsyncParsableCommand {
                     if number % 100 == 0 { run.report("\(number) of \(rounds) rounds") }
                 }
                 for client in clients where await client.changesetCount != rounds + 1 { throw Self.unexpected }
+                try arrivals.check()
                 return outcome
             }
         }

@@ -33,6 +33,9 @@ final class Arrivals: Sendable {
 
     private func isComplete(_ state: State) -> Bool { state.times.count >= readers || state.error != nil }
 
+    /// - Throws: what has failed since.
+    func check() throws { if let error = state.withLock({ $0.error }) { throw error } }
+
     /// Waits for the last one, and begins anew.
     func all() async throws -> [ContinuousClock.Instant] {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
