@@ -28,16 +28,16 @@ struct ChangesetLayout: Sendable {
             if place == distinct.count || distinct[place] != size { distinct.insert(size, at: place) }
         }
         var groups = distinct.map { Group(size: $0) }
-        for size in sizes { groups[distinct.firstPlace(of: size)].count += 1 }
+        let numbers = sizes.map { distinct.firstPlace(of: $0) }
+        for number in numbers { groups[number].count += 1 }
         var next = 0
         for place in groups.indices {
             groups[place].next = next
             next += groups[place].count * groups[place].size
         }
-        for (place, size) in sizes.enumerated() {
-            let group = distinct.firstPlace(of: size)
-            (starts[place], strides[place]) = (UInt32(groups[group].next), UInt32(groups[group].count))
-            groups[group].next += 1
+        for (place, number) in numbers.enumerated() {
+            (starts[place], strides[place]) = (UInt32(groups[number].next), UInt32(groups[number].count))
+            groups[number].next += 1
         }
     }
 

@@ -102,7 +102,8 @@ extension LogSegmentColumns {
         for number in numbers { writer.write(count: number) }
         var parts = [writer.take()]
 
-        let byOrigin = order(by: numbers, below: origins.count).map { entries[$0] }
+        var byOrigin = entries
+        for (rank, entry) in zip(ranks(by: numbers, below: origins.count), entries) { byOrigin[rank] = entry }
         writer.write(repeats: entries.map(\.salt.rawValue))
         writer.write(repeats: byOrigin.map(\.uploader.release))
         writer.write(repeats: byOrigin.map(\.uploader.protocolVersion))
@@ -131,17 +132,19 @@ extension LogSegmentColumns {
         return parts + [writer.take()]
     }
 
-    /// The places of the entries of the first origin, then of the second, and so on: a client keeps its release.
-    private static func order(by numbers: [Int], below limit: Int) -> [Int] {
+    /// Where each entry stands if those of the first origin come first, then those of the second, and so on: a client
+    /// keeps its release.
+    /// - Parameters:
+    ///   - numbers: of the origins of the entries.
+    ///   - limit: how many origins there are.
+    private static func ranks(by numbers: [Int], below limit: Int) -> [Int] {
         var next = [Int](repeating: 0, count: limit + 1)
         for number in numbers { next[number + 1] += 1 }
         for number in 0..<limit { next[number + 1] += next[number] }
-        var places = numbers
-        for (place, number) in numbers.enumerated() {
-            places[next[number]] = place
-            next[number] += 1
+        return numbers.map { number in
+            defer { next[number] += 1 }
+            return next[number]
         }
-        return places
     }
 
     /// Takes columns apart.
@@ -160,11 +163,12 @@ extension LogSegmentColumns {
         let numbers = try reader.numbers(count).map { Int(clamping: $0) }
         guard numbers.allSatisfy({ $0 < origins.count }) else { throw reader.damaged("an origin is not in the list") }
         self.origins = numbers.map { origins[$0] }
-        let byOrigin = Self.order(by: numbers, below: origins.count)
+        let ranks = Self.ranks(by: numbers, below: origins.count)
         salts = try reader.repeats(of: count)
-        releases = try reader.repeats(of: count, at: byOrigin)
-        protocolVersions = try reader.repeats(of: count, at: byOrigin)
-        let hasBase = try reader.repeats(of: count, at: byOrigin)
+        let releases = try reader.repeats(of: count), protocolVersions = try reader.repeats(of: count)
+        self.releases = ranks.map { releases[$0] }
+        self.protocolVersions = ranks.map { protocolVersions[$0] }
+        let hasBases = try reader.repeats(of: count), hasBase = ranks.map { hasBases[$0] != 0 }
         let sectionSizes = try reader.repeats(of: count)
         var newest = [UInt64](repeating: 0, count: origins.count)
         clientVersions = zip(numbers, try reader.numbers(count)).map { number, difference in
@@ -177,9 +181,9 @@ extension LogSegmentColumns {
             return ChangesetTime(rawValue: time)
         }
         ends = try Self.ends(of: try reader.numbers(count), addingUpTo: changesetBytes, reader)
-        var differences = try reader.numbers(hasBase.count { $0 != 0 }).makeIterator()
+        var differences = try reader.numbers(hasBase.count { $0 }).makeIterator()
         bases = hasBase.enumerated().map { place, hasBase in
-            guard hasBase != 0, let difference = differences.next() else { return nil }
+            guard hasBase, let difference = differences.next() else { return nil }
             return ServerVersion(
                 rawValue: SegmentReader.number(from: range.base.rawValue &+ UInt64(place) &+ 1, difference))
         }
@@ -194,27 +198,35 @@ extension LogSegmentColumns {
     private static func ends(
         of sizes: [UInt64], addingUpTo total: Int, _ reader: SegmentReader
     ) throws(HistoryError) -> [Int] {
-        var ends: [Int] = [], end = 0
-        for size in sizes {
-            guard size <= UInt64(total - end) else { throw reader.damaged("a changeset of \(size) bytes") }
-            end += Int(size)
-            ends.append(end)
+        var end = 0
+        let ends = sizes.map { size in
+            end = min(end + Int(clamping: min(size, UInt64(total) + 1)), total + 1)
+            return end
         }
-        guard end == total else { throw reader.damaged("the changesets have \(end) bytes, not \(total)") }
+        guard end == total else { throw reader.damaged("the changesets do not have \(total) bytes") }
         return ends
     }
 }
 
 extension SegmentReader {
     fileprivate mutating func numbers(_ count: Int) throws(HistoryError) -> [UInt64] {
-        var numbers = [UInt64](repeating: 0, count: count)
-        for place in numbers.indices { numbers[place] = try number() }
+        var failure: HistoryError?
+        let numbers = [UInt64](unsafeUninitializedCapacity: count) { numbers, read in
+            do throws(HistoryError) {
+                while read < count {
+                    numbers.initializeElement(at: read, to: try number())
+                    read += 1
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
         return numbers
     }
 
     /// A repeated column.
-    /// - Parameter places: where the numbers belong, in their order; nil: in that order.
-    fileprivate mutating func repeats(of count: Int, at places: [Int]? = nil) throws(HistoryError) -> [UInt64] {
+    fileprivate mutating func repeats(of count: Int) throws(HistoryError) -> [UInt64] {
         var numbers = [UInt64](repeating: 0, count: count), end = 0
         while end < count {
             let start = end
@@ -222,7 +234,7 @@ extension SegmentReader {
             guard repeated > 0 else { throw damaged("a number is repeated 0 times") }
             end += repeated
             let number = try number()
-            for place in start..<end { numbers[places?[place] ?? place] = number }
+            for place in start..<end { numbers[place] = number }
         }
         return numbers
     }

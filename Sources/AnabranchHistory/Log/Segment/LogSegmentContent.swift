@@ -89,6 +89,8 @@ extension LogEntry {
     static func conflictKeys(of entries: [LogEntry]) throws(HistoryError) -> [ConflictKeyEntry] {
         var arena = ChangesetArena()
         var keys: [ConflictKeyEntry] = []
+        let bytes = entries.reduce(0) { $0 + $1.changeset.count }
+        arena.reserve(changesets: entries.count, byteCount: min(bytes, DecodedEntryCache.memoryBytesMax / 8))
         for entry in entries where !entry.changeset.isEmpty {
             if arena.memoryBytes > DecodedEntryCache.memoryBytesMax { arena = ChangesetArena() }
             let index = try entry.decode(into: &arena)
