@@ -75,6 +75,7 @@ let package = Package(
         .target(
             name: "AnabranchTesting",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
+        .target(name: "AnabranchSimulation", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchTesting"]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
@@ -93,8 +94,8 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSQLite",
-                "AnabranchTesting", "CBuildInfo",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation",
+                "AnabranchSQLite", "AnabranchTesting", "CBuildInfo",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -112,7 +113,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchSQLite", "AnabranchTesting",
+                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
+                "AnabranchTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchSimulation
 import AnabranchSQLite
 import AnabranchTesting
 import Foundation
@@ -18,7 +19,7 @@ import Testing
         guard seeds == nil else { return }
         #expect(tally.sealed > 0 && tally.generations > 0 && tally.dropped > 0 && tally.trimmed > 0)
         #expect(tally.archived > 0 && tally.archived < tally.trimmed)
-        #expect(tally.generationDownloads > 0 && tally.merges > 0)
+        #expect(tally.generationDownloads > 0 && tally.merges > 0 && tally.resets > 0)
     }
 
     private static func run(_ kind: StoreKind, _ seed: UInt64) -> HistoryTally {

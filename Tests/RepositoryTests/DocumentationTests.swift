@@ -9,7 +9,7 @@ import Testing
 @Suite struct DocumentationTests {
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
-        "AnabranchServer", "AnabranchTesting",
+        "AnabranchServer", "AnabranchSimulation", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {
         var places: [String] = []

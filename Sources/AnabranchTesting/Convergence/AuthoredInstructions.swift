@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// An instruction as its author made it, before any merge.
 struct AuthoredInstruction {
@@ -46,7 +46,7 @@ extension AuthoredInstruction {
 
 /// What was made and is not known to every replica yet, in the order in which it was made. Names and objects are
 /// numbers of one arena, so they can be compared.
-struct AuthoredInstructions {
+package struct AuthoredInstructions {
     private(set) var arena = ChangesetArena()
     private(set) var list: [AuthoredInstruction] = []
     /// Of each author, the changesets that are not in the server's log yet.
@@ -54,10 +54,15 @@ struct AuthoredInstructions {
     /// Classes that a Mixed of any replica has ever held a link to.
     private(set) var classesInMixed: Set<String> = []
 
+    /// None.
+    package init() {}
+
     /// Adds a changeset, unless it and a changeset that its author did not know are a known divergence.
     ///
     /// - Returns: The known divergence; nil if there is none.
-    mutating func add(_ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64) throws -> KnownDivergence? {
+    package mutating func add(
+        _ changeset: [UInt8], by author: Int, tag: OriginTag, base: UInt64
+    ) throws -> KnownDivergence? {
         let count = list.count
         let number = try read(changeset, by: author, tag: tag, base: base)
         if let divergence = divergence(from: count) {
@@ -99,7 +104,7 @@ struct AuthoredInstructions {
     }
 
     /// The next changesets of an author have come into the server's log, each as one version.
-    mutating func noteUpload(by author: Int, versions: [UInt64]) {
+    package mutating func noteUpload(by author: Int, versions: [UInt64]) {
         let uploaded = waiting[author, default: []].prefix(versions.count)
         waiting[author]?.removeFirst(uploaded.count)
         let versions = Dictionary(uniqueKeysWithValues: zip(uploaded, versions))

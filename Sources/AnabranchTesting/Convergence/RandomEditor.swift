@@ -1,11 +1,11 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// Where the changes of one round go: the fewer places, the more of them meet.
-struct HotSpot {
+package struct HotSpot {
     let keyCount: Int
     private let fields: [String: [FieldShape]]
 
-    init(_ random: inout SeededRandom) {
+    package init(_ random: inout SeededRandom) {
         let fieldCount = random.pick([1, 2, 4, 8, .max])
         keyCount = random.pick([1, 2, 4])
         var fields: [String: [FieldShape]] = [:]
@@ -20,7 +20,7 @@ struct HotSpot {
 
 /// Makes one random change of the random world through the recorder. It never makes a place of a Mixed the kind of
 /// collection that it is already (`KnownDivergence.collectionMadeTwice`).
-struct RandomEditor {
+package struct RandomEditor {
     private static let depthMax = 3
     private static let longListMin = 10
 
@@ -28,13 +28,13 @@ struct RandomEditor {
     private let hotSpot: HotSpot
     private var random: SeededRandom
 
-    init(_ transaction: WriteTransaction, on hotSpot: HotSpot, seed: UInt64) {
+    package init(_ transaction: WriteTransaction, on hotSpot: HotSpot, seed: UInt64) {
         self.transaction = transaction
         self.hotSpot = hotSpot
         random = SeededRandom(seed: seed)
     }
 
-    mutating func edit() throws {
+    package mutating func edit() throws {
         switch random.below(40) {
         case 0: try deleteObject()
         case 1: try createEvent()

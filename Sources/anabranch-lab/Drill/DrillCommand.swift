@@ -27,8 +27,7 @@ struct DrillCommand: AsyncParsableCommand {
               anabranch-lab drill --serve .build/release/anabranch --seed 17 --count 1
             """)
 
-    @Option(help: ArgumentHelp("The `anabranch` to be drilled.", valueName: "binary"))
-    var serve: String
+    @OptionGroup var program: ServedProgram
 
     @Option(help: "The seed of the first drill.")
     var seed: UInt64 = 1
@@ -44,9 +43,7 @@ struct DrillCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard FileManager.default.isExecutableFile(atPath: serve) else {
-            throw LoadError("--serve: there is no program \(serve)")
-        }
+        let serve = try program.path()
         let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-drill-\(UInt32.random(in: 0 ... .max))")

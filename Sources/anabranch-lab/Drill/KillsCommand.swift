@@ -25,8 +25,7 @@ struct KillsCommand: AsyncParsableCommand {
               anabranch-lab kills --serve .build/release/anabranch --seed 1 --count 20 --cycles 25
             """)
 
-    @Option(help: ArgumentHelp("The `anabranch` to be killed.", valueName: "binary"))
-    var serve: String
+    @OptionGroup var program: ServedProgram
 
     @Option(help: "The seed of the first run.")
     var seed: UInt64 = 1
@@ -42,9 +41,7 @@ struct KillsCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard FileManager.default.isExecutableFile(atPath: serve) else {
-            throw LoadError("--serve: there is no program \(serve)")
-        }
+        let serve = try program.path()
         let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-kills-\(UInt32.random(in: 0 ... .max))")

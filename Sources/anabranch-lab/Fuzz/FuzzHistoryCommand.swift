@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchSimulation
 import AnabranchTesting
 import ArgumentParser
 import Foundation
@@ -55,7 +56,8 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
             """
             \(tally.sealed) entries sealed, \(tally.generations) generations made, \(tally.dropped) dropped, \
             \(tally.trimmed) entries trimmed, \(tally.archived) archived, \(tally.generationDownloads) downloads out \
-            of generations, \(tally.merges) uploads merged
+            of generations, \(tally.merges) uploads merged, \(tally.expired) client files expired, \
+            \(tally.resets) clients began anew
             """)
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
             print("FAILED: \(failure.reason)")

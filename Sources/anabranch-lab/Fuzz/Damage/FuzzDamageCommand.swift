@@ -26,8 +26,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
               anabranch-lab fuzz damage --serve .build/release/anabranch --count 1000 --keep failed
             """)
 
-    @Option(help: ArgumentHelp("The `anabranch` to be started.", valueName: "binary"))
-    var serve: String
+    @OptionGroup var program: ServedProgram
 
     @Option(help: "The seed of the first case.")
     var seed: UInt64 = 1
@@ -57,7 +56,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let serve = try program.path(), eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-damage-\(UInt32.random(in: 0 ... .max))")
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -69,7 +68,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
             try? FileManager.default.removeItem(at: directory)
         }
         defer { signals.cancel() }
-        let store = try await writeStore(to: directory, on: eventLoops)
+        let store = try await writeStore(to: directory, with: serve, on: eventLoops)
         let done = Atomic(0)
         let keeps = keep.map { URL(fileURLWithPath: $0) }
         let places = try await concurrentMap(0..<count, limit: jobs) { [serve, seed, count] number -> DamagedPlace? in
@@ -93,7 +92,9 @@ struct FuzzDamageCommand: AsyncParsableCommand {
     }
 
     /// Writes the store and reads it twice, each time from a copy.
-    private func writeStore(to directory: URL, on eventLoops: MultiThreadedEventLoopGroup) async throws -> IntactStore {
+    private func writeStore(
+        to directory: URL, with serve: String, on eventLoops: MultiThreadedEventLoopGroup
+    ) async throws -> IntactStore {
         let server = try await ServerUnderLoad.start(serve)
         defer { server.kill() }
         let history = StoreHistory(target: try LoadTarget(url: server.url), eventLoop: eventLoops.next())

@@ -1,5 +1,6 @@
 import AnabranchCore
 package import AnabranchHistory
+import AnabranchTesting
 
 /// Random clients of a file that is maintained at random moments: it seals, makes generations and forgets
 /// (`Spec/BoundedHistory.md`). Everything follows from the seed.
@@ -8,6 +9,7 @@ package import AnabranchHistory
 ///   Clients that join later only read. If the run has an archive, that and the log are together what the twin has.
 /// - In a run with an odd seed those who join later write as well, before their first connection and in the middle of
 ///   the generation. All have one state in the end.
+/// - In one run of three clients are away for long now and then. Who has expired is refused, and begins anew.
 package final class HistoryRun {
     /// What is wrong.
     package struct Failure: Error, CustomStringConvertible {
@@ -19,6 +21,8 @@ package final class HistoryRun {
         var session: SessionProgress?
         /// Whether it has been there from the beginning.
         let isOld: Bool
+        /// It has expired: another one came in its place.
+        var isGone = false
     }
 
     private var store: any HistoryStore
@@ -38,6 +42,8 @@ package final class HistoryRun {
     private let clientsMax: Int
     private let tailBytesMax: Int
     private var clock: UInt64 = 1_000
+    /// Whether clients are away for long now and then.
+    private let hasAbsences: Bool
     /// What has happened: proves that it does.
     package private(set) var tally = HistoryTally()
 
@@ -55,12 +61,13 @@ package final class HistoryRun {
         policy.generationRatio = random.pick([0, 0.5, 1])
         policy.keep = (seed / 2).isMultiple(of: 2) ? .drop : .archive
         maintenanceInterval = random.pick([1, 3, 10])
+        hasAbsences = random.isOne(in: 3)
         clientsMax = random.pick([4, 8])
         tailBytesMax = random.pick([0, 2_000, 4 << 20])
         let salts = random.next()
         file = try Self.open(store, salts, tailBytesMax)
         if seed.isMultiple(of: 2) { twin = try Self.open(twinStore, salts, 0) }
-        for number in 0..<3 { try join(isOld: true, number) }
+        for _ in 0..<3 { try join(isOld: true) }
         try write(0, at: 1) { try RandomWorld.begin($0) }
         for index in participants.indices { try exchange(index) }
     }
@@ -88,13 +95,14 @@ package final class HistoryRun {
     }
 
     private func step() throws {
-        let index = random.below(participants.count)
+        let index = random.pick(participants.indices.filter { !participants[$0].isGone })
+        if hasAbsences, random.isOne(in: 30) { clock += policy.offlineDays * 86_400 }
         switch random.below(24) {
         case 0..<8: try write(index)
         case 8..<12: try upload(index, random.pick([1, 2, .max]))
         case 12..<17: try download(index, byteBudget: random.pick([0, 0, 100, 2_000, .max]))
         case 17: participants[index].session = nil
-        case 18, 19: if participants.count < clientsMax { try join(isOld: false, participants.count) }
+        case 18, 19: if participants.count < clientsMax { try join(isOld: false) }
         // So they need nothing of the past.
         case 20, 21: for index in participants.indices where participants[index].isOld { try exchange(index) }
         default: try reopen()
@@ -103,10 +111,10 @@ package final class HistoryRun {
 
     // MARK: Clients
 
-    private func join(isOld: Bool, _ number: Int) throws {
-        let ident = try file.allocateIdents(for: [nil], at: 1)[0]
+    private func join(isOld: Bool) throws {
+        let number = participants.count, ident = try file.allocateIdents(for: [nil], at: clock)[0]
         if let twin {
-            try require(try twin.allocateIdents(for: [nil], at: 1)[0] == ident, "the twins give out other idents")
+            try require(try twin.allocateIdents(for: [nil], at: clock)[0] == ident, "the twins give out other idents")
         }
         participants.append(Participant(client: MemoryClient(ident), isOld: isOld))
         guard !isOld, twin == nil, random.isOne(in: 2) else { return }
@@ -148,20 +156,36 @@ package final class HistoryRun {
     }
 
     /// Identifies the client, unless it has a session.
-    private func connect(_ index: Int) throws {
-        guard participants[index].session == nil else { return }
+    /// - Returns: Whether it has one then; if it has expired, another client has come in its place.
+    private func connect(_ index: Int) throws -> Bool {
+        guard participants[index].session == nil else { return true }
         let request = participants[index].client.identRequest
-        let session = try file.identify(request)
+        guard let session = try identify(request) else {
+            participants[index].isGone = true
+            tally.resets += 1
+            try join(isOld: false)
+            return false
+        }
         if let twin, participants[index].isOld {
             try require(try twin.identify(request) == session, "an old client's session begins otherwise")
         }
         participants[index].session = session
         participants[index].client.startSession()
+        return true
+    }
+
+    /// - Returns: nil if the client file has expired.
+    private func identify(_ request: IdentRequest) throws -> SessionProgress? {
+        do throws(HistoryError) {
+            return try file.identify(request)
+        } catch {
+            if error.code == .clientFileExpired, hasAbsences { return nil }
+            throw error
+        }
     }
 
     private func upload(_ index: Int, _ countMax: Int) throws {
-        try connect(index)
-        guard let upload = participants[index].client.nextUpload(countMax),
+        guard try connect(index), let upload = participants[index].client.nextUpload(countMax),
             let rest = try participants[index].session?.accept(upload)
         else { return }
         let ident = participants[index].client.ident, before = file.version
@@ -188,8 +212,7 @@ package final class HistoryRun {
     }
 
     private func download(_ index: Int, byteBudget: Int) throws {
-        try connect(index)
-        guard let cursor = participants[index].session?.download else { return }
+        guard try connect(index), let cursor = participants[index].session?.download else { return }
         let ident = participants[index].client.ident, source = file.downloads(for: ident)
         let download = try source.download(after: cursor, byteBudget: byteBudget)
         if case .generation = try source.lineage(after: cursor) { tally.generationDownloads += 1 }
@@ -223,7 +246,8 @@ package final class HistoryRun {
         if round == nil { policy.generationEntryBytes = try entryBytes() }
         var round =
             self.round
-            ?? MaintenanceRound(policy, at: clock, expires: false, connected: [], isThorough: random.isOne(in: 2))
+            ?? MaintenanceRound(
+                policy, at: clock, expires: hasAbsences, connected: connected, isThorough: random.isOne(in: 2))
         var left = random.pick([1, 3, .max])
         while left > 0, !round.isDone {
             left -= 1
@@ -235,6 +259,10 @@ package final class HistoryRun {
         self.round = round.isDone ? nil : round
         if round.isDone { tally.add(round.report) }
         try compare()
+    }
+
+    private var connected: Set<ClientFileID> {
+        Set(participants.lazy.filter { $0.session != nil }.map(\.client.ident))
     }
 
     /// Small, but so large that there are versions enough: the twin's log shall have the same length.
@@ -258,7 +286,7 @@ package final class HistoryRun {
             head.version == other.version && head.versionSalt == other.versionSalt
                 && head.cumulativeSize == other.cumulativeSize, "the logs end otherwise: \(head), \(other)")
         try require(try file.log() == twin.log(after: head.baseVersion), "the logs have other entries")
-        for participant in participants where participant.isOld {
+        for participant in participants where participant.isOld && !participant.isGone {
             let ident = participant.client.ident
             try require(
                 try reciprocals(of: ident, in: file) == reciprocals(of: ident, in: twin),
@@ -287,17 +315,22 @@ package final class HistoryRun {
 
     /// A client uploads and downloads all there is.
     private func exchange(_ index: Int) throws {
-        for _ in 0..<1_000 {
+        for _ in 0..<1_000 where !participants[index].isGone {
             try upload(index, .max)
             let client = participants[index].client
             if client.download.serverVersion >= file.version, client.isAcknowledged { return }
             try download(index, byteBudget: .max)
         }
-        throw Failure(description: "client \(participants[index].client.ident) does not come to an end")
+        try require(
+            participants[index].isGone, "client \(participants[index].client.ident) does not come to an end")
     }
 
     private func finish() throws {
-        for _ in 0..<2 { for index in participants.indices { try exchange(index) } }
+        var version: ServerVersion, count: Int
+        repeat {
+            (version, count) = (file.version, participants.count)
+            for index in participants.indices { try exchange(index) }
+        } while version != file.version || count != participants.count
         try maintain()
         let server = try file.withState { try StateDigest(of: $0) }
         if let twin {
@@ -312,41 +345,9 @@ package final class HistoryRun {
             try require(try twin.log().starts(with: archive), "the archive has other entries than the twin")
         }
         tally.archived += UInt64(archive.count)
-        for participant in participants {
+        for participant in participants where !participant.isGone {
             let isSame = try StateDigest(of: participant.client.state) == server
             try require(isSame, "client \(participant.client.ident) differs from the server")
         }
-    }
-}
-
-/// What runs have done.
-package struct HistoryTally: RunTally {
-    package var runs = 0, merges = 0, generationDownloads = 0
-    package var sealed: UInt64 = 0, trimmed: UInt64 = 0, archived: UInt64 = 0
-    package var generations: UInt64 = 0, dropped: UInt64 = 0
-    /// The seeds of the runs that failed, with what was wrong.
-    package var failures: [(seed: UInt64, reason: String)] = []
-
-    package init() {}
-
-    package var hasFailed: Bool { !failures.isEmpty }
-
-    mutating func add(_ report: MaintenanceReport) {
-        sealed += report.sealedEntries
-        trimmed += report.trimmedEntries
-        generations += report.generationsMade
-        dropped += report.generationsDropped
-    }
-
-    package mutating func add(_ other: Self) {
-        runs += other.runs
-        merges += other.merges
-        generationDownloads += other.generationDownloads
-        sealed += other.sealed
-        trimmed += other.trimmed
-        archived += other.archived
-        generations += other.generations
-        dropped += other.dropped
-        failures += other.failures
     }
 }

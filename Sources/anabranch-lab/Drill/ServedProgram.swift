@@ -1,0 +1,22 @@
+import ArgumentParser
+import Foundation
+
+/// The server that a command starts, and ends in every way.
+struct ServedProgram: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "The `anabranch` to be started; by default the one in the directory of this program.", valueName: "binary"))
+    var serve: String?
+
+    /// Its path.
+    /// - Throws: `LoadError` if there is no such program.
+    func path() throws -> String {
+        let directory = URL(fileURLWithPath: Bundle.main.executablePath ?? CommandLine.arguments[0])
+            .deletingLastPathComponent()
+        let path = serve ?? directory.appendingPathComponent("anabranch").path
+        guard FileManager.default.isExecutableFile(atPath: path) else {
+            throw LoadError("--serve: there is no program \(path)")
+        }
+        return path
+    }
+}
