@@ -188,13 +188,15 @@ import Testing
         func check() throws {
             let verifications = [try verification(), try verification()]
             for verification in verifications { #expect(try verification.checkDatabase() == []) }
-            #expect(Set(paths).count == 2)
-            for path in paths {
-                let names = try names(in: path)
-                #expect(names.contains("keys.json"))
-                for place in [path] + names.map({ path + "/" + $0 }) {
-                    let mode = try FileManager.default.attributesOfItem(atPath: place)[.posixPermissions] as? Int
-                    #expect(mode == (place == path ? 0o700 : 0o600), "\(place)")
+            try withExtendedLifetime(verifications) {
+                #expect(Set(paths).count == 2)
+                for path in paths {
+                    let names = try names(in: path)
+                    #expect(names.contains("keys.json"))
+                    for place in [path] + names.map({ path + "/" + $0 }) {
+                        let mode = try FileManager.default.attributesOfItem(atPath: place)[.posixPermissions] as? Int
+                        #expect(mode == (place == path ? 0o700 : 0o600), "\(place)")
+                    }
                 }
             }
         }
