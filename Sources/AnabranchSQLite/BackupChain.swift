@@ -9,6 +9,11 @@ final class BackupChain {
     let checksum: String
     /// What an incremental backup was made since.
     private let base: BackupChain?
+    /// How many backups belong together, this one included.
+    var memberCount: Int { 1 + (base?.memberCount ?? 0) }
+
+    /// All have to be there, and each is read from its beginning to its end, when one is made, verified or restored.
+    static let membersMax = 64
 
     /// - Parameters:
     ///   - path: of a backup that `StoreBackup` has made.

@@ -34,6 +34,7 @@ final class BackupContent {
     func next() throws(HistoryError) -> [UInt8]? {
         if let piece = try read() {
             digest.add(piece)
+            guard digest.bytes <= content.bytes else { throw HistoryError.notBackedUp(path) }
             return piece
         }
         guard digest.content == content else { throw HistoryError.notBackedUp(path) }

@@ -16,14 +16,13 @@ public struct BackupRestoration {
     /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
     ///   `storeFailed` if the backup is too large for the disk.
     public init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
-        try self.init(from: path, bases: bases, to: directory, purpose: "restored data")
+        let backup = try BackupChain(path, bases: bases)
+        guard bases.isEmpty || backup.record.base != nil else { throw HistoryError.needsNoBase(path) }
+        try self.init(backup, CopyTarget(directory, purpose: "restored data"))
     }
 
-    private init(
-        from path: String, bases: [String], to directory: String, purpose: String
-    ) throws(HistoryError) {
-        backup = try BackupChain(path, bases: bases)
-        target = try CopyTarget(directory, purpose: purpose)
+    private init(_ backup: BackupChain, _ target: CopyTarget) throws(HistoryError) {
+        (self.backup, self.target) = (backup, target)
         do throws(HistoryError) {
             try target.checkSpace(for: byteTotal)
         } catch {
@@ -64,12 +63,23 @@ public struct BackupRestoration {
         }
     }
 
-    /// Copies an incremental backup for who only reads it. What is left by a process that ends is removed by the next
-    /// one that reads this backup.
-    static func temporaryCopy(of path: String, bases: [String]) throws(HistoryError) -> CopyTarget {
-        let name = "anabranch-" + (BackupRecord.checksum(in: path) ?? "")
-        let directory = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
-        let restoration = try Self(from: path, bases: bases, to: directory, purpose: "the backup made whole")
+    /// Copies an incremental backup for who only reads it, to a directory of a random name that nobody else can use:
+    /// it has keys and password hashes.
+    /// - Parameter note: is told of the directory before anything is in it.
+    static func temporaryCopy(
+        of path: String, bases: [String], _ note: (String) -> Void
+    ) throws(HistoryError) -> CopyTarget {
+        let backup = try BackupChain(path, bases: bases)
+        let pattern = FileManager.default.temporaryDirectory.appendingPathComponent("anabranch-XXXXXX").path
+        let buffer = strdup(pattern)
+        defer { free(buffer) }
+        guard let buffer, let name = mkdtemp(buffer) else {
+            throw HistoryError(.storeFailed, "\(pattern): \(DataDirectory.lastError)")
+        }
+        let directory = String(cString: name)
+        note(directory)
+        let restoration = try Self(
+            backup, CopyTarget(directory, purpose: "the backup made whole", isTemporary: true))
         do throws(HistoryError) {
             try restoration.copy { _ in }
             return restoration.target

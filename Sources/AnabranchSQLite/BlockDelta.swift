@@ -11,40 +11,55 @@ enum BlockDelta {
 
     static func name(of database: String) -> String { database + ".delta" }
 
-    /// Puts a delta in the place of a database of the copy, durably, if that is smaller.
+    /// Writes a delta beside a database of the copy, durably, if that is smaller and there is room for it.
     /// - Parameters:
     ///   - old: what the base holds of the database.
     ///   - report: is told how many bytes more are compared.
-    /// - Returns: the file with the delta; without, if it is not smaller.
-    static func replace(
-        _ file: BackupRecord.File, in directory: URL, since old: BackupContent, _ report: (Int) throws -> Void
-    ) throws(HistoryError) -> BackupRecord.File {
+    /// - Returns: the file with the delta; nil if there is none.
+    /// - Throws: `storeDamaged` if the base or the copy is not what it was.
+    static func write(
+        of file: BackupRecord.File, in directory: URL, since old: BackupContent, _ report: (Int) throws -> Void
+    ) throws(HistoryError) -> BackupRecord.File? {
         let path = directory.appendingPathComponent(file.name).path
         let name = Self.name(of: file.name), deltaPath = directory.appendingPathComponent(name).path
-        let bytes = try CopiedFile.explainingErrors(at: deltaPath) {
-            try DataDirectory.makePrivate(deltaPath)
-            let delta = try FileHandle(forWritingTo: URL(fileURLWithPath: deltaPath)), new = try FilePieces(path)
+        let isWhole = try CopiedFile.explainingErrors(at: deltaPath) {
+            let delta = try DataDirectory.makeFile(deltaPath)
             defer { try? delta.close() }
-            var offset = 0, bytes = 0
-            while let piece = try new.next() {
-                let blocks = changes(of: piece, since: try old.next() ?? [], at: offset)
-                offset += piece.count
-                bytes += blocks.count
-                // It is read to its end in any case: damage of the base is found today, and not when it is needed.
-                if bytes < file.bytes { try delta.write(contentsOf: blocks) }
-                try report(piece.count)
-            }
-            while try old.next() != nil {}
-            return bytes
+            return try write(of: file, at: path, since: old, to: delta, report)
         }
-        guard bytes < file.bytes else {
+        guard isWhole else {
             unlink(deltaPath)
-            return file
+            return nil
         }
         var file = file
         file.delta = try CopiedFile.content(of: name, in: directory)
-        unlink(path)
         return file
+    }
+
+    /// - Returns: whether all of it is there.
+    static func write(
+        of file: BackupRecord.File, at path: String, since old: BackupContent, to delta: FileHandle,
+        _ report: (Int) throws -> Void
+    ) throws -> Bool {
+        let new = try FilePieces(path)
+        var digest = ContentDigest(), bytes = 0
+        while let piece = try new.next() {
+            let blocks = changes(of: piece, since: try old.next() ?? [], at: digest.bytes)
+            digest.add(piece)
+            bytes += blocks.count
+            // Both are read to their ends in any case: damage is found today, and not when they are needed.
+            if bytes < file.bytes {
+                do {
+                    try delta.write(contentsOf: blocks)
+                } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
+                    bytes = file.bytes
+                }
+            }
+            try report(piece.count)
+        }
+        while try old.next() != nil {}
+        guard digest.content == file.content else { throw HistoryError.notBackedUp(path) }
+        return bytes < file.bytes
     }
 
     private static func changes(of new: [UInt8], since old: [UInt8], at offset: Int) -> [UInt8] {

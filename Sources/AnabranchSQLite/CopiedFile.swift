@@ -20,8 +20,7 @@ enum CopiedFile {
     /// - Throws: `storeDamaged` if it is not what was backed up.
     static func copy(_ content: BackupContent, to path: String, _ report: (Int) throws -> Void) throws(HistoryError) {
         try explainingErrors(at: path) {
-            try DataDirectory.makePrivate(path)
-            let copy = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+            let copy = try DataDirectory.makeFile(path)
             defer { try? copy.close() }
             while let piece = try content.next() {
                 try copy.write(contentsOf: piece)
@@ -93,6 +92,10 @@ struct ContentDigest {
 extension HistoryError {
     static func diskFull(_ path: String) -> HistoryError {
         HistoryError(.storeFailed, "\(path): the disk is full")
+    }
+
+    static func needsNoBase(_ path: String) -> HistoryError {
+        HistoryError(.storeUnusable, "\(path) is no incremental backup: leave --base out")
     }
 
     static func notBackedUp(_ path: String) -> HistoryError {

@@ -10,11 +10,13 @@ final class CopyTarget {
 
     var url: URL { directory.url }
 
-    /// - Parameter purpose: of the directory, for people.
+    /// - Parameters:
+    ///   - purpose: of the directory, for people.
+    ///   - isTemporary: whether the directory goes with what was copied, though it was there before.
     /// - Throws: `storeUnusable` if there is something in the directory that is not what an interrupted copy left.
-    init(_ path: String, purpose: String) throws(HistoryError) {
+    init(_ path: String, purpose: String, isTemporary: Bool = false) throws(HistoryError) {
         let url = URL(fileURLWithPath: path, isDirectory: true)
-        wasThere = FileManager.default.fileExists(atPath: path)
+        wasThere = !isTemporary && FileManager.default.fileExists(atPath: path)
         try Self.refuseContent(of: url, purpose)
         directory = try DataDirectory(path)
         // Somebody else may have been quicker.

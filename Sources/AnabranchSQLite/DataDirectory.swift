@@ -29,7 +29,8 @@ final class DataDirectory: Sendable {
     init(_ path: String) throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
-        lock = open(url.appendingPathComponent(Self.lockName).path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        lock = open(
+            url.appendingPathComponent(Self.lockName).path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard lock >= 0 else {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
         }
@@ -109,9 +110,16 @@ final class DataDirectory: Sendable {
         // To open and close a database that SQLite has open would end its locks.
         if chmod(path, mode) == 0 { return }
         // Foundation would make a file of another name first, which stays if the process ends then.
-        let file = errno == ENOENT ? open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode) : -1
+        guard errno == ENOENT else { throw HistoryError(.storeFailed, "\(path): \(lastError)") }
+        try makeFile(path).close()
+    }
+
+    /// Makes a file that is not there, which only the owner of the process can read: nobody can have put another one,
+    /// or a link, in its place.
+    static func makeFile(_ path: String) throws -> FileHandle {
+        let file = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw HistoryError(.storeFailed, "\(path): \(lastError)") }
-        close(file)
+        return FileHandle(fileDescriptor: file, closeOnDealloc: true)
     }
 
     /// Gives a file another name, durably; it takes the place of a file that had the name.
@@ -146,9 +154,9 @@ final class DataDirectory: Sendable {
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
         let new = url.path + ".new"
         do {
-            try makePrivate(new)
-            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: new))
-            try file.truncate(atOffset: 0)
+            // What an interrupted call has left.
+            unlink(new)
+            let file = try makeFile(new)
             try file.write(contentsOf: try encoder.encode(content) + Data("\n".utf8))
             try file.synchronize()
             try file.close()

@@ -39,7 +39,7 @@ struct DatabaseCopy {
     ) throws -> Result {
         let database = try Self.open(source)
         defer { try? database.close() }
-        try DataDirectory.makePrivate(target)
+        try DataDirectory.makeFile(target).close()
         let copy = try DatabaseQueue(path: target)
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { copy in

@@ -75,6 +75,12 @@ public struct StoreBackup {
         if let base, try StoreManifest.read(in: base.url)?.store != manifest.store {
             throw HistoryError(.storeUnusable, "\(base.url.path) is a backup of another store")
         }
+        if let base, base.memberCount >= BackupChain.membersMax {
+            throw HistoryError(
+                .storeUnusable,
+                "\(base.url.path) needs \(base.memberCount - 1) earlier backups, and one that needs more is refused: "
+                    + "make a whole backup, without --base")
+        }
         self.target = try CopyTarget(target, purpose: "a backup")
         do throws(HistoryError) {
             try self.target.checkSpace(for: byteTotal)
@@ -120,7 +126,8 @@ public struct StoreBackup {
     /// Copies everything; a second process can be the writer meanwhile. All of it is on the disk when this returns.
     /// - Parameters:
     ///   - isVerified: whether the copy is read and checked as `StoreVerification` does, and compared with what was
-    ///     copied. Damage makes it no worse a backup than there can be, and is handed over.
+    ///     copied. Damage makes it no worse a backup than there can be, and is handed over. What is incremental is put
+    ///     together with its base again, and compared before the whole is removed.
     ///   - report: is told how far it is. If it throws, that is a `storeFailed`.
     /// - Throws: `storeFailed`, `storeDamaged` or `storeUnusable`; then the target is as empty as before.
     public func run(
@@ -154,9 +161,13 @@ public struct StoreBackup {
             throw HistoryError(.storeUnusable, "\(source.path): another store came in its place")
         }
         try manifest.write(in: target.url)
+        for name in copiedNames {
+            let content = try CopiedFile.content(of: name, in: target.url)
+            record.files.append(BackupRecord.File(name: name, bytes: content.bytes, checksum: content.checksum))
+        }
         let fileCount = shards.reduce(0) { $0 + $1.fileCount }
         let damages = isVerified ? try check(shards, accounts, fileCount, report) : []
-        try finishFiles(&record, report)
+        if let base { try leaveOut(base, of: &record, isVerified: isVerified, report) }
         try target.finish(record)
         return StoreBackupSummary(
             fileCount: fileCount, userCount: accounts?.userCount,
@@ -164,27 +175,31 @@ public struct StoreBackup {
             wholeBytes: record.files.reduce(0) { $0 + $1.bytes }, damages: damages)
     }
 
-    /// Flushes what was copied, and puts deltas in the place of the databases of which the base holds most.
-    private func finishFiles(
-        _ record: inout BackupRecord, _ report: (StoreCopyProgress) throws -> Void
+    /// Puts deltas in the place of the databases of which the base holds most.
+    private func leaveOut(
+        _ base: BackupChain, of record: inout BackupRecord, isVerified: Bool,
+        _ report: (StoreCopyProgress) throws -> Void
     ) throws(HistoryError) {
-        for name in copiedNames {
-            let content = try CopiedFile.content(of: name, in: target.url)
-            record.files.append(BackupRecord.File(name: name, bytes: content.bytes, checksum: content.checksum))
-        }
-        guard let base else { return }
+        // A link that leads to the base today may lead to another backup tomorrow.
         record.base = BackupRecord.Base(
-            path: base.url.standardizedFileURL.path, time: base.record.time, checksum: base.checksum)
+            path: base.url.resolvingSymlinksInPath().path, time: base.record.time, checksum: base.checksum)
         let databases = record.files.indices.filter { record.files[$0].name.hasSuffix(".sqlite") }
         let total = databases.reduce(0) { $0 + record.files[$1].bytes }
         var progress = StoreCopyProgress(step: .comparing, done: 0, total: total)
         for index in databases {
             let file = record.files[index]
             guard let old = try base.content(of: file.name) else { continue }
-            record.files[index] = try BlockDelta.replace(file, in: target.url, since: old) { bytes in
+            let stored = try BlockDelta.write(of: file, in: target.url, since: old) { bytes in
                 progress.done += bytes
                 try report(progress)
             }
+            guard let stored else { continue }
+            if isVerified {
+                let whole = try BackupContent(stored, in: target.url, since: base.content(of: file.name))
+                while try whole.next() != nil {}
+            }
+            record.files[index] = stored
+            unlink(target.directory.path(of: file.name))
         }
     }
 
@@ -243,8 +258,9 @@ public struct StoreBackup {
         guard FileManager.default.fileExists(atPath: path(of: name)) else { return }
         try translatingErrors(in: name) {
             let keys = try Data(contentsOf: source.appendingPathComponent(name))
-            try DataDirectory.makePrivate(target.directory.path(of: name))
-            try keys.write(to: target.url.appendingPathComponent(name), options: [])
+            let copy = try DataDirectory.makeFile(target.directory.path(of: name))
+            defer { try? copy.close() }
+            try copy.write(contentsOf: keys)
         }
     }
 

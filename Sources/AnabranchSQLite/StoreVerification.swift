@@ -86,15 +86,22 @@ public struct StoreVerification {
 
     /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. An
     /// incremental backup is made whole in a temporary directory.
-    /// - Parameter bases: where the backups may be that an incremental one was made since.
-    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
-    public init(directory path: String, bases: [String] = []) throws(HistoryError) {
+    /// - Parameters:
+    ///   - bases: where the backups may be that an incremental one was made since.
+    ///   - note: is told of the temporary directory while it is empty, for who wants it removed when a signal ends the
+    ///     process; otherwise it goes with this.
+    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it; or if it needs no
+    ///   bases.
+    public init(
+        directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
+    ) throws(HistoryError) {
         let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
         if let record, record.stage == .whole, record.base != nil {
-            let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases))
+            let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases, note))
             try self.init(StoreReader(copy.target.directory, isVerifying: true))
             self.copy = copy
         } else {
+            guard bases.isEmpty else { throw HistoryError.needsNoBase(path) }
             try self.init(StoreReader(directory: path, isVerifying: true))
         }
     }

@@ -23,7 +23,8 @@ struct BackupCommand: ParsableCommand {
             With --base the backup is incremental: of each database it holds the pages that are not in an earlier \
             backup of the same data, whole or incremental itself. It is of use only together with that one, which has \
             to stay as it is: `anabranch restore --from` needs both, and finds them where they were, or beside one \
-            another. While it is made, it needs the space of a whole one.
+            another. While it is made, it needs the space of a whole one and of the largest part that it keeps; where \
+            that has no room, a database stays whole. After 63 that need one another the next one has to be whole.
 
             Prints a summary. The exit status is 1 if there is no backup, or if --verify finds damage: then the \
             backup is there and holds what the data hold, damage included.
@@ -48,7 +49,11 @@ struct BackupCommand: ParsableCommand {
             """, valueName: "dir"))
     var base: [String] = []
 
-    @Flag(help: "Read the backup as `anabranch verify` does, and compare it with what was copied.")
+    @Flag(
+        help: """
+            Read the backup as `anabranch verify` does, and compare it with what was copied: an incremental one \
+            together with its base.
+            """)
     var verify = false
 
     @Flag(help: "Say each second how far it is. (default: only on a terminal)")

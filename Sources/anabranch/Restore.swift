@@ -50,6 +50,12 @@ struct RestoreCommand: ParsableCommand {
 
     @OptionGroup var store: StoreOption
 
+    func validate() throws {
+        guard from != nil || base.isEmpty else {
+            throw ValidationError("--base says what a backup needs: give --from, too.")
+        }
+    }
+
     func run() throws {
         if let from { try copy(from, to: try store.directory()) }
         try prepare()

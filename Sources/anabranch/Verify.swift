@@ -17,8 +17,10 @@ struct VerifyCommand: ParsableCommand {
             damaged, the store of an older format from which the data was migrated is removed, if it is whole and all \
             of it is in the data. The server must not be running.
 
-            An incremental backup is made whole for this in the directory of temporary files (TMPDIR), which needs as \
-            much space as the data; earlier backups that it needs are found as `anabranch restore` does.
+            An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
+            (TMPDIR), which needs as much space as the data. It has keys and password hashes; only you can read it, \
+            and it is removed at the end, also by Ctrl-C and SIGTERM. After SIGKILL or a crash of the machine, remove \
+            it. Earlier backups that are needed are found as `anabranch restore` does.
 
             Prints a line for each synced file, a line for each damage below it, and a summary. The exit status is 0 \
             if nothing is damaged, 1 if something is or the directory cannot be read; standard error says so, too.
@@ -46,7 +48,10 @@ struct VerifyCommand: ParsableCommand {
 
     /// - Returns: how many damages there are.
     private func verify(_ directory: String) throws(HistoryError) -> Int {
-        let verification = try StoreVerification(directory: directory, bases: base)
+        let temporary = TemporaryDirectory(), signals = temporary.removedAtSignals()
+        defer { for source in signals { source.cancel() } }
+        let verification = try StoreVerification(
+            directory: directory, bases: base, temporaryDirectory: temporary.note)
         let ofDatabase = try verification.checkDatabase()
         if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count

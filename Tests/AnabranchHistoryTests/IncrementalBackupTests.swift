@@ -114,11 +114,12 @@ import Testing
                 for _ in 0..<random.below(6) where !new.isEmpty { new[random.below(new.count)] ^= 1 }
                 let base = try write(old, to: 0), file = try write(Array(new), to: 1)
                 let places = (0...1).map { URL(fileURLWithPath: "\(folder.path)/\($0)") }
-                let stored = try BlockDelta.replace(
-                    file, in: places[1], since: BackupContent(base, in: places[0], since: nil)
+                let delta = try BlockDelta.write(
+                    of: file, in: places[1], since: BackupContent(base, in: places[0], since: nil)
                 ) { _ in }
+                let stored = delta ?? file
                 #expect(stored.storedBytes <= file.bytes)
-                #expect(try names(in: places[1].path) == [stored.delta == nil ? "x" : "x.delta"])
+                #expect(try names(in: places[1].path) == (delta == nil ? ["x"] : ["x", "x.delta"]))
                 let content = try BackupContent(
                     stored, in: places[1], since: BackupContent(base, in: places[0], since: nil))
                 var read: [UInt8] = []
@@ -129,7 +130,151 @@ import Testing
         }
     }
 
+    private func file(_ bytes: [UInt8], in folder: TemporaryDirectory) throws -> BackupRecord.File {
+        let url = URL(fileURLWithPath: folder.path)
+        try Data(bytes).write(to: url.appendingPathComponent("x"))
+        let content = try CopiedFile.content(of: "x", in: url)
+        return BackupRecord.File(name: "x", bytes: content.bytes, checksum: content.checksum)
+    }
+
+    @Test("a delta for which the disk has no room is left out, and the database stays as it is")
+    func noRoom() throws {
+        let folder = try TemporaryDirectory(), url = URL(fileURLWithPath: folder.path)
+        let file = try file(Array(repeating: 1, count: 3 * BlockDelta.blockBytes), in: folder)
+        let base = try BackupContent(file, in: url, since: nil)
+        var new = Array(repeating: UInt8(1), count: file.bytes)
+        new[0] = 2
+        let target = try TemporaryDirectory(), newFile = try self.file(new, in: target)
+        let full = try FileHandle(forWritingTo: URL(fileURLWithPath: "/dev/full"))
+        let isWhole = try BlockDelta.write(of: newFile, at: target.path + "/x", since: base, to: full) { _ in }
+        #expect(!isWhole)
+    }
+
+    @Test("a copy that cannot be read as it was written is no backup; with --verify, nor is a delta")
+    func verified() throws {
+        let folder = try TemporaryDirectory(), url = URL(fileURLWithPath: folder.path)
+        var file = try file([1, 2, 3], in: folder)
+        let base = try BackupContent(file, in: url, since: nil)
+        file.checksum = String(repeating: "0", count: 32)
+        #expect(throws: HistoryError(.storeDamaged, "")) {
+            try BlockDelta.write(of: file, in: url, since: base) { _ in }
+        }
+        try test.write()
+        var isDamaged = false
+        #expect(throws: HistoryError(.storeDamaged, "")) {
+            try StoreBackup(of: test.path, to: test.backup, bases: [backups[2]]).run(isVerified: true) { progress in
+                guard progress.step == .comparing, !isDamaged else { return }
+                // As a disk would do it that keeps something else than what it was given.
+                for name in try names(in: test.backup) where name.hasSuffix(".delta") && !isDamaged {
+                    let delta = try FileHandle(forUpdating: URL(fileURLWithPath: test.backup + "/" + name))
+                    guard try delta.seekToEnd() > 0 else { continue }
+                    try delta.seek(toOffset: 100)
+                    let byte = try delta.read(upToCount: 1)?.first ?? 0
+                    try delta.seek(toOffset: 100)
+                    try delta.write(contentsOf: [byte ^ 1])
+                    isDamaged = true
+                }
+            }
+        }
+        #expect(isDamaged && !FileManager.default.fileExists(atPath: test.backup))
+    }
+
+    @Test("who verifies it makes it whole where nobody else can look, under a name that nobody knows before")
+    func temporaryDirectories() throws {
+        var paths: [String] = []
+        func verification() throws -> StoreVerification {
+            try StoreVerification(directory: backups[2], temporaryDirectory: { paths.append($0) })
+        }
+        func check() throws {
+            let verifications = [try verification(), try verification()]
+            for verification in verifications { #expect(try verification.checkDatabase() == []) }
+            try withExtendedLifetime(verifications) {
+                #expect(Set(paths).count == 2)
+                for path in paths {
+                    let names = try names(in: path)
+                    #expect(names.contains("keys.json"))
+                    for place in [path] + names.map({ path + "/" + $0 }) {
+                        let mode = try FileManager.default.attributesOfItem(atPath: place)[.posixPermissions] as? Int
+                        #expect(mode == (place == path ? 0o700 : 0o600), "\(place)")
+                    }
+                }
+            }
+        }
+        try check()
+        for path in paths { #expect(!FileManager.default.fileExists(atPath: path)) }
+    }
+
+    @Test("a link that somebody has put into the target is not followed")
+    func links() throws {
+        let other = test.backup + "-other", words = Data("mine".utf8)
+        for name in [BackupRecord.fileName + ".new", "lock"] {
+            try words.write(to: URL(fileURLWithPath: other))
+            try FileManager.default.createDirectory(atPath: test.backup, withIntermediateDirectories: true)
+            try FileManager.default.createSymbolicLink(
+                atPath: test.backup + "/" + name, withDestinationPath: name == "lock" ? other + "-new" : other)
+            _ = try? StoreBackup(of: test.path, to: test.backup).run()
+            #expect(try Data(contentsOf: URL(fileURLWithPath: other)) == words, "\(name)")
+            #expect(!FileManager.default.fileExists(atPath: other + "-new"))
+            try FileManager.default.removeItem(atPath: test.backup)
+        }
+    }
+
+    @Test("a file that has become longer is read no further than to where it should end")
+    func longer() throws {
+        let url = URL(fileURLWithPath: backups[0] + "/shard-02.sqlite"), file = try FileHandle(forWritingTo: url)
+        let bytes = Int(try file.seekToEnd())
+        try file.truncate(atOffset: UInt64(bytes + 100 * FilePieces.pieceBytes))
+        var done = 0
+        #expect(throws: HistoryError(.storeDamaged, "")) {
+            try BackupRestoration(from: backups[0], to: test.restored).run { progress in
+                #expect(progress.done <= progress.total)
+                done = progress.done
+            }
+        }
+        #expect(done > 0)
+    }
+
     // MARK: Bases
+
+    @Test("a base that is named by a link is found when the link leads to another backup")
+    func linkedBase() throws {
+        let latest = test.backup + "-latest"
+        try FileManager.default.createSymbolicLink(atPath: latest, withDestinationPath: backups[2])
+        _ = try StoreBackup(of: test.path, to: test.backup, bases: [latest]).run()
+        try FileManager.default.removeItem(atPath: latest)
+        try FileManager.default.createSymbolicLink(atPath: latest, withDestinationPath: test.backup)
+        #expect(try BackupRestoration(from: test.backup, to: test.restored).run() == [])
+    }
+
+    @Test("bases are refused where none is needed")
+    func needlessBases() throws {
+        #expect(
+            refusal { _ = try StoreVerification(directory: backups[0], bases: [backups[1]]) }
+                .contains("is no incremental backup"))
+        #expect(
+            refusal { _ = try BackupRestoration(from: backups[0], bases: [backups[1]], to: test.restored) }
+                .contains("is no incremental backup"))
+    }
+
+    @Test("a chain has 64 backups; then a whole one has to be made")
+    func longChain() throws {
+        var last = backups[2]
+        for number in 3..<BackupChain.membersMax {
+            var record = try #require(try BackupRecord.read(in: URL(fileURLWithPath: last)))
+            let checksum = try #require(BackupRecord.checksum(in: last)), next = "\(test.backup)s/\(number)"
+            record.base = BackupRecord.Base(path: last, time: record.time, checksum: checksum)
+            record.files = []
+            try FileManager.default.createDirectory(atPath: next, withIntermediateDirectories: true)
+            try FileManager.default.copyItem(atPath: last + "/manifest.json", toPath: next + "/manifest.json")
+            try record.write(in: URL(fileURLWithPath: next))
+            if number == BackupChain.membersMax - 1 {
+                _ = try StoreBackup(of: test.path, to: test.backup, bases: [last]).run()
+            }
+            last = next
+        }
+        let words = refusal { _ = try StoreBackup(of: test.path, to: test.backup + "-2", bases: [last]) }
+        #expect(words.contains("needs 63 earlier backups") && words.contains("make a whole backup"), "\(words)")
+    }
 
     @Test("a base is found where it was, beside the backup, or where somebody says; otherwise nothing is restored")
     func places() throws {

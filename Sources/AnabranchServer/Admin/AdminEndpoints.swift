@@ -88,8 +88,8 @@ struct AdminEndpoints: HTTPEndpoints {
 
     private func metrics() async -> EndpointResponse {
         let sessions = await server.connections.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
-        let store = server.files.environment.store
-        let ofStore = ["anabranch_store_free_bytes": store.freeBytes, "anabranch_store_used_bytes": store.usedBytes]
+        let bytes = server.files.environment.space.bytes
+        let ofStore = ["anabranch_store_free_bytes": bytes.free, "anabranch_store_used_bytes": bytes.used]
         var answer = EndpointResponse(
             status: .ok,
             body: admin.metrics.text(

@@ -102,7 +102,8 @@ extension FileTurns {
             if isLong, try !environment.store.contains(path) { return .partition }
         }
         guard bind.needsFileIdent else { return nil }
-        if environment.space.shortage != nil { return .space }
+        // Of a file that is there a client needs an ident to read it: the first time, and after a reset.
+        if environment.space.shortage != nil, try !environment.store.contains(path) { return .space }
         if let user = request.user {
             if options.newClientFiles.isUsedUp(by: user, now: now) { return .clientFiles }
             options.newClientFiles.count(user, now: now)

@@ -8,7 +8,7 @@ enum SessionRefusal: String {
     case clientFiles = "client_files"
     /// There is no such synced file, and the partition value is too long for a new one.
     case partition
-    /// There is no room for a new client file, nor for a new synced file, which its first client file makes.
+    /// There is no such synced file, and no room for a new one.
     case space
 
     /// What the client is told.
@@ -17,7 +17,7 @@ enum SessionRefusal: String {
         case .files: ErrorMessage(.otherSessionError, "too many new files; wait")
         case .clientFiles: ErrorMessage(.otherSessionError, "too many new client files; wait")
         case .partition: ErrorMessage(.illegalRealmPath, "too long for a new file")
-        case .space: ErrorMessage(.otherSessionError, "no room for a new client file; wait")
+        case .space: ErrorMessage(.otherSessionError, "no room for a new file; wait")
         }
     }
 }

@@ -63,8 +63,8 @@ public struct ServerSettings: Sendable {
     public var adoptsUnownedClientFiles = false
     /// What is kept of bodies of DOWNLOADs, in bytes: several readers may need the same.
     public var sharedBodiesBytesMax = 16 << 20
-    /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients are refused with code
-    /// 201, which they repeat later, and the server is not ready; everything can be read.
+    /// What is to stay free on the disk of the store, in bytes. While less is, changes of clients and new synced files
+    /// are refused with code 201, which clients repeat later, and the server is not ready; everything can be read.
     public var freeBytesMin = 256 << 20
     /// What the store may hold, in bytes of its databases that are in use. While it holds more, everything is as while
     /// the disk has too little free.

@@ -57,8 +57,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "While the databases hold more, changes of clients wait. (default: no limit)", valueName: "bytes"))
-    var appBytes: String?
+            "While the databases hold more, changes of clients and new partitions wait. (default: no limit)",
+            valueName: "bytes"))
+    var storeBytes: String?
 
     @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
     var logLevel: String?
@@ -78,7 +79,7 @@ struct ConfigurationOptions: ParsableArguments {
         flags["tls-certificate"] = tlsCertificate
         flags["tls-key"] = tlsKey
         flags["rules"] = rules
-        flags["app-bytes"] = appBytes
+        flags["store-bytes"] = storeBytes
         flags["log-level"] = logLevel
         return flags
     }

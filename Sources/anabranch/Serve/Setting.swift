@@ -74,10 +74,10 @@ struct Setting {
             Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
             Setting(
                 "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
-                "What stays free on the disk of the data directory; while less is, changes of clients wait."),
+                "What stays free on the disk of the data; while less is, changes and new partitions wait."),
             Setting(
-                "app-bytes", \.storeBytesMax, .count(upTo: UInt64(Int.max)),
-                "What the databases of the apps may hold; while they hold more, changes of clients wait."),
+                "store-bytes", \.storeBytesMax, .count(upTo: UInt64(Int.max)),
+                "What the databases may hold; while they hold more, changes of clients and new partitions wait."),
             Setting(
                 "adopt-unowned-clients", \.adoptsUnownedClients, .flag,
                 "Whether a client file of nobody goes to the first user who comes with it."),

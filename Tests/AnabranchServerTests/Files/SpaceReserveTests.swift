@@ -35,6 +35,13 @@ import Testing
             rig.submit(.close, of: newClient)
             rig.submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: true)), of: newClient)
             rig.finish()
+            #expect(newClient.errors.isEmpty, "without an ident nobody reads, the first time and after a reset")
+            rig.submit(.close, of: newClient)
+            let newPath = VirtualPath("//new"), bind = BindRequest(partition: newPath.bytes, needsFileIdent: true)
+            rig.files.submit(
+                FileRequest(
+                    path: newPath, session: newClient.session, user: nil, capabilities: .all, request: .open(bind)))
+            rig.finish()
             #expect(newClient.errors.map(\.code) == (isLow ? [.otherSessionError] : []))
             #expect(newClient.errors.allSatisfy { $0.triesAgain && $0.action == .transient })
             let progress = UploadCursor(clientVersion: 1, serverVersion: 0)
@@ -61,12 +68,27 @@ import Testing
         }
     }
 
+    @Test func aStoreThatCannotAnswerIsAsFullAsBefore() async throws {
+        let directory = FileManager.default.temporaryDirectory.appendingPathComponent("reserve-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let store = try SQLiteStore(directory: directory.path), used = try #require(store.usedBytes)
+        let space = SpaceReserve(store, freeBytesMin: 1, usedBytesMax: 1, answerDuration: .zero)
+        let shortage = SpaceReserve.Shortage.store(bytes: used, bytesMax: 1)
+        #expect(space.shortage == shortage)
+        try store.close()
+        #expect(store.usedBytes == nil)
+        #expect(space.shortage == shortage && space.bytes.used == used)
+    }
+
     @Test func theServerIsNotReady() async throws {
         try await Self.withStore { store in
             let used = try #require(store.usedBytes)
             for (room, status) in zip(
                 Self.rooms + [(1, used)],
-                ["the disk has less than \(Int.max) bytes free", "the store has more than 1 bytes"] + [nil, nil, nil])
+                [
+                    "the disk has less than \(Int.max) bytes free",
+                    "the store has \(used) bytes in use, more than store-bytes (1)", nil, nil, nil,
+                ])
             {
                 try await AppServicesRig.run(store: store) {
                     $0.freeBytesMin = room.freeBytesMin

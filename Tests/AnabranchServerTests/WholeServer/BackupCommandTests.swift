@@ -116,6 +116,39 @@ final class BackupCommandTests {
         try await check(server, client)
     }
 
+    @Test("who ends the verification of an incremental backup finds no copy of it", arguments: [SIGINT, SIGTERM])
+    func verificationEnded(by number: Int32) async throws {
+        let (server, client) = try await server(), temporary = folder + "/temporary"
+        #expect(try await run("backup", "--data", data, "--to", folder + "/base").status == 0)
+        #expect(try await run("backup", "--data", data, "--to", backup, "--base", folder + "/base").status == 0)
+        try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: true)
+        for name in ["backup.json", "shard-03.sqlite", "manifest.json", "shard-00.sqlite-wal"] {
+            let process = Process(), executable: URL = try #require(ServerProcess.executable)
+            process.executableURL = executable
+            process.arguments = ["verify", "--data", backup]
+            process.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": temporary]) { $1 }
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            let (ending, end) = AsyncStream.makeStream(of: Never.self)
+            process.terminationHandler = { _ in end.finish() }
+            try process.run()
+            Thread.detachNewThread { [process = process.processIdentifier] in
+                while kill(process, 0) == 0 {
+                    let names = (try? FileManager.default.contentsOfDirectory(atPath: temporary)) ?? []
+                    let paths = names.map { "\(temporary)/\($0)/\(name)" }
+                    if paths.contains(where: { FileManager.default.fileExists(atPath: $0) }) {
+                        kill(process, number)
+                        return
+                    }
+                    sched_yield()
+                }
+            }
+            for await _ in ending {}
+            #expect(try FileManager.default.contentsOfDirectory(atPath: temporary) == [], "\(name)")
+        }
+        try await check(server, client)
+    }
+
     @Test("where the target cannot hold the backup, the command says so, and leaves nothing there")
     func tooLarge() async throws {
         let (server, client) = try await server()

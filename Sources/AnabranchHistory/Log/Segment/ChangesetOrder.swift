@@ -76,15 +76,3 @@ struct ChangesetLayout: Sendable {
         }
     }
 }
-
-extension [Int] {
-    /// The place of the first number, of those in ascending order, that is `number` or more.
-    fileprivate func firstPlace(of number: Int) -> Int {
-        var low = 0, high = count
-        while low < high {
-            let middle = low + (high - low) / 2
-            if self[middle] < number { low = middle + 1 } else { high = middle }
-        }
-        return low
-    }
-}

@@ -25,7 +25,10 @@ package struct LogSegmentHead: Sendable {
     var byteCount: Int { 256 + 8 * origins.count + filter.byteCount }
 
     /// Whether an entry was received from the client file.
-    func has(_ origin: ClientFileID) -> Bool { origins.binarySearch(origin) }
+    func has(_ origin: ClientFileID) -> Bool {
+        let place = origins.firstPlace(of: origin)
+        return place < origins.count && origins[place] == origin
+    }
 
     /// Whether the entry may write the conflict key: no for certain, yes probably.
     /// - Parameter version: one that the segment has.
@@ -42,17 +45,5 @@ package struct LogSegmentHead: Sendable {
             return ConflictKeyFilter.Match()
         }
         return filter.match(keys)
-    }
-}
-
-extension [ClientFileID] {
-    /// Whether an ascending array has the element.
-    fileprivate func binarySearch(_ element: ClientFileID) -> Bool {
-        var low = 0, high = count
-        while low < high {
-            let middle = low + (high - low) / 2
-            if self[middle] < element { low = middle + 1 } else { high = middle }
-        }
-        return low < count && self[low] == element
     }
 }

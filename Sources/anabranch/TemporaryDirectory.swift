@@ -1,0 +1,34 @@
+import Foundation
+import Synchronization
+
+/// A directory that is removed when Ctrl-C or SIGTERM ends the command. If it ends otherwise, who has made it does so.
+final class TemporaryDirectory: Sendable {
+    /// What goes on meanwhile can make one more file each time.
+    private static let attempts = 100
+
+    private let path = Mutex(String?.none)
+
+    func note(_ path: String) { self.path.withLock { $0 = path } }
+
+    /// - Returns: what has to be kept for as long as the signals end the command in this way.
+    func removedAtSignals() -> [any DispatchSourceSignal] {
+        [SIGINT, SIGTERM].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { [self] in
+                remove()
+                signal(number, SIG_DFL)
+                kill(getpid(), number)
+            }
+            source.activate()
+            return source
+        }
+    }
+
+    private func remove() {
+        guard let path = path.withLock(\.self) else { return }
+        for _ in 0..<Self.attempts where FileManager.default.fileExists(atPath: path) {
+            try? FileManager.default.removeItem(atPath: path)
+        }
+    }
+}
