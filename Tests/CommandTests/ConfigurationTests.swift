@@ -56,11 +56,11 @@ import Testing
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
-        "shards": "15", "explain-days": "14", "object-bytes": "12", "free-bytes": "16", "store-bytes": "24",
+        "shards": "15", "object-bytes": "12", "free-bytes": "16", "store-bytes": "24",
         "adopt-unowned-clients": "true", "partition-bytes": "17",
         "history-seal-entries": "18", "history-seal-bytes": "19", "history-generation-bytes": "20",
         "history-generation-ratio": "0.5", "history-offline-days": "21", "history-pinned-bytes": "22",
-        "history-bootstrap-days": "23", "history-keep": "archive",
+        "history-bootstrap-days": "23", "history-explain-days": "14", "history-keep": "archive",
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {

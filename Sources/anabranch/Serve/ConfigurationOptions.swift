@@ -122,6 +122,11 @@ struct HistoryOptions: ParsableArguments {
         help: ArgumentHelp("Or so long, never beyond their first download. (default: 7)", valueName: "days"))
     var historyBootstrapDays: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Keep changesets as received for so long, to explain merges. (default: 30)", valueName: "days"))
+    var historyExplainDays: String?
+
     @Option(help: "Drop what nobody needs any more, or archive it. (default: drop)")
     var historyKeep: String?
 
@@ -134,6 +139,7 @@ struct HistoryOptions: ParsableArguments {
         flags["history-offline-days"] = historyOfflineDays
         flags["history-pinned-bytes"] = historyPinnedBytes
         flags["history-bootstrap-days"] = historyBootstrapDays
+        flags["history-explain-days"] = historyExplainDays
         flags["history-keep"] = historyKeep
         return flags
     }

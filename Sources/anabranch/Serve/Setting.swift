@@ -68,9 +68,6 @@ struct Setting {
             Setting(
                 "shards", \.shards, .count(upTo: UInt64(SQLiteStore.Options.shardsMax)),
                 "How many databases a new store has."),
-            Setting(
-                "explain-days", \.explainDays, .count(),
-                "How long changesets are kept as received, to explain merges."),
             Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
             Setting(
                 "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
@@ -113,6 +110,9 @@ struct Setting {
             Setting(
                 "history-bootstrap-days", \.history.bootstrapDays, .count(from: 1, upTo: 36_500),
                 "Or after so long if it never got beyond its first download: nothing is lost with it."),
+            Setting(
+                "history-explain-days", \.explainDays, .count(),
+                "How long changesets are kept as received where merging has changed them, to explain merges."),
             Setting(
                 "history-keep", \.history.keep, .keep,
                 "What nobody needs any more is dropped, or goes to an archive, which only grows."),

@@ -42,9 +42,11 @@ final class ServerUnderLoad: Sendable {
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-load-\(UInt32.random(in: 0 ... .max))")
         let process = Process()
-        begun.withLock { $0[directory] = process }
         do {
-            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            try begun.withLock { servers in
+                servers[directory] = process
+                try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            }
             try fill(directory.appendingPathComponent("data"))
             return try await start(process, binary, arguments, in: directory)
         } catch {
@@ -143,7 +145,9 @@ final class ServerUnderLoad: Sendable {
         begun.withLock { servers -> Never in
             for (directory, process) in servers {
                 kill(process)
-                try? FileManager.default.removeItem(at: directory)
+                // Another thread may be filling it, which ends with an error when its directory is gone.
+                repeat { try? FileManager.default.removeItem(at: directory) }
+                while FileManager.default.fileExists(atPath: directory.path)
             }
             cleanUp()
             exit(exitStatus)
