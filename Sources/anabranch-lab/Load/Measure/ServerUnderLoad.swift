@@ -146,8 +146,9 @@ final class ServerUnderLoad: Sendable {
             for (directory, process) in servers {
                 kill(process)
                 // Another thread may be filling it, which ends with an error when its directory is gone.
-                repeat { try? FileManager.default.removeItem(at: directory) }
-                while FileManager.default.fileExists(atPath: directory.path)
+                repeat {
+                    try? FileManager.default.removeItem(at: directory)
+                } while FileManager.default.fileExists(atPath: directory.path)
             }
             cleanUp()
             exit(exitStatus)
