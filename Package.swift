@@ -47,7 +47,7 @@ let package = Package(
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "CZstd"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "CZstd"]),
         .target(
             name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
@@ -75,7 +75,9 @@ let package = Package(
         .target(
             name: "AnabranchTesting",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
-        .target(name: "AnabranchSimulation", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchTesting"]),
+        .target(
+            name: "AnabranchSimulation",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchTesting"]),
         .executableTarget(
             name: "anabranch",
             dependencies: [

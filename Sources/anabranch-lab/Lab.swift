@@ -37,6 +37,7 @@ struct FuzzCommand: ParsableCommand {
         commandName: "fuzz", abstract: "Look for random cases in which a promise does not hold.",
         subcommands: [
             FuzzMergeCommand.self, FuzzConvergenceCommand.self, FuzzQueriesCommand.self, FuzzDamageCommand.self,
+            FuzzFlexibleCommand.self,
             FuzzHistoryCommand.self,
         ])
 }

@@ -9,7 +9,7 @@ import Testing
         // The C library has sine and cosine, for regions of the earth.
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
-        "AnabranchHistory": ["AnabranchCore", "CZstd"],
+        "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "CZstd"],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
@@ -18,7 +18,7 @@ import Testing
             "Yams",
         ],
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
-        "AnabranchSimulation": ["AnabranchCore", "AnabranchHistory", "AnabranchTesting"],
+        "AnabranchSimulation": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchTesting"],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
             "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging", "NIOCore",

@@ -97,7 +97,7 @@ extension SyncedFile {
 }
 
 extension HistoryError {
-    fileprivate static let withoutState = HistoryError(.storeUnusable, "the file is open as a relay, without a state")
+    static let withoutState = HistoryError(.storeUnusable, "the file is open as a relay, without a state")
 }
 
 extension ObjectGraph {

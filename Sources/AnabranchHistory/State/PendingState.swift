@@ -3,7 +3,7 @@ import AnabranchCore
 /// A state as it will be: what the store has, changed by what a commit in the making adds to the log
 /// (`Spec/History.md`, section 16).
 struct PendingState {
-    private var graph: ObjectGraph
+    private(set) var graph: ObjectGraph
     private var changes = StateChanges()
     private let limits: ApplyLimits
     private let loadedBytesBefore: Int

@@ -27,6 +27,8 @@ public struct Commit: Sendable {
     public var received: [ReceivedChangeset] = []
     /// Entries that are sealed; nil if none are. Only for stores whose views have a `sealedEnd`.
     package var sealed: SealedEntries?
+    /// Views as they are afterwards. Only for stores that keep some.
+    package var views: [ViewChange] = []
     /// What becomes of a bootstrap generation; nil if nothing does. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
     /// What becomes of the stored state; nil if it stays as it is.
@@ -80,7 +82,7 @@ public struct Commit: Sendable {
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
-            && trim == nil && sealed == nil && generation == nil && !deletesFile
+            && trim == nil && sealed == nil && generation == nil && views.isEmpty && !deletesFile
     }
 }
 

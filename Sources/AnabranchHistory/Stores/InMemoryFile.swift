@@ -20,6 +20,7 @@ struct InMemoryFile: Sendable {
     private var receipts: [[Receipt]] = [[], []]
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     private var received: [ServerVersion: ReceivedChangeset] = [:]
+    private(set) var views: [ClientFileID: StoredView] = [:]
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
     private var stateVersion: ServerVersion = 0
@@ -112,6 +113,7 @@ struct InMemoryFile: Sendable {
         for entry in commit.conflictKeys { conflictKeys.insert(entry) }
         for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
+        for change in commit.views { views[change.view.ident] = change.view }
         if let sealed = commit.sealed { seal(sealed) }
         if let change = commit.generation { builtGenerations.apply(change) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }

@@ -89,6 +89,12 @@ extension InMemoryStore: HistoryStore {
     }
 }
 
+extension InMemoryStore: ViewStore {
+    package func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
+        try self.file(file).content.withLock { $0.views.values.sorted { $0.ident < $1.ident } }
+    }
+}
+
 extension InMemoryStore: HistoryCatalog {
     public func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
         let paths = directory.withLock { Array($0.numbers.keys) }

@@ -31,6 +31,16 @@ package struct RandomQuery {
         return text
     }
 
+    /// The next text that can be subscribed to; after some in vain one that a server refuses.
+    package mutating func nextSubscription(in state: ObjectGraph) -> String {
+        let name = String(decoding: schema.name, as: UTF8.self)
+        for _ in 0..<8 {
+            let text = predicate(depth: random.below(4))
+            if (try? Query(subscribingTo: name, where: text, of: state)) != nil { return text }
+        }
+        return predicate(depth: 1)
+    }
+
     // MARK: Predicates
 
     private mutating func predicate(depth: Int) -> String {

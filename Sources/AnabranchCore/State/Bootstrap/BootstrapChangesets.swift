@@ -13,12 +13,6 @@ package struct BootstrapChangesets: Sendable {
         case addColumn(Column)
     }
 
-    private struct CurrentObject {
-        let classID: ClassID
-        let key: PrimaryKey
-        var contents: ObjectContents
-    }
-
     private let graph: ObjectGraph
     private let endBytes: Int
     private let columns: CanonicalColumns
@@ -27,7 +21,7 @@ package struct BootstrapChangesets: Sendable {
     /// The classes whose objects come later, the last of them first.
     private var classes: [ClassID]
     private var objects: (classID: ClassID, cursor: ObjectCursor)?
-    private var object: CurrentObject?
+    private var object: RecordedObject?
     private var recorder = ChangesetRecorder()
     private var failure: ApplyError?
 
@@ -35,7 +29,10 @@ package struct BootstrapChangesets: Sendable {
     ///   - graph: The state. Objects of asymmetric classes do not belong to it.
     ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes; with 1 or less each
     ///     instruction is a changeset. A long value is never divided.
-    package init(of graph: ObjectGraph, endingAt endBytes: Int = BootstrapChangesets.usualBytes) {
+    ///   - hasObjects: Otherwise they make the classes and columns alone.
+    package init(
+        of graph: ObjectGraph, endingAt endBytes: Int = BootstrapChangesets.usualBytes, hasObjects: Bool = true
+    ) {
         self.graph = graph
         self.endBytes = endBytes
         let schema = graph.schema, columns = CanonicalColumns(of: schema)
@@ -43,7 +40,7 @@ package struct BootstrapChangesets: Sendable {
         let ordered = schema.present.sorted { schema[$0].name.compare(schema[$1].name) < 0 }
         let addColumns = ordered.flatMap { columns[$0].map(Declaration.addColumn) }
         declarations = (ordered.map(Declaration.addTable) + addColumns).reversed()
-        classes = ordered.filter { schema[$0].kind == .topLevel }.reversed()
+        classes = hasObjects ? ordered.filter { schema[$0].kind == .topLevel }.reversed() : []
     }
 
     /// The next changeset, in the format of `Spec/Changeset.md`; nil after the last one. A state without classes has
@@ -72,15 +69,13 @@ package struct BootstrapChangesets: Sendable {
             return true
         }
         while true {
-            if let edit = try object?.contents.next() {
-                record(edit)
-                return true
-            }
+            if try object?.recordNext(to: &recorder) == true { return true }
             object = nil
             if let classID = objects?.classID, let (key, fields) = try objects?.cursor.next() {
-                recorder.createObject(graph.schema[classID].name, key)
-                let contents = ObjectContents(of: fields, in: classID, graph.schema, columns)
-                object = CurrentObject(classID: classID, key: key, contents: contents)
+                let object = RecordedObject(
+                    ObjectReference(classID: classID, key: key), fields, in: graph.schema, columns)
+                recorder.createObject(object.className, key)
+                self.object = object
                 return true
             }
             guard let classID = classes.popLast() else { return false }
@@ -103,14 +98,29 @@ package struct BootstrapChangesets: Sendable {
                 to: graph.schema[place.owner].name)
         }
     }
+}
 
-    private mutating func record(_ edit: Edit) {
-        guard let object else { return }
+/// An object of a state that is recorded, edit by edit.
+struct RecordedObject: Sendable {
+    let className: [UInt8]
+    private let key: PrimaryKey
+    private var contents: ObjectContents
+
+    init(_ object: ObjectReference, _ fields: Fields, in schema: Schema, _ columns: CanonicalColumns) {
+        className = schema[object.classID].name
+        key = object.key
+        contents = ObjectContents(of: fields, in: object.classID, schema, columns)
+    }
+
+    /// Records the next edit of what has been created.
+    /// - Returns: false if there is none.
+    mutating func recordNext(to recorder: inout ChangesetRecorder) throws(ApplyError) -> Bool {
+        guard let edit = try contents.next() else { return false }
         recorder.edit(
             edit,
             at: ChangesetRecorder.Target(
-                className: graph.schema[object.classID].name, key: object.key, field: object.contents.field,
-                path: object.contents.path))
+                className: className, key: key, field: contents.field, path: contents.path))
+        return true
     }
 }
 

@@ -1,0 +1,52 @@
+/// The changesets that make some objects what they are in a state, whatever they were before: each of them is erased,
+/// and created anew with all its contents if the state has it. They are made one by one, like `BootstrapChangesets`.
+package struct ObjectChangesets: Sendable {
+    private let graph: ObjectGraph
+    private let columns: CanonicalColumns
+    private let endBytes: Int
+    /// The objects that come later, the last of them first.
+    private var objects: [ObjectReference]
+    private let absent: Set<ObjectReference>
+    private var object: RecordedObject?
+    private var recorder = ChangesetRecorder()
+
+    /// - Parameters:
+    ///   - objects: Which, in the order in which they are made; of classes that the state has.
+    ///   - absent: Those of them that are only erased.
+    ///   - graph: The state. Nothing that is read of it is kept.
+    ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes. A long value is never
+    ///     divided.
+    package init(
+        of objects: [ObjectReference], absent: Set<ObjectReference> = [], in graph: ObjectGraph,
+        endingAt endBytes: Int = .max
+    ) {
+        self.graph = graph
+        self.endBytes = endBytes
+        self.objects = objects.reversed()
+        self.absent = absent
+        columns = CanonicalColumns(of: graph.schema)
+    }
+
+    /// The next changeset; nil after the last one.
+    /// - Throws: `ApplyError` with the code `unavailable` when objects cannot be read.
+    package mutating func next() throws(ApplyError) -> [UInt8]? {
+        repeat { guard try recordNext() else { break } } while recorder.bytes.count < endBytes
+        let changeset = recorder.bytes
+        recorder = ChangesetRecorder()
+        return changeset.isEmpty ? nil : changeset
+    }
+
+    /// - Returns: false if nothing is left.
+    private mutating func recordNext() throws(ApplyError) -> Bool {
+        if try object?.recordNext(to: &recorder) == true { return true }
+        object = nil
+        guard let next = objects.popLast() else { return false }
+        let className = graph.schema[next.classID].name
+        recorder.eraseObject(className, next.key)
+        if !absent.contains(next), let fields = try graph.fields(of: next) {
+            recorder.createObject(className, next.key)
+            object = RecordedObject(next, fields, in: graph.schema, columns)
+        }
+        return true
+    }
+}

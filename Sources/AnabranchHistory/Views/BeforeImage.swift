@@ -1,0 +1,84 @@
+import AnabranchCore
+
+/// How the objects that a log entry touches were before: a changeset that makes them so again, stored with the entry.
+/// With it the state can be asked what it was at an earlier version, as far as these objects are concerned.
+struct BeforeImage {
+    /// The tag of the field in `LogEntry.section`.
+    private static let tag: UInt8 = 1
+
+    private let changeset: [UInt8]
+
+    /// - Parameters:
+    ///   - touched: the objects that exist before or after the entry.
+    ///   - state: before it.
+    init(of touched: [ObjectReference], in state: ObjectGraph) throws(HistoryError) {
+        var changesets = ObjectChangesets(of: touched, in: state)
+        do { changeset = try changesets.next() ?? [] } catch { throw HistoryError(readingStateFailed: error) }
+    }
+
+    /// Reads that of an entry; nil if it has none.
+    init?(of entry: LogEntry) throws(HistoryError) {
+        guard !entry.section.isEmpty else { return nil }
+        guard let content = Self.content(of: entry.section) else {
+            throw HistoryError(.storeDamaged, "entry \(entry.version) has a section that cannot be read")
+        }
+        changeset = content
+    }
+
+    private static func content(of section: [UInt8]) -> [UInt8]? {
+        guard section.first == tag else { return nil }
+        var count = 0, shift = 0
+        for (index, byte) in section.dropFirst().enumerated() where shift < 63 {
+            count |= Int(byte & 0x7F) << shift
+            shift += 7
+            guard byte & 0x80 == 0 else { continue }
+            let start = index + 2
+            return section.count - start == count ? Array(section[start...]) : nil
+        }
+        return nil
+    }
+
+    /// The section of the entry.
+    var section: [UInt8] {
+        guard !changeset.isEmpty else { return [] }
+        var section = [Self.tag], count = changeset.count
+        while count > 0x7F {
+            section.append(UInt8(truncatingIfNeeded: count) | 0x80)
+            count >>= 7
+        }
+        section.append(UInt8(truncatingIfNeeded: count))
+        return section + changeset
+    }
+
+    /// Makes of a state what it was before the entry, but for the objects in `known`, which earlier entries have put
+    /// back; those that it puts back are among them afterwards.
+    func apply(to state: inout ObjectGraph, passingOver known: inout Set<ObjectReference>) throws(HistoryError) {
+        var arena = ChangesetArena()
+        let index: ChangesetIndex
+        do { index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: .server)) } catch {
+            throw HistoryError(.storeDamaged, "a before-image cannot be decoded: \(error.reason)")
+        }
+        var passedOver: Set<ObjectKeyID> = []
+        for object in arena.touchedObjects(of: index) {
+            let reference = try state.reference(to: object)
+            if !known.insert(reference).inserted { passedOver.insert(object.id) }
+        }
+        arena.discardInstructions(on: passedOver, of: index)
+        do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
+            guard error.code == .unavailable else {
+                throw HistoryError(.storeDamaged, "a before-image cannot be applied: \(error)")
+            }
+            throw HistoryError(readingStateFailed: error)
+        }
+    }
+}
+
+extension ObjectGraph {
+    /// - Throws: `storeDamaged` if there is no such class: a flexible file never loses one.
+    func reference(to object: TouchedObject) throws(HistoryError) -> ObjectReference {
+        guard let number = schema(ofClass: object.className)?.number else {
+            throw HistoryError(.storeDamaged, "there is no class \(String(decoding: object.className, as: UTF8.self))")
+        }
+        return ObjectReference(classID: number, key: object.key)
+    }
+}

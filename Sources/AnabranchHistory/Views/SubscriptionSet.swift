@@ -1,0 +1,50 @@
+package import AnabranchCore
+package import AnabranchQuery
+
+/// The queries of a client: one for each class of which it wants objects (`Spec/FlexibleSync.md`).
+package struct SubscriptionSet: Sendable {
+    /// By the names of the classes, as the client has sent them.
+    package let predicates: [String: String]
+    private let queries: [[UInt8]: Query]
+
+    /// No objects.
+    package static let empty = SubscriptionSet(predicates: [:], queries: [:])
+
+    private init(predicates: [String: String], queries: [[UInt8]: Query]) {
+        self.predicates = predicates
+        self.queries = queries
+    }
+
+    /// Reads what a client asks for.
+    ///
+    /// - Parameters:
+    ///   - queryableFields: by class, which properties may be asked for, beside the primary key; nil for all.
+    /// - Throws: `QueryError` with the text that the client is told.
+    package init(
+        _ predicates: [String: String], in state: ObjectGraph, queryableFields: [String: Set<String>]? = nil
+    ) throws(QueryError) {
+        var queries: [[UInt8]: Query] = [:]
+        for className in predicates.keys.sorted() {
+            queries[Array(className.utf8)] = try Query(
+                subscribingTo: className, where: predicates[className] ?? "", of: state,
+                queryableFields: queryableFields.map { $0[className] ?? [] })
+        }
+        self.init(predicates: predicates, queries: queries)
+    }
+
+    /// Reads what was accepted once: a class of which it is not acceptable any more has no objects.
+    init(accepted predicates: [String: String], in state: ObjectGraph) {
+        var queries: [[UInt8]: Query] = [:]
+        for (className, text) in predicates {
+            queries[Array(className.utf8)] = try? Query(subscribingTo: className, where: text, of: state)
+        }
+        self.init(predicates: predicates, queries: queries)
+    }
+
+    subscript(className: [UInt8]) -> ObjectFilter { queries[className].map { .matching($0) } ?? .none }
+
+    /// The names of the classes of which two sets have different objects.
+    func classes(differingFrom other: SubscriptionSet) -> [String] {
+        Set(predicates.keys).union(other.predicates.keys).filter { predicates[$0] != other.predicates[$0] }.sorted()
+    }
+}

@@ -1,0 +1,260 @@
+import AnabranchCore
+
+/// Integrates what one client has uploaded: merges it with the log of its view alone, leaves out what the client may
+/// not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
+struct ViewIntegration {
+    /// What is there before.
+    private let log: PendingLog
+    private let options: MergeOptions
+    private let versionSalt: Salt
+    /// Seconds since 1970.
+    private let time: UInt64
+
+    private(set) var view: ClientView
+    private(set) var file: ClientFile
+    private(set) var state: PendingState
+    private(set) var entries: [LogEntry] = []
+    private(set) var conflictKeys: [ConflictKeyEntry] = []
+    private(set) var received: [ReceivedChangeset] = []
+    /// Which objects were refused, by the client version of the changeset.
+    private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
+
+    /// - Parameters:
+    ///   - view: projected up to the end of the log.
+    ///   - state: the state there.
+    init(
+        into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog, options: MergeOptions,
+        versionSalt: Salt, time: UInt64
+    ) {
+        self.view = view
+        self.file = file
+        self.state = state
+        self.log = log
+        self.options = options
+        self.versionSalt = versionSalt
+        self.time = time
+    }
+
+    private var version: ServerVersion { entries.last?.version ?? log.version }
+
+    // MARK: Merging
+
+    /// Takes in the changesets of an upload that were not taken in before.
+    mutating func integrate(_ upload: Upload) throws(HistoryError) {
+        let integrated = file.uploadCursor.clientVersion
+        var rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
+        // What was refused is undone at once, and what follows it is merged with the undoing: a run ends there. How
+        // long a run can be is not known before it was tried.
+        var countMax = Int.max
+        while let base = rest.first?.cursor.serverVersion {
+            let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(countMax)
+            let (count, forms) = try integrate(run)
+            if count < run.count {
+                apply(try merged(run.prefix(count)).forms)
+                countMax = 1
+            } else {
+                apply(forms)
+                countMax = countMax > Int.max / 2 ? .max : 2 * countMax
+            }
+            rest = rest.dropFirst(count)
+        }
+        file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
+        file.lastSeen = time
+        view.confirm(file.uploadCursor.serverVersion)
+        view.projected = version
+    }
+
+    /// The forms that entries of the view have after a run.
+    private typealias Forms = [(version: UInt64, changeset: [UInt8])]
+
+    private mutating func apply(_ forms: Forms) {
+        guard let first = view.log.first?.number else { return }
+        for (number, changeset) in forms { view.log[Int(number - first)].merged = changeset }
+    }
+
+    /// Merges and applies changesets of one base.
+    /// - Returns: how many, and the forms that belong to all of them; fewer if one has made an entry of the view.
+    private mutating func integrate(
+        _ run: ArraySlice<UploadedChangeset>
+    ) throws(HistoryError) -> (count: Int, forms: Forms) {
+        let newest = view.lastNumber
+        var (merge, forms) = try merged(run)
+        for (count, sent) in zip(1..., run) {
+            let index = merge.incoming[count - 1]
+            try integrate(index, as: sent, of: &merge.arena)
+            if view.lastNumber > newest, count < run.count { return (count, forms) }
+        }
+        return (run.count, forms)
+    }
+
+    private func merged(
+        _ run: ArraySlice<UploadedChangeset>
+    ) throws(HistoryError) -> (merge: MergedRun, forms: Forms) {
+        let base = view.number(upTo: run.first?.cursor.serverVersion ?? 0)
+        let incoming = run.map { sent in
+            var sent = sent
+            sent.cursor.serverVersion = ServerVersion(rawValue: base)
+            return LogMerge.Incoming(sent, from: view.ident)
+        }
+        var merge = LogMerge(incoming, strategy: options.strategy)
+        do {
+            guard try merge.beginRun() else { return (MergedRun(), []) }
+        } catch {
+            throw HistoryError(.badChangeset, "changeset \(error.version) at byte \(error.error.offset): \(error.error.reason)")
+        }
+        for index in merge.incoming { try merge.arena.checkSchema(in: index) }
+        // What is empty meets nothing.
+        let met = view.log.filter { $0.number > base && !($0.merged ?? $0.changeset).isEmpty }
+        let byNumber = Dictionary(uniqueKeysWithValues: met.map { ($0.number, $0) })
+        try merge.begin(meeting: met.map(\.number)) { number, arena throws(HistoryError) in
+            guard let entry = byNumber[number] else { throw HistoryError(.storeDamaged, "entry \(number) is missing") }
+            do throws(ChangesetError) {
+                return try arena.decode(entry.merged ?? entry.changeset, version: number, tag: entry.tag)
+            } catch {
+                throw HistoryError(.storeDamaged, "entry \(number) of a view cannot be decoded: \(error.reason)")
+            }
+        }
+        do throws(TransformError) { while try !merge.advance() {} } catch {
+            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
+        }
+        let forms = merge.changedEntries()
+        return (MergedRun(arena: merge.arena, incoming: merge.incoming), forms)
+    }
+
+    /// What is left of a merge.
+    private struct MergedRun {
+        var arena = ChangesetArena()
+        var incoming: [ChangesetIndex] = []
+    }
+
+    // MARK: Applying
+
+    /// Makes a log entry of a changeset, without what is refused of it.
+    private mutating func integrate(
+        _ index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena
+    ) throws(HistoryError) {
+        let before = state
+        var check = WriteCheck(of: view, before: before.graph)
+        arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
+        var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
+        let refused = try check.refuse(from: index, of: arena, after: state.graph)
+        if !refused.isEmpty {
+            arena.discardInstructions(on: refused, of: index)
+            state = before.restored()
+            outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
+        }
+        let touched = try arena.touchedObjects(of: index)
+            .map { object throws(HistoryError) in (try state.graph.reference(to: object), object.className) }
+        let isDirty = arena.isDirty(index), ident = view.ident
+        let image = try BeforeImage(of: touched.map(\.0), in: before.graph)
+        append(
+            arena.encoded(index), origin: ident, clientVersion: sent.cursor.clientVersion, timestamp: sent.timestamp,
+            base: sent.cursor.serverVersion, image)
+        for key in arena.conflictKeys(of: index).writes {
+            conflictKeys.append(ConflictKeyEntry(key: key, version: version, origin: ident))
+        }
+        if isDirty {
+            received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
+        }
+        file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
+        try answer(check.refused, touched, sent.cursor.clientVersion)
+        if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
+    }
+
+    private mutating func apply(
+        _ index: ChangesetIndex, of arena: inout ChangesetArena, on base: ServerVersion
+    ) throws(HistoryError) -> PendingState.Outcome {
+        let outcome = try state.apply([index], of: &arena, from: view.ident, on: base, past: log)
+        try require(outcome.countInMemory == nil, .tooLarge, "a changeset needs too many objects")
+        return outcome
+    }
+
+    private mutating func append(
+        _ changeset: [UInt8], origin: ClientFileID, clientVersion: ClientVersion, timestamp: ChangesetTime,
+        base: ServerVersion?, _ image: BeforeImage
+    ) {
+        let size = entries.last?.cumulativeSize ?? log.head.cumulativeSize
+        entries.append(
+            LogEntry(
+                version: version + 1, salt: versionSalt, origin: origin, clientVersion: clientVersion,
+                timestamp: timestamp, cumulativeSize: size + UInt64(changeset.count), changeset: changeset, base: base,
+                section: image.section))
+    }
+
+    /// Has the client undo what was refused, and lose what it has moved out of its view itself.
+    private mutating func answer(
+        _ refused: [ObjectReference: CompensatingWrite.Object], _ touched: [(ObjectReference, className: [UInt8])],
+        _ clientVersion: ClientVersion
+    ) throws(HistoryError) {
+        var leaving: [ObjectReference] = [], restored: [ObjectReference] = []
+        for (object, className) in touched where refused[object] == nil {
+            guard try state.graph.has(object) else { continue }
+            let isIn = try view.includes(object, of: className, in: state.graph)
+            if !isIn { leaving.append(object) }
+        }
+        for (object, refusal) in refused {
+            let isIn = try view.includes(object, of: refusal.className, in: state.graph)
+            if isIn { restored.append(object) } else { leaving.append(object) }
+        }
+        let changesets = try state.graph.changesets(leaving: leaving.sorted(), entering: restored.sorted())
+        for changeset in changesets { view.appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        guard !refused.isEmpty else { return }
+        let objects = refused.sorted { $0.key < $1.key }.map(\.value)
+        refusals.append((clientVersion, objects))
+        view.compensations.append(
+            CompensatingWrite(version: version, clientVersion: clientVersion, objects: objects))
+    }
+
+    /// Puts back what the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.
+    private mutating func restoreNulls(_ insertions: [UInt8], _ sent: UploadedChangeset) throws(HistoryError) {
+        var arena = ChangesetArena()
+        let index: ChangesetIndex
+        do {
+            let tag = OriginTag(timestamp: sent.timestamp, ident: .server)
+            index = try arena.decode(insertions, version: version.rawValue + 1, tag: tag)
+        } catch {
+            throw HistoryError(.badChangeset, "nulls cannot be put back: \(error.reason)")
+        }
+        // What it brings back was there before the entry that it follows, whose image says so.
+        append(
+            insertions, origin: 0, clientVersion: 0, timestamp: sent.timestamp, base: nil,
+            try BeforeImage(of: [], in: state.graph))
+        conflictKeys += arena.conflictKeys(of: index).writes
+            .map { ConflictKeyEntry(key: $0, version: version, origin: 0) }
+        if let entry = entries.last {
+            view.append(entry, insertions, clientVersion: sent.cursor.clientVersion)
+        }
+    }
+}
+
+extension ChangesetArena {
+    /// Clients of a flexible file add classes with a primary key, and columns; they take nothing away.
+    fileprivate func checkSchema(in changeset: ChangesetIndex) throws(HistoryError) {
+        try checkErasures(in: changeset, by: .refuse)
+        for instruction in instructions(of: changeset)
+        where instruction.kind == .addTable && instruction.tableType != .embedded && instruction.type == .globalKey {
+            let name = String(decoding: bytes(of: instruction.className), as: UTF8.self)
+            throw HistoryError(.destructiveSchemaChange, "class \"\(name)\" needs a primary key")
+        }
+    }
+}
+
+extension ViewIntegration {
+    /// What it has come to.
+    struct Outcome: Sendable {
+        var view: ClientView
+        var file: ClientFile
+        var entries: [LogEntry]
+        var conflictKeys: [ConflictKeyEntry]
+        var received: [ReceivedChangeset]
+        /// Nil if nothing was added to the log.
+        var state: StateUpdate?
+        var refusals: [CompensatingWrite.Object]
+    }
+
+    var outcome: Outcome {
+        Outcome(
+            view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
+            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects))
+    }
+}

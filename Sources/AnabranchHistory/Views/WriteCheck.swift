@@ -1,0 +1,87 @@
+import AnabranchCore
+
+/// Finds the objects that a changeset writes to and that its client may not write to so: all that it does to these is
+/// left out, and nothing else (`Spec/FlexibleSync.md`).
+struct WriteCheck {
+    private let view: ClientView
+    /// The state before the changeset.
+    private let before: ObjectGraph
+    private(set) var refused: [ObjectReference: CompensatingWrite.Object] = [:]
+
+    init(of view: ClientView, before: ObjectGraph) {
+        self.view = view
+        self.before = before
+    }
+
+    /// Refuses what is wrong whatever the changeset makes of it: objects that the client does not see.
+    /// - Returns: the objects.
+    mutating func refuse(
+        from changeset: ChangesetIndex, of arena: ChangesetArena
+    ) throws(HistoryError) -> Set<ObjectKeyID> {
+        var found: Set<ObjectKeyID> = []
+        for object in arena.touchedObjects(of: changeset) {
+            // A class that the changeset adds has no objects yet.
+            guard let number = before.schema(ofClass: object.className)?.number else { continue }
+            let reference = ObjectReference(classID: number, key: object.key)
+            if try before.has(reference) {
+                if try view.includes(reference, of: object.className, in: before) { continue }
+            } else if arena.creates(object.id, in: changeset) {
+                continue
+            }
+            found.insert(object.id)
+            refuse(object, reference, isOutside: true)
+        }
+        return found
+    }
+
+    /// Refuses what the rules do not allow, or creates what the client would not see.
+    /// - Parameter after: the state behind the changeset.
+    /// - Returns: the objects.
+    mutating func refuse(
+        from changeset: ChangesetIndex, of arena: ChangesetArena, after: ObjectGraph
+    ) throws(HistoryError) -> Set<ObjectKeyID> {
+        var found: Set<ObjectKeyID> = []
+        for object in arena.touchedObjects(of: changeset) {
+            let reference = try after.reference(to: object)
+            let old = before.schema(of: reference.classID) == nil ? nil : try before.read(reference)
+            let new = try after.read(reference)
+            let permissions = view.role[object.className]
+            var isAllowed = true, isOutside = false
+            if let old { isAllowed = try permissions.write.includes(old, in: before) }
+            if let new, isAllowed { isAllowed = try permissions.write.includes(new, in: after) }
+            switch (old, new) {
+            case (nil, let new?):
+                isAllowed = isAllowed && permissions.mayInsert
+                isOutside = try !view.includes(new, of: object.className, in: after)
+            case (_?, nil): isAllowed = isAllowed && permissions.mayDelete
+            case (nil, nil), (_?, _?): break
+            }
+            guard !isAllowed || isOutside else { continue }
+            found.insert(object.id)
+            refuse(object, reference, isOutside: isAllowed && isOutside)
+        }
+        return found
+    }
+
+    private mutating func refuse(_ object: TouchedObject, _ reference: ObjectReference, isOutside: Bool) {
+        let className = String(decoding: object.className, as: UTF8.self)
+        refused[reference] = CompensatingWrite.Object(
+            className: object.className, key: object.key,
+            reason: "write to \(object.key.words) in table \"\(className)\" not allowed"
+                + (isOutside ? "; object is outside of the current query view" : ""))
+    }
+}
+
+extension PrimaryKey {
+    /// As applications know it.
+    fileprivate var words: String {
+        switch self {
+        case .null: "null"
+        case .int(let value): "\(value)"
+        case .string(let value): "\"\(String(decoding: value, as: UTF8.self))\""
+        case .globalKey: "an object without primary key"
+        case .objectID(let value): "ObjectID(\"\(value)\")"
+        case .uuid(let value): "UUID(\(value))"
+        }
+    }
+}

@@ -1,0 +1,322 @@
+import AnabranchCore
+package import AnabranchHistory
+import AnabranchQuery
+import AnabranchTesting
+
+/// Random clients of a flexible file: each sees what its queries and its role let it see, changes what it sees and what
+/// it may not, on and off line, and changes its queries meanwhile. In the end each has what the file says that it sees.
+/// Everything follows from the seed.
+package final class FlexibleRun {
+    /// What is wrong.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    private struct Participant {
+        var client: MemoryClient
+        /// Nil while it is away.
+        var session: ViewSession?
+        /// The set of queries that it has.
+        var active: (version: UInt64, predicates: [String: String]) = (0, [:])
+        /// Those that it has sent, or will send when it is back, in order.
+        var pending: [(version: UInt64, predicates: [String: String])] = []
+        var newestVersion: UInt64 = 0
+    }
+
+    private let store: any HistoryStore
+    private var synced: SyncedFile
+    private var file: FlexibleFile
+    private let roles: Roles
+    private var random: SeededRandom
+    private let hotSpot: RandomWorld
+    private var participants: [Participant] = []
+    private let salts: UInt64
+    private var time: UInt64 = 1_000
+    /// No message is lost any more.
+    private var isEnding = false
+    /// What has happened: proves that it does.
+    package private(set) var tally = FlexibleTally()
+
+    package init(seed: UInt64, store: any HistoryStore) throws {
+        var random = SeededRandom(scrambling: seed)
+        hotSpot = RandomWorld(&random)
+        self.store = store
+        salts = random.next()
+        synced = try Self.open(store, salts)
+        try synced.write(at: 1) { try RandomWorld.begin($0) }
+        let roles = try synced.withState { try Roles(&random, in: $0) }
+        self.roles = roles
+        file = try FlexibleFile(synced, roleOf: roles.role)
+        self.random = random
+        for _ in 0..<4 {
+            let made = try synced.allocateIdents(for: [nil], at: time)
+            participants.append(Participant(client: MemoryClient(made[0])))
+        }
+    }
+
+    private static func open(_ store: any HistoryStore, _ salts: UInt64) throws -> SyncedFile {
+        try SyncedFile(path: VirtualPath("flexible"), store: store, randomness: SeededRandom(seed: salts))
+    }
+
+    /// - Throws: `Failure`, or what failed.
+    package func run(steps: Int) throws {
+        for _ in 0..<steps {
+            time += 1
+            try step(random.below(participants.count))
+        }
+        isEnding = true
+        for index in participants.indices where participants[index].session == nil { try connect(index) }
+        // What one uploads concerns the others; after two rounds without news nobody has any.
+        for _ in 0..<3 { for index in participants.indices { try exchange(index) } }
+        for index in participants.indices { try check(index) }
+        tally.rounds += 1
+    }
+
+    private func step(_ index: Int) throws {
+        switch random.below(16) {
+        case 0: if participants[index].session == nil { try connect(index) } else { leave(index) }
+        case 1, 2: if participants[index].session == nil { try connect(index) }
+        case 3: try changeQueries(index)
+        case 4: try serverWrite()
+        case 5 where random.isOne(in: 4): try restart()
+        case 6, 7: try exchange(index)
+        case 8, 9: try upload(index, countMax: random.pick([1, 2, .max]))
+        case 10, 11: try download(index)
+        default: try write(index)
+        }
+    }
+
+    // MARK: Writing
+
+    private func write(_ index: Int) throws {
+        let seed = random.next(), count = 1 + random.below(3)
+        let timestamp = ChangesetTime(rawValue: time - UInt64(random.below(20)))
+        guard participants[index].active.version > 0 || !participants[index].pending.isEmpty else { return }
+        let world = hotSpot
+        do {
+            try participants[index].client.write(at: timestamp, if: Self.isAllowed) { transaction in
+                for number in 0..<count { try world.edit(transaction, seed: seed &+ UInt64(number)) }
+            }
+        } catch is ApplyError {
+            // It wanted what is not there.
+        }
+    }
+
+    private func serverWrite() throws {
+        let seed = random.next(), world = hotSpot
+        do {
+            try file.write(at: ChangesetTime(rawValue: time), if: Self.isAllowed) { try world.edit($0, seed: seed) }
+        } catch is ApplyError {
+            // It wanted what is not there.
+        }
+    }
+
+    /// Flexible sync has no objects without primary keys, and takes no classes and columns away.
+    private static func isAllowed(_ changeset: [UInt8]) throws -> Bool {
+        var arena = ChangesetArena()
+        let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
+        return arena.instructions(of: index).allSatisfy { instruction in
+            switch instruction.kind {
+            case .eraseTable, .eraseColumn: return false
+            case .addTable: return instruction.type != .globalKey
+            case .addColumn: return true
+            default:
+                if case .globalKey = arena.primaryKey(of: instruction.object).key { return false }
+                return true
+            }
+        }
+    }
+
+    // MARK: Sessions
+
+    private func leave(_ index: Int) {
+        participants[index].session = nil
+        tally.disconnections += 1
+    }
+
+    private func connect(_ index: Int) throws {
+        var participant = participants[index]
+        participant.client.startSession()
+        var session = try file.identify(
+            participant.client.identRequest, queryVersion: participant.active.version,
+            predicates: participant.active.predicates)
+        for set in participant.pending { try send(set, from: &participant, in: &session) }
+        participant.session = session
+        participants[index] = participant
+    }
+
+    private func send(
+        _ set: (version: UInt64, predicates: [String: String]), from participant: inout Participant,
+        in session: inout ViewSession
+    ) throws {
+        tally.queries += 1
+        guard try file.query(set.version, set.predicates, in: &session) != nil else { return }
+        participant.pending.removeAll { $0.version == set.version }
+        tally.refusedQueries += 1
+    }
+
+    private func changeQueries(_ index: Int) throws {
+        var participant = participants[index]
+        // The client uploads what it has made before.
+        if participant.session != nil { try upload(index, countMax: .max) }
+        participant = participants[index]
+        participant.newestVersion += 1 + UInt64(random.below(2))
+        let set = (version: participant.newestVersion, predicates: try synced.withState { try randomPredicates(in: $0) })
+        participant.pending.append(set)
+        if var session = participant.session {
+            try send(set, from: &participant, in: &session)
+            participant.session = session
+        }
+        participants[index] = participant
+    }
+
+    private func randomPredicates(in state: ObjectGraph) throws -> [String: String] {
+        var predicates: [String: String] = [:]
+        for name in ["Task", "Note"] where !random.isOne(in: 8) {
+            guard let schema = state.schema(ofClass: Array(name.utf8)) else { continue }
+            var query = RandomQuery(seed: random.next(), about: schema, of: state, .all)
+            predicates[name] =
+                switch random.below(8) {
+                case 0: "TRUEPREDICATE"
+                case 1 where name == "Task": "counter == \(random.below(4)) or title == \"a\""
+                case 2 where name == "Task": "title IN {\"a\", \"b\"} or _id == \(random.below(4))"
+                default: query.nextSubscription(in: state)
+                }
+        }
+        return predicates
+    }
+
+    // MARK: Messages
+
+    private func exchange(_ index: Int) throws {
+        guard participants[index].session != nil else { return }
+        try upload(index, countMax: .max)
+        while try download(index) {}
+        try upload(index, countMax: .max)
+        while try download(index) {}
+    }
+
+    private func upload(_ index: Int, countMax: Int) throws {
+        guard var session = participants[index].session else { return }
+        while let upload = participants[index].client.nextUpload(countMax) {
+            if let rest = try session.progress.accept(upload) {
+                let refused = try file.integrate(rest, from: session.ident, at: time)
+                tally.uploads += 1
+                tally.refusedObjects += refused.count
+            }
+            if countMax < .max { break }
+        }
+        participants[index].session = session
+    }
+
+    @discardableResult
+    private func download(_ index: Int) throws -> Bool {
+        var participant = participants[index]
+        guard var session = participant.session,
+            let message = try file.download(for: &session, byteBudget: random.pick([0, 100, 10_000]))
+        else { return false }
+        participant.session = session
+        // One message of ten is lost with its connection.
+        if random.isOne(in: 10), !isEnding {
+            participants[index].session = nil
+            tally.disconnections += 1
+            return false
+        }
+        try check(message, for: participant)
+        do { try participant.client.integrate(message.download) } catch {
+            throw Failure(description: "the client cannot take in \(message): \(error)")
+        }
+        if message.isBootstrap {
+            if message.queryVersion > 0 {
+                guard let set = participant.pending.first(where: { $0.version == message.queryVersion }) else {
+                    throw Failure(description: "bootstrap of set \(message.queryVersion), which nobody waits for")
+                }
+                participant.active = set
+            }
+            participant.pending.removeAll { $0.version <= message.queryVersion }
+            tally.bootstraps += 1
+        }
+        tally.compensations += message.compensations.count
+        participants[index] = participant
+        return true
+    }
+
+    /// What a client checks, and what the chapter promises.
+    private func check(_ message: ViewDownload, for participant: Participant) throws {
+        let cursor = message.download.progress.cursor, before = participant.client.download
+        guard cursor.serverVersion >= before.serverVersion, cursor.clientVersion >= before.clientVersion else {
+            throw Failure(description: "the download goes back from \(before) to \(cursor)")
+        }
+        var last = before.serverVersion
+        for changeset in message.download.changesets {
+            guard changeset.cursor.serverVersion >= last, changeset.cursor.serverVersion <= cursor.serverVersion else {
+                throw Failure(description: "entry \(changeset.cursor) of a download from \(before) to \(cursor)")
+            }
+            last = changeset.cursor.serverVersion
+            if changeset.tag.ident == participant.client.ident {
+                throw Failure(description: "the client is sent its own changeset")
+            }
+        }
+        if message.isBootstrap, message.download.changesets.isEmpty || !message.compensations.isEmpty {
+            throw Failure(description: "a bootstrap without changesets, or with compensations")
+        }
+        for compensation in message.compensations
+        where !message.download.changesets.contains(where: { $0.cursor.serverVersion == compensation.version }) {
+            throw Failure(description: "compensation \(compensation.version) is not in the message that follows")
+        }
+        if !message.isBootstrap, message.queryVersion != participant.active.version {
+            throw Failure(
+                description: "set \(message.queryVersion) is said to be active, not \(participant.active.version)")
+        }
+    }
+
+    // MARK: Restarts and ends
+
+    private func restart() throws {
+        for index in participants.indices { participants[index].session = nil }
+        synced = try Self.open(store, salts &+ time)
+        file = try FlexibleFile(synced, roleOf: roles.role)
+        tally.restarts += 1
+    }
+
+    private func check(_ index: Int) throws {
+        let participant = participants[index]
+        guard participant.client.isAcknowledged else { throw Failure(description: "an upload was not acknowledged") }
+        guard participant.pending.isEmpty else { throw Failure(description: "a query was not answered") }
+        let expected = try file.visibleState(to: participant.client.ident).canonicalJSON()
+        let found = try participant.client.state.canonicalJSON()
+        guard expected == found else {
+            throw Failure(
+                description: "client \(participant.client.ident) has not what it sees:\n"
+                    + difference(String(decoding: expected, as: UTF8.self), String(decoding: found, as: UTF8.self)))
+        }
+    }
+
+    private func difference(_ expected: String, _ found: String) -> String {
+        let common = zip(expected, found).prefix { $0 == $1 }.count
+        let start = max(0, common - 60)
+        return "file:   …\(expected.dropFirst(start).prefix(160))\nclient: …\(found.dropFirst(start).prefix(160))"
+    }
+}
+
+/// What the users of a run may do.
+private struct Roles {
+    private var roles: [ViewRole] = []
+
+    init(_ random: inout SeededRandom, in state: ObjectGraph) throws {
+        for _ in 0..<4 {
+            if random.isOne(in: 2) {
+                roles.append(.full)
+                continue
+            }
+            let read = try ObjectFilter.matching(Query("counter < 2 or title != null", on: "Task", of: state))
+            let write = try ObjectFilter.matching(Query("counter != 2", on: "Task", of: state))
+            let task = ClassPermissions(
+                read: random.isOne(in: 2) ? read : .all, write: random.isOne(in: 2) ? write : .all,
+                mayInsert: !random.isOne(in: 3), mayDelete: !random.isOne(in: 3))
+            roles.append(ViewRole(name: "\(random.next())", classes: [Array("Task".utf8): task], others: .full))
+        }
+    }
+
+    func role(of ident: ClientFileID) -> ViewRole { roles[Int(ident.rawValue) % roles.count] }
+}

@@ -1,0 +1,27 @@
+import AnabranchTesting
+
+/// What runs of flexible sync have done.
+package struct FlexibleTally: RunTally {
+    package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
+    package var queries = 0, refusedQueries = 0, bootstraps = 0
+    package var disconnections = 0, restarts = 0
+    /// The seeds of the rounds that failed, with what was wrong.
+    package var failures: [(seed: UInt64, reason: String)] = []
+
+    package init() {}
+
+    package var hasFailed: Bool { !failures.isEmpty }
+
+    package mutating func add(_ other: Self) {
+        rounds += other.rounds
+        uploads += other.uploads
+        refusedObjects += other.refusedObjects
+        compensations += other.compensations
+        queries += other.queries
+        refusedQueries += other.refusedQueries
+        bootstraps += other.bootstraps
+        disconnections += other.disconnections
+        restarts += other.restarts
+        failures += other.failures
+    }
+}

@@ -1,0 +1,75 @@
+import AnabranchHistory
+import AnabranchSimulation
+import AnabranchTesting
+import ArgumentParser
+import Foundation
+
+struct FuzzFlexibleCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "flexible",
+        abstract: "Prove that clients of flexible sync have what they are to see.",
+        discussion: """
+            At random: four clients of one file, with queries over every type of property and with roles that forbid \
+            some of it. They write what they may and what they may not, change their queries on and off line, lose \
+            connections and messages; the server restarts, and writes itself. In the end each client has exactly the \
+            objects that its queries and its role let it see, as the server has them. Round number i has the seed S + i.
+
+            EXAMPLES
+              anabranch-lab fuzz flexible --seed 1 --count 20000
+            """)
+
+    @Option(help: "The seed of the first round.")
+    var seed: UInt64 = 1
+
+    @Option(help: "How many rounds.")
+    var count = 1_000
+
+    @Option(help: "How many steps a round has.")
+    var steps = 100
+
+    @Option(help: "How many rounds go on at a time.")
+    var jobs = ProcessInfo.processInfo.activeProcessorCount
+
+    func validate() throws {
+        guard count > 0 else { throw ValidationError("--count must be 1 or more.") }
+        guard steps > 0 else { throw ValidationError("--steps must be 1 or more.") }
+        guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
+    }
+
+    func run() async throws {
+        let interruption = Interruption()
+        let tally = try await FlexibleTally.sum(
+            of: count, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
+            onProgress: { [count] tally, elapsed in
+                let done = tally.rounds + tally.failures.count
+                RunProgress.report("\(done) of \(count) rounds", share: Double(done) / Double(count), after: elapsed)
+            },
+            piece: { [seed, steps] number in Self.piece(seed &+ UInt64(number), steps) })
+        RunProgress.end()
+        print(
+            """
+            \(tally.uploads) uploads, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
+            told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps, \
+            \(tally.disconnections) connections lost, \(tally.restarts) restarts
+            """)
+        for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
+            print("FAILED: \(failure.reason)")
+            print("repeat: anabranch-lab fuzz flexible --seed \(failure.seed) --count 1 --steps \(steps)")
+        }
+        print("\(tally.rounds) passed, \(tally.failures.count) failed")
+        if tally.hasFailed { throw ExitCode.failure }
+        if tally.rounds < count { throw ExitCode(Interruption.status) }
+    }
+
+    private static func piece(_ seed: UInt64, _ steps: Int) -> FlexibleTally {
+        do {
+            let run = try FlexibleRun(seed: seed, store: InMemoryStore())
+            try run.run(steps: steps)
+            return run.tally
+        } catch {
+            var tally = FlexibleTally()
+            tally.failures = [(seed, "\(error)")]
+            return tally
+        }
+    }
+}
