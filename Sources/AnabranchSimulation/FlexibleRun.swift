@@ -30,6 +30,7 @@ package final class FlexibleRun {
     private var random: SeededRandom
     private let hotSpot: RandomWorld
     private var participants: [Participant] = []
+    private var made = AuthoredInstructions()
     private let salts: UInt64
     private var time: UInt64 = 1_000
     /// No message is lost any more.
@@ -94,7 +95,13 @@ package final class FlexibleRun {
         guard participants[index].active.version > 0 || !participants[index].pending.isEmpty else { return }
         let world = hotSpot
         do {
-            try participants[index].client.write(at: timestamp, if: Self.isAllowed) { transaction in
+            let client = participants[index].client, tag = OriginTag(timestamp: timestamp, ident: client.ident)
+            try participants[index].client.write(
+                at: timestamp,
+                if: { changeset in
+                    try isAllowed(changeset, by: index, tag, on: client.download.serverVersion)
+                }
+            ) { transaction in
                 for number in 0..<count { try world.edit(transaction, seed: seed &+ UInt64(number)) }
             }
         } catch is ApplyError {
@@ -105,14 +112,27 @@ package final class FlexibleRun {
     private func serverWrite() throws {
         let seed = random.next(), world = hotSpot
         do {
-            try file.write(at: ChangesetTime(rawValue: time), if: Self.isAllowed) { try world.edit($0, seed: seed) }
+            let tag = OriginTag(timestamp: ChangesetTime(rawValue: time), ident: .server), version = synced.version
+            let hasWritten = try file.write(
+                at: tag.timestamp,
+                if: { changeset in try isAllowed(changeset, by: participants.count, tag, on: version) },
+                { try world.edit($0, seed: seed) })
+            if hasWritten { made.noteUpload(by: participants.count, versions: [version.rawValue + 1]) }
         } catch is ApplyError {
             // It wanted what is not there.
         }
     }
 
+    /// Whether the changeset is one of flexible sync, and the reference itself would converge.
+    private func isAllowed(
+        _ changeset: [UInt8], by author: Int, _ tag: OriginTag, on base: ServerVersion
+    ) throws -> Bool {
+        guard try Self.isFlexible(changeset) else { return false }
+        return try made.add(changeset, by: author, tag: tag, base: base.rawValue) == nil
+    }
+
     /// Flexible sync has no objects without primary keys, and takes no classes and columns away.
-    private static func isAllowed(_ changeset: [UInt8]) throws -> Bool {
+    private static func isFlexible(_ changeset: [UInt8]) throws -> Bool {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
         return arena.instructions(of: index).allSatisfy { instruction in
@@ -200,7 +220,10 @@ package final class FlexibleRun {
         guard var session = participants[index].session else { return }
         while let upload = participants[index].client.nextUpload(countMax) {
             if let rest = try session.progress.accept(upload) {
+                let before = synced.version
                 let refused = try file.integrate(rest, from: session.ident, at: time)
+                let entries = try synced.log(after: before).filter { $0.origin == session.ident }
+                made.noteUpload(by: index, versions: entries.map(\.version.rawValue))
                 tally.uploads += 1
                 tally.refusedObjects += refused.count
             }
@@ -283,13 +306,11 @@ package final class FlexibleRun {
         let participant = participants[index]
         guard participant.client.isAcknowledged else { throw Failure(description: "an upload was not acknowledged") }
         guard participant.pending.isEmpty else { throw Failure(description: "a query was not answered") }
-        let expected = try file.visibleState(to: participant.client.ident).canonicalJSON()
-        let found = try participant.client.state.canonicalJSON()
-        guard expected == found else {
-            throw Failure(
-                description: "client \(participant.client.ident) has not what it sees:\n"
-                    + difference(String(decoding: expected, as: UTF8.self), String(decoding: found, as: UTF8.self)))
-        }
+        let states = [try file.visibleState(to: participant.client.ident), participant.client.state]
+        guard try StateDigest(of: states[0]) != StateDigest(of: states[1]) else { return }
+        let texts = try states.map { String(decoding: try $0.canonicalJSON(), as: UTF8.self) }
+        throw Failure(
+            description: "client \(participant.client.ident) has not what it sees:\n" + difference(texts[0], texts[1]))
     }
 
     private func difference(_ expected: String, _ found: String) -> String {
