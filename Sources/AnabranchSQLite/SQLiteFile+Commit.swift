@@ -34,6 +34,7 @@ extension SQLiteFile {
         if let state { try StateTable(file: id.number).write(state, in: db) }
         if let key = commit.idempotencyKey { try store(key) }
         if let change = commit.generation { try apply(change, start: start) }
+        for change in commit.views { try store(change, start: start) }
         if let sealed = commit.sealed { try seal(sealed, of: record.head, start: start) }
         record.head = commit.newHead
         record.lease = max(record.lease, commit.lease)

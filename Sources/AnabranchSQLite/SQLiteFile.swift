@@ -208,7 +208,7 @@ struct SQLiteFile: FileView {
         }
     }
 
-    private func damaged(_ record: String) -> HistoryError {
+    func damaged(_ record: String) -> HistoryError {
         HistoryError(.storeDamaged, "\(record) is not what was written")
     }
 

@@ -128,6 +128,38 @@ enum StoreSchema {
         CREATE INDEX IF NOT EXISTS archived_segment_bytes ON archived_segment (file, bytes);
         CREATE TRIGGER IF NOT EXISTS archive_of_deleted_file AFTER DELETE ON deleted_file
         BEGIN DELETE FROM archived_segment WHERE file = OLD.file; END;
+        CREATE TABLE IF NOT EXISTS client_view (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            query_version INTEGER NOT NULL,
+            changed INTEGER NOT NULL,
+            projected INTEGER NOT NULL,
+            first_number INTEGER NOT NULL,
+            last_number INTEGER NOT NULL,
+            predicates TEXT NOT NULL,
+            compensations TEXT NOT NULL,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, ident)
+        );
+        CREATE TABLE IF NOT EXISTS view_entry (
+            file INTEGER NOT NULL,
+            ident INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            client_version INTEGER NOT NULL,
+            timestamp INTEGER NOT NULL,
+            origin INTEGER NOT NULL,
+            bootstrap INTEGER,
+            changeset BLOB NOT NULL,
+            merged BLOB,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, ident, number)
+        );
+        CREATE TRIGGER IF NOT EXISTS views_of_deleted_file AFTER DELETE ON deleted_file
+        BEGIN
+            DELETE FROM client_view WHERE file = OLD.file;
+            DELETE FROM view_entry WHERE file = OLD.file;
+        END;
         """
 
     /// Brings a shard of format 4 to this one: nothing in it changes.

@@ -211,6 +211,10 @@ final class StoreShard: Sendable {
         try translatingErrors { try pool.read { db in try body(self.file(file, db).view()) } }
     }
 
+    func views(of file: Int64) throws(HistoryError) -> [StoredView] {
+        try translatingErrors { try pool.read { db in try self.file(file, db).views() } }
+    }
+
     /// A read of its own goes on for as long as the state is kept.
     func frozenState(of file: Int64) throws(HistoryError) -> FrozenState {
         try translatingErrors {

@@ -23,12 +23,14 @@ package final class FlexibleRun {
         var newestVersion: UInt64 = 0
     }
 
-    private let store: any HistoryStore
+    private var store: any HistoryStore
+    /// Opens the store anew, as after the end of a process.
+    private let reopen: () throws -> any HistoryStore
     private var synced: SyncedFile
     private var file: FlexibleFile
     private let roles: Roles
     private var random: SeededRandom
-    private let hotSpot: RandomWorld
+    private let world: RandomWorld
     private var participants: [Participant] = []
     private var made = AuthoredInstructions()
     private let salts: UInt64
@@ -38,10 +40,12 @@ package final class FlexibleRun {
     /// What has happened: proves that it does.
     package private(set) var tally = FlexibleTally()
 
-    package init(seed: UInt64, store: any HistoryStore) throws {
+    /// - Parameter reopen: ends the use of the store, and opens it again; nil for stores that are gone then.
+    package init(seed: UInt64, store: any HistoryStore, reopen: (() throws -> any HistoryStore)? = nil) throws {
         var random = SeededRandom(scrambling: seed)
-        hotSpot = RandomWorld(&random)
+        world = RandomWorld(&random)
         self.store = store
+        self.reopen = reopen ?? { store }
         salts = random.next()
         synced = try Self.open(store, salts)
         try synced.write(at: 1) { try RandomWorld.begin($0) }
@@ -93,7 +97,6 @@ package final class FlexibleRun {
         let seed = random.next(), count = 1 + random.below(3)
         let timestamp = ChangesetTime(rawValue: time - UInt64(random.below(20)))
         guard participants[index].active.version > 0 || !participants[index].pending.isEmpty else { return }
-        let world = hotSpot
         do {
             let client = participants[index].client, tag = OriginTag(timestamp: timestamp, ident: client.ident)
             try participants[index].client.write(
@@ -110,7 +113,7 @@ package final class FlexibleRun {
     }
 
     private func serverWrite() throws {
-        let seed = random.next(), world = hotSpot
+        let seed = random.next(), world = world
         do {
             let tag = OriginTag(timestamp: ChangesetTime(rawValue: time), ident: .server), version = synced.version
             let hasWritten = try file.write(
@@ -297,6 +300,7 @@ package final class FlexibleRun {
 
     private func restart() throws {
         for index in participants.indices { participants[index].session = nil }
+        store = try reopen()
         synced = try Self.open(store, salts &+ time)
         file = try FlexibleFile(synced, roleOf: roles.role)
         tally.restarts += 1

@@ -113,7 +113,10 @@ struct InMemoryFile: Sendable {
         for entry in commit.conflictKeys { conflictKeys.insert(entry) }
         for changeset in commit.received { received[changeset.version] = changeset }
         entries += commit.entries
-        for change in commit.views { views[change.view.ident] = change.view }
+        for change in commit.views {
+            let ident = change.record.ident
+            views[ident, default: StoredView(record: change.record, log: [])].apply(change)
+        }
         if let sealed = commit.sealed { seal(sealed) }
         if let change = commit.generation { builtGenerations.apply(change) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }

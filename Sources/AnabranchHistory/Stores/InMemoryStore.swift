@@ -91,7 +91,7 @@ extension InMemoryStore: HistoryStore {
 
 extension InMemoryStore: ViewStore {
     package func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
-        try self.file(file).content.withLock { $0.views.values.sorted { $0.ident < $1.ident } }
+        try self.file(file).content.withLock { $0.views.values.sorted { $0.record.ident < $1.record.ident } }
     }
 }
 

@@ -92,11 +92,11 @@ package struct ViewEntry: Sendable, Equatable {
     /// As it is sent.
     package let changeset: [UInt8]
     /// As it is after the uploads that were merged with it, if that is not the same.
-    package internal(set) var merged: [UInt8]?
+    package var merged: [UInt8]?
     /// Of which set of queries it is part of the bootstrap; nil if of none.
     package let bootstrap: UInt64?
 
-    init(
+    package init(
         number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
         origin: ClientFileID, changeset: [UInt8], bootstrap: UInt64?
     ) {
@@ -126,6 +126,12 @@ package struct CompensatingWrite: Sendable, Equatable {
         package var key: PrimaryKey
         /// In words for the application's developer.
         package var reason: String
+
+        package init(className: [UInt8], key: PrimaryKey, reason: String) {
+            self.className = className
+            self.key = key
+            self.reason = reason
+        }
     }
 
     /// The version of the entry that undoes it.
@@ -133,6 +139,12 @@ package struct CompensatingWrite: Sendable, Equatable {
     /// The changeset in which it was.
     package var clientVersion: ClientVersion
     package var objects: [Object]
+
+    package init(version: ServerVersion, clientVersion: ClientVersion, objects: [Object]) {
+        self.version = version
+        self.clientVersion = clientVersion
+        self.objects = objects
+    }
 }
 
 extension ObjectGraph {

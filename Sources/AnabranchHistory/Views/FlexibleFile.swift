@@ -24,7 +24,9 @@ package final class FlexibleFile {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
         views = Dictionary(
-            uniqueKeysWithValues: try store.views(of: file.id).map { ($0.ident, ClientView($0, role: roleOf($0.ident), in: state)) })
+            uniqueKeysWithValues: try store.views(of: file.id).map {
+                ($0.record.ident, ClientView($0, role: roleOf($0.record.ident), in: state))
+            })
     }
 
     // MARK: IDENT
@@ -52,6 +54,8 @@ package final class FlexibleFile {
             view.queryVersion = queryVersion
         }
         view.compensations.removeAll { $0.version <= position }
+        // A process that has ended may have told the client that up to there nothing concerns it.
+        view.projected = max(view.projected, position)
         session.sentNumber = view.number(upTo: position)
         session.firstNumber = view.lastNumber + 1
         session.compensated = position
@@ -271,7 +275,7 @@ extension ClientView {
         }
         var changesets = try state.changesets(leaving: leaving, entering: entering)
         // A bootstrap without any changeset never ends for the client.
-        if changesets.isEmpty, bootstrap != nil { changesets = [[]] }
+        if changesets.isEmpty, bootstrap != nil, log.last?.version != version { changesets = [[]] }
         for changeset in changesets {
             appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
         }

@@ -1,42 +1,86 @@
 package import AnabranchCore
 
-/// What is stored of a `ClientView`.
-package struct StoredView: Sendable, Equatable {
+/// What is stored of a `ClientView` beside its log.
+package struct ViewRecord: Sendable, Equatable {
     package var ident: ClientFileID
     package var predicates: [String: String]
     package var queryVersion: UInt64
     package var changed: ServerVersion
     package var projected: ServerVersion
+    /// The numbers of the entries that there are: from this one on, and up to the other one; none if it is higher.
+    package var firstNumber: UInt64
     package var lastNumber: UInt64
-    package var log: [ViewEntry]
     package var compensations: [CompensatingWrite]
+
+    package init(
+        ident: ClientFileID, predicates: [String: String], queryVersion: UInt64, changed: ServerVersion,
+        projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64, compensations: [CompensatingWrite]
+    ) {
+        self.ident = ident
+        self.predicates = predicates
+        self.queryVersion = queryVersion
+        self.changed = changed
+        self.projected = projected
+        self.firstNumber = firstNumber
+        self.lastNumber = lastNumber
+        self.compensations = compensations
+    }
+}
+
+/// All that is stored of a `ClientView`.
+package struct StoredView: Sendable, Equatable {
+    package var record: ViewRecord
+    /// In the order of their numbers.
+    package var log: [ViewEntry]
+
+    package init(record: ViewRecord, log: [ViewEntry]) {
+        self.record = record
+        self.log = log
+    }
+
+    /// What a commit makes of it.
+    mutating func apply(_ change: ViewChange) {
+        record = change.record
+        var newer = Dictionary(uniqueKeysWithValues: change.entries.map { ($0.number, $0) })
+        log = log.filter { $0.number >= change.record.firstNumber }.map { newer.removeValue(forKey: $0.number) ?? $0 }
+        log += change.entries.filter { newer[$0.number] != nil }
+    }
 }
 
 /// What a commit does to a view.
 package struct ViewChange: Sendable {
-    package let view: StoredView
+    /// As it is afterwards. Entries with lower numbers than it names go.
+    package let record: ViewRecord
+    /// Those that are new, or have another form now, in the order of their numbers.
+    package let entries: [ViewEntry]
 
-    /// - Parameter before: as it was stored; nil if it is new.
+    /// - Parameter before: as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView) {
-        self.view = StoredView(
+        record = ViewRecord(
             ident: view.ident, predicates: view.subscriptions.predicates, queryVersion: view.queryVersion,
-            changed: view.changed, projected: view.projected, lastNumber: view.lastNumber, log: view.log,
+            changed: view.changed, projected: view.projected,
+            firstNumber: view.log.first?.number ?? view.lastNumber + 1, lastNumber: view.lastNumber,
             compensations: view.compensations)
+        let oldNumber = before?.lastNumber ?? 0, oldFirst = before?.log.first?.number ?? 0
+        entries = view.log.filter { entry in
+            entry.number > oldNumber || before?.log[Int(entry.number - oldFirst)].merged != entry.merged
+        }
     }
 }
 
 extension ClientView {
     init(_ stored: StoredView, role: ViewRole, in state: ObjectGraph) {
-        self.init(of: stored.ident, role: role)
-        subscriptions = SubscriptionSet(accepted: stored.predicates, in: state)
-        queryVersion = stored.queryVersion
-        (changed, projected, lastNumber) = (stored.changed, stored.projected, stored.lastNumber)
-        (log, compensations) = (stored.log, stored.compensations)
+        let record = stored.record
+        self.init(of: record.ident, role: role)
+        subscriptions = SubscriptionSet(accepted: record.predicates, in: state)
+        queryVersion = record.queryVersion
+        (changed, projected, lastNumber) = (record.changed, record.projected, record.lastNumber)
+        (log, compensations) = (stored.log, record.compensations)
     }
 }
 
 /// A store that keeps views of flexible files: a commit can change some (`Commit.views`).
 package protocol ViewStore: HistoryStore {
-    /// The views of a file, with what they were sent and have not confirmed.
+    /// The views of a file, with what they were sent and have not confirmed, in the order of their client files.
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView]
 }

@@ -48,9 +48,10 @@ struct ViewIntegration {
         var countMax = Int.max
         while let base = rest.first?.cursor.serverVersion {
             let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(countMax)
+            let newest = view.lastNumber
             let (count, forms) = try integrate(run)
             if count < run.count {
-                apply(try merged(run.prefix(count)).forms)
+                apply(try merged(run.prefix(count), meetingUpTo: newest).forms)
                 countMax = 1
             } else {
                 apply(forms)
@@ -78,7 +79,7 @@ struct ViewIntegration {
         _ run: ArraySlice<UploadedChangeset>
     ) throws(HistoryError) -> (count: Int, forms: Forms) {
         let newest = view.lastNumber
-        var (merge, forms) = try merged(run)
+        var (merge, forms) = try merged(run, meetingUpTo: newest)
         for (count, sent) in zip(1..., run) {
             let index = merge.incoming[count - 1]
             try integrate(index, as: sent, of: &merge.arena)
@@ -87,8 +88,9 @@ struct ViewIntegration {
         return (run.count, forms)
     }
 
+    /// - Parameter newest: the number of the last entry of the view that was there when the run began.
     private func merged(
-        _ run: ArraySlice<UploadedChangeset>
+        _ run: ArraySlice<UploadedChangeset>, meetingUpTo newest: UInt64
     ) throws(HistoryError) -> (merge: MergedRun, forms: Forms) {
         let base = view.number(upTo: run.first?.cursor.serverVersion ?? 0)
         let incoming = run.map { sent in
@@ -104,7 +106,9 @@ struct ViewIntegration {
         }
         for index in merge.incoming { try merge.arena.checkSchema(in: index) }
         // What is empty meets nothing.
-        let met = view.log.filter { $0.number > base && !($0.merged ?? $0.changeset).isEmpty }
+        let met = view.log.filter {
+            $0.number > base && $0.number <= newest && !($0.merged ?? $0.changeset).isEmpty
+        }
         let byNumber = Dictionary(uniqueKeysWithValues: met.map { ($0.number, $0) })
         try merge.begin(meeting: met.map(\.number)) { number, arena throws(HistoryError) in
             guard let entry = byNumber[number] else { throw HistoryError(.storeDamaged, "entry \(number) is missing") }
