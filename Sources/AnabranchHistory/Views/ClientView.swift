@@ -4,11 +4,11 @@ package import AnabranchCore
 /// are is never stored: it follows from the state, and from the log behind `projected` (`BeforeImage`).
 package struct ClientView: Sendable {
     package let ident: ClientFileID
-    package internal(set) var subscriptions = SubscriptionSet.empty
+    package internal(set) var queries = ViewQueries.empty
     package internal(set) var role: ViewRole
     /// The number that the client has given the set.
     package internal(set) var queryVersion: UInt64 = 0
-    /// The version of the log entry that stands for the last change of subscriptions or role; 0 if nothing was sent
+    /// The version of the log entry that stands for the last change of queries or role; 0 if nothing was sent
     /// yet.
     package internal(set) var changed: ServerVersion = 0
     /// Up to where `log` says what has happened.
@@ -27,7 +27,7 @@ package struct ClientView: Sendable {
 
     /// Whether an object, as it is in a state, belongs to the view.
     func includes(_ object: StateObject, of className: [UInt8], in state: ObjectGraph) throws(HistoryError) -> Bool {
-        guard try subscriptions[className].includes(object, in: state) else { return false }
+        guard try queries[className].includes(object, in: state) else { return false }
         return try role[className].read.includes(object, in: state)
     }
 

@@ -50,7 +50,7 @@ package final class FlexibleFile {
         if position < view.changed, queryVersion == view.queryVersion {
             // Nobody will ask for the bootstrap that got lost.
             session.lostBootstrap = queryVersion
-        } else if position >= view.changed, predicates == view.subscriptions.predicates {
+        } else if position >= view.changed, predicates == view.queries.predicates {
             view.queryVersion = queryVersion
         }
         view.compensations.removeAll { $0.version <= position }
@@ -78,7 +78,7 @@ package final class FlexibleFile {
         } catch {
             throw HistoryError(readingStateFailed: error)
         }
-        let wanted = SubscriptionSet(accepted: session.predicates, in: state)
+        let wanted = ViewQueries(accepted: session.predicates, in: state)
         try view.change(to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion)
         try commit(view, addingVersion: true)
     }
@@ -94,12 +94,12 @@ package final class FlexibleFile {
     ) throws(HistoryError) -> String? {
         let state = try currentState()
         var view = try projected(session.ident)
-        let wanted: SubscriptionSet
-        do { wanted = try SubscriptionSet(predicates, in: state, queryableFields: queryableFields) } catch {
+        let wanted: ViewQueries
+        do { wanted = try ViewQueries(predicates, in: state, queryableFields: queryableFields) } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.
-            if view.subscriptions.predicates != session.predicates {
-                try change(&view, to: SubscriptionSet(accepted: session.predicates, in: state), bootstrap: nil)
+            if view.queries.predicates != session.predicates {
+                try change(&view, to: ViewQueries(accepted: session.predicates, in: state), bootstrap: nil)
                 view.queryVersion = session.queryVersion
                 views[session.ident] = view
             }
@@ -112,7 +112,7 @@ package final class FlexibleFile {
     }
 
     private func change(
-        _ view: inout ClientView, to wanted: SubscriptionSet, bootstrap: UInt64?
+        _ view: inout ClientView, to wanted: ViewQueries, bootstrap: UInt64?
     ) throws(HistoryError) {
         let clientVersion = try ownVersion(of: view.ident)
         try view.change(
@@ -256,14 +256,14 @@ extension ClientView {
     ///
     /// - Parameter bootstrap: the number of the set that the client waits for; nil if it waits for none.
     mutating func change(
-        to wanted: SubscriptionSet, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
+        to wanted: ViewQueries, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
         bootstrap: UInt64?
     ) throws(HistoryError) {
         var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
-        for name in wanted.classes(differingFrom: subscriptions) {
+        for name in wanted.classes(differingFrom: queries) {
             guard let number = state.schema(ofClass: Array(name.utf8))?.number else { continue }
             let className = Array(name.utf8), read = role[className].read
-            let before = subscriptions[className], after = wanted[className]
+            let before = queries[className], after = wanted[className]
             try state.visit(number) { object throws(HistoryError) in
                 guard let reference = object.reference, try read.includes(object, in: state) else { return }
                 switch (try before.includes(object, in: state), try after.includes(object, in: state)) {
@@ -279,7 +279,7 @@ extension ClientView {
         for changeset in changesets {
             appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
         }
-        subscriptions = wanted
+        queries = wanted
         (changed, projected) = (version, version)
     }
 }

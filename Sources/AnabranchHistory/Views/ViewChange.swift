@@ -57,7 +57,7 @@ package struct ViewChange: Sendable {
     /// - Parameter before: as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView) {
         record = ViewRecord(
-            ident: view.ident, predicates: view.subscriptions.predicates, queryVersion: view.queryVersion,
+            ident: view.ident, predicates: view.queries.predicates, queryVersion: view.queryVersion,
             changed: view.changed, projected: view.projected,
             firstNumber: view.log.first?.number ?? view.lastNumber + 1, lastNumber: view.lastNumber,
             compensations: view.compensations)
@@ -72,7 +72,7 @@ extension ClientView {
     init(_ stored: StoredView, role: ViewRole, in state: ObjectGraph) {
         let record = stored.record
         self.init(of: record.ident, role: role)
-        subscriptions = SubscriptionSet(accepted: record.predicates, in: state)
+        queries = ViewQueries(accepted: record.predicates, in: state)
         queryVersion = record.queryVersion
         (changed, projected, lastNumber) = (record.changed, record.projected, record.lastNumber)
         (log, compensations) = (stored.log, record.compensations)

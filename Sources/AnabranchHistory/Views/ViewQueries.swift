@@ -2,13 +2,13 @@ package import AnabranchCore
 package import AnabranchQuery
 
 /// The queries of a client: one for each class of which it wants objects (`Spec/FlexibleSync.md`).
-package struct SubscriptionSet: Sendable {
+package struct ViewQueries: Sendable {
     /// By the names of the classes, as the client has sent them.
     package let predicates: [String: String]
     private let queries: [[UInt8]: Query]
 
     /// No objects.
-    package static let empty = SubscriptionSet(predicates: [:], queries: [:])
+    package static let empty = ViewQueries(predicates: [:], queries: [:])
 
     private init(predicates: [String: String], queries: [[UInt8]: Query]) {
         self.predicates = predicates
@@ -44,7 +44,7 @@ package struct SubscriptionSet: Sendable {
     subscript(className: [UInt8]) -> ObjectFilter { queries[className].map { .matching($0) } ?? .none }
 
     /// The names of the classes of which two sets have different objects.
-    func classes(differingFrom other: SubscriptionSet) -> [String] {
+    func classes(differingFrom other: ViewQueries) -> [String] {
         Set(predicates.keys).union(other.predicates.keys).filter { predicates[$0] != other.predicates[$0] }.sorted()
     }
 }
