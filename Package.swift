@@ -75,7 +75,9 @@ let package = Package(
         .target(
             name: "AnabranchTesting",
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
-        .target(name: "AnabranchSimulation", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchTesting"]),
+        .target(
+            name: "AnabranchSimulation",
+            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting"]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
@@ -109,7 +111,8 @@ let package = Package(
             name: "AnabranchQueryTests", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchTesting"],
             exclude: ["Models"]),
         .testTarget(
-            name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
+            name: "AnabranchProtocolTests",
+            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchSimulation", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [

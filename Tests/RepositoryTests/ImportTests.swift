@@ -18,7 +18,7 @@ import Testing
             "Yams",
         ],
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
-        "AnabranchSimulation": ["AnabranchCore", "AnabranchHistory", "AnabranchTesting"],
+        "AnabranchSimulation": ["AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting"],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
             "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging", "NIOCore",
