@@ -54,6 +54,8 @@ package struct FlexibleClient {
     package internal(set) var compensations: [ErrorMessage] = []
     /// What ended the session, or the connection.
     package internal(set) var lastError: ErrorMessage?
+    /// Of the next BIND.
+    var sessionReason = 0
     /// Lines for the client's log.
     package internal(set) var logLines: [String] = []
     /// The answers to TEST_COMMANDs.
@@ -82,7 +84,9 @@ package struct FlexibleClient {
         release < CoreVersion(12, 12) || version == 0 && !readsBatchStates
     }
 
-    private var bind: FlexibleBind? { release < CoreVersion(13, 19) ? nil : FlexibleBind() }
+    private var bind: FlexibleBind? {
+        release < CoreVersion(13, 19) ? nil : FlexibleBind(sessionReason: sessionReason)
+    }
 
     private var capabilities: ClientCapabilities {
         let version = ProtocolVersion(ProtocolVersion.supported.upperBound)
@@ -182,6 +186,7 @@ package struct FlexibleClient {
         guard var request = file?.identRequest else { return nil }
         request.subscriptions = subscriptions.identified
         link?.phase = .running
+        sessionReason = 0
         return .ident(session: session, request)
     }
 

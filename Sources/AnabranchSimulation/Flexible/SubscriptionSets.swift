@@ -93,6 +93,14 @@ package struct SubscriptionSets {
         entries[index].state = .error(message)
     }
 
+    /// The file was replaced by one that has the active set.
+    mutating func reset(keepsPending: Bool) {
+        let active = active ?? 0
+        if !keepsPending { entries.removeAll { $0.set.version > active } }
+        for index in entries.indices where entries[index].set.version == active { entries[index].state = .complete }
+        bootstrapsDropped()
+    }
+
     /// Parts of bootstraps were dropped.
     mutating func bootstrapsDropped() {
         for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }

@@ -24,11 +24,15 @@ import Testing
         private var handle: SessionHandle?
 
         init(_ release: CoreVersion, _ version: Int, splitsBootstraps: Bool = false) throws {
-            client = FlexibleClient(release: release)
+            try self.init(FlexibleClient(release: release), version, splitsBootstraps: splitsBootstraps)
+        }
+
+        init(_ client: FlexibleClient, _ version: Int, splitsBootstraps: Bool = false) throws {
+            self.client = client
             file = ScriptedFile(splitsBootstraps: splitsBootstraps)
             self.version = ProtocolVersion(version)
             server = try Self.connection(self.version)
-            client.connect(self.version)
+            self.client.connect(self.version)
         }
 
         private static func connection(_ version: ProtocolVersion) throws -> ServerConnection {
@@ -82,6 +86,9 @@ import Testing
         mutating func expose() {
             if let handle { server.receive(.versionExposed(file.version), for: handle) }
         }
+
+        /// The file ends the session.
+        mutating func fail(_ error: ErrorMessage) throws { server.fail(try #require(handle), error) }
 
         func count(of name: String) throws -> Int {
             try client.file?.state.read { try $0.objects(name).count } ?? 0
@@ -154,5 +161,33 @@ import Testing
         #expect(try all.count(of: "A") == 4)
         #expect(try all.count(of: "B") == 1)
         #expect(all.client.file?.isAcknowledged == true)
+    }
+
+    /// After a client reset the same set has another number, and what is pending is asked for again.
+    @Test(arguments: [false, true])
+    func aClientResetKeepsTheNumbersOfTheSets(keepsPending: Bool) throws {
+        var all = try Conversation(CoreVersion(14, 14), 14)
+        try all.settle()
+        for query in ["{\"A\":\"refuse\"}", "{\"A\":\"x\"}"] { _ = try all.client.subscribe(query) }
+        try all.settle()
+        #expect(all.client.subscriptions.active == 2)
+        _ = try all.client.subscribe("{\"B\":\"x\"}")
+        try all.fail(ErrorMessage(.badServerVersion))
+        try all.settle()
+        #expect(all.client.needsReset)
+
+        var fresh = try Conversation(try all.client.freshDownload(), 14)
+        try fresh.settle()
+        #expect(fresh.file.binds.map { $0?.sessionReason } == [1])
+        #expect(fresh.file.queries.map(\.version) == [1])
+        try all.client.reset(to: fresh.client, keepsPending: keepsPending)
+        fresh.client = all.client
+        try fresh.reconnect(isFast: true)
+        try fresh.settle()
+        try fresh.client.checkNothingIsMissing()
+        #expect(fresh.file.binds.last??.sessionReason == 1)
+        #expect(fresh.file.idents.last?.subscriptions == SubscriptionSet(version: 2, query: bytes("{\"A\":\"x\"}")))
+        #expect(fresh.client.subscriptions.active == (keepsPending ? 3 : 2))
+        #expect(try fresh.count(of: "B") == (keepsPending ? 1 : 0))
     }
 }

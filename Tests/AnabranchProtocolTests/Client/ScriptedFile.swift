@@ -22,6 +22,9 @@ struct ScriptedFile {
     private var upload = UploadCursor()
     private var ownVersions: [(version: ServerVersion, client: ClientVersion)] = []
     private var compensations: [ServerVersion: ErrorMessage] = [:]
+    /// What came.
+    private(set) var binds: [FlexibleBind?] = []
+    private(set) var idents: [IdentRequest] = []
     private(set) var queries: [SubscriptionSet] = []
 
     init(splitsBootstraps: Bool) { self.splitsBootstraps = splitsBootstraps }
@@ -56,8 +59,10 @@ struct ScriptedFile {
     mutating func answer(_ request: SessionRequest) throws -> SessionEvent? {
         switch request {
         case .open(let bind):
+            binds.append(bind.flexible)
             return bind.needsFileIdent ? .fileIdentAllocated(SaltedFileID(ident: 2, salt: 7)) : nil
         case .identify(let ident):
+            idents.append(ident)
             if version == 0 {
                 let schema = try empty.write(as: 1) { tx in
                     for name in ["A", "B"] { try tx.addClass(name, key: "_id", .int) }
