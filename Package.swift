@@ -77,7 +77,9 @@ let package = Package(
             dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
         .target(
             name: "AnabranchSimulation",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchTesting"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchTesting",
+            ]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
@@ -111,7 +113,8 @@ let package = Package(
             name: "AnabranchQueryTests", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchTesting"],
             exclude: ["Models"]),
         .testTarget(
-            name: "AnabranchProtocolTests", dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchTesting"]),
+            name: "AnabranchProtocolTests",
+            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchSimulation", "AnabranchTesting"]),
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [

@@ -7,12 +7,23 @@ public struct Limits: Equatable, Sendable {
     /// clients reset their files: never below the 16 MiB that a client packs into one UPLOAD, plus its head.
     public var messageBytesMax = 32 << 20
 
-    /// Longest partition value of a BIND in bytes.
+    /// Longest partition value of a BIND in bytes; in flexible sync its longest JSON.
     public var partitionBytesMax = 64 << 10
 
     /// Longest partition value of a BIND that may make a new synced file, in bytes. Kept by the host, which knows the
     /// files that there are.
     public var newPartitionBytesMax = 1024
+
+    /// Longest text of a query of flexible sync in bytes, in IDENT and QUERY.
+    public var queryBytesMax = 256 << 10
+
+    /// TEST_COMMANDs of a session that wait for their answers to be sent; further ones get none. Only applications that
+    /// are built for tests send them.
+    public var testCommandsMax = 16
+
+    /// Whether the TEST_COMMAND `ECHO_ERROR` makes the server send the error that the client names: for tests of
+    /// applications.
+    public var echoesErrors = false
 
     /// Longest token of a BIND in bytes. Clients have sent none since 11.8; it is skipped.
     public var tokenBytesMax = 8 << 10

@@ -24,6 +24,12 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
     /// LOG_MESSAGE is known. Older clients close the connection when they receive it.
     public var hasLogMessages: Bool { number >= 10 }
 
+    /// DOWNLOAD of flexible sync estimates its progress by a real number; before, it has a count of bytes.
+    public var hasProgressEstimates: Bool { number >= 12 }
+
+    /// DOWNLOAD of flexible sync tells steady state from the end of a bootstrap.
+    public var hasBatchStates: Bool { number >= 14 }
+
     /// Whether one version is older than another.
     public static func < (left: ProtocolVersion, right: ProtocolVersion) -> Bool { left.number < right.number }
 }
@@ -31,8 +37,11 @@ public struct ProtocolVersion: Comparable, Hashable, Sendable {
 /// The outcome of comparing what a client offers in `Sec-WebSocket-Protocol` with what the server speaks
 /// (`Spec/Protocol.md`, section 2.2).
 ///
-/// A client that speaks flexible sync, or no common version, is let in all the same: it understands the error message
-/// that `ServerConnection` then has for it, whereas an HTTP status would say nothing to its user.
+/// A client that speaks the other mode of sync, or no common version, is let in all the same: it understands the error
+/// message that `ServerConnection` then has for it, whereas an HTTP status would say nothing to its user.
+///
+/// A server for apps of both modes accepts both, and answers the first BIND of a client with the wrong one by
+/// `SyncMode.refusalOfOthers` of the app's mode (`Spec/FlexibleSync.md`, section 1.1).
 public struct Negotiation: Equatable, Sendable {
     /// The element of the client's list to be echoed byte for byte.
     public let element: String
@@ -40,7 +49,11 @@ public struct Negotiation: Equatable, Sendable {
     /// The version to be spoken; not a supported one if that is why the client is refused.
     public let version: ProtocolVersion
 
-    /// Why the client cannot be served: 114 for flexible sync, 105 if there is no common version; else `nil`.
+    /// The mode that the client came with.
+    public let mode: SyncMode
+
+    /// Why the client cannot be served: 113 or 114 if its mode is not accepted, 105 if there is no common version; else
+    /// `nil`.
     public let refusal: ErrorMessage?
 
     /// Whether the client is too old for the close codes 4001 … 4003, so that it has to be turned away by an HTTP
@@ -53,22 +66,26 @@ public struct Negotiation: Equatable, Sendable {
     private static let partitionSync = "com.mongodb.realm-sync"
     private static let flexibleSync = "com.mongodb.realm-query-sync"
 
-    /// The highest version of partition-based sync that both sides know; else the one best suited to a refusal.
+    /// The highest version of an accepted mode that both sides know; else the one best suited to a refusal.
     ///
     /// - Parameters:
     ///   - offer: the value of the header; several headers are joined by commas.
     ///   - userAgent: the value of the header that tells the client's release.
+    ///   - modes: those that the server accepts; not empty.
     /// - Throws: `NegotiationError` if no element belongs to the protocol, to be answered with status 400.
-    public init(offer: String, userAgent: String? = nil) throws(NegotiationError) {
+    public init(
+        offer: String, userAgent: String? = nil, accepting modes: Set<SyncMode> = [.partition]
+    ) throws(NegotiationError) {
         let offers = offer.split(separator: ",").compactMap(Offer.init)
         guard let highest = offers.max(by: { $0.version < $1.version }) else { throw NegotiationError() }
         let common = offers.filter(\.version.isSupported)
-        let served = common.filter { !$0.isFlexible }
+        let served = common.filter { modes.contains($0.mode) }
         let chosen = (served.isEmpty ? common : served).max { $0.version < $1.version } ?? highest
         element = String(chosen.element)
         version = chosen.version
-        if chosen.isFlexible {
-            refusal = ErrorMessage(.switchToPartitionSync)
+        mode = chosen.mode
+        if !modes.contains(chosen.mode) {
+            refusal = (chosen.mode == .flexible ? SyncMode.partition : .flexible).refusalOfOthers
         } else if common.isEmpty {
             let spoken = ProtocolVersion.supported
             refusal = ErrorMessage(
@@ -83,15 +100,15 @@ public struct Negotiation: Equatable, Sendable {
     private struct Offer {
         let element: Substring
         let version: ProtocolVersion
-        let isFlexible: Bool
+        let mode: SyncMode
 
         /// `<prefix>#<version>` as new clients write it, or `<prefix>/<version>`; anything else is not for us.
         init?(_ text: Substring) {
             element = text.trimmed
             guard let separator = element.lastIndex(where: { $0 == "#" || $0 == "/" }) else { return nil }
             switch element[..<separator] {
-            case Negotiation.partitionSync: isFlexible = false
-            case Negotiation.flexibleSync: isFlexible = true
+            case Negotiation.partitionSync: mode = .partition
+            case Negotiation.flexibleSync: mode = .flexible
             default: return nil
             }
             let digits = element[element.index(after: separator)...].utf8

@@ -49,6 +49,22 @@ import Testing
         #expect(try Negotiation(offer: "com.mongodb.realm-query-sync/7").usesOldCloseStyle)
     }
 
+    @Test(arguments: [(4, "/"), (7, "/"), (8, "#"), (14, "#"), (17, "#")])
+    func flexibleSyncIsServedWhereItIsAccepted(highest: Int, separator: String) throws {
+        let offer = Self.offer(highest, separator, prefix: "com.mongodb.realm-query-sync")
+        for modes in [[.flexible], Set(SyncMode.allCases)] {
+            let negotiation = try Negotiation(offer: offer, accepting: modes)
+            #expect(negotiation.element == "com.mongodb.realm-query-sync\(separator)\(min(highest, 14))")
+            #expect(negotiation.mode == .flexible)
+            #expect(negotiation.refusal == nil)
+        }
+        let partition = Self.offer(highest, separator)
+        #expect(try Negotiation(offer: partition, accepting: [.flexible]).refusal?.code == .switchToFlexibleSync)
+        #expect(try Negotiation(offer: partition, accepting: Set(SyncMode.allCases)).mode == .partition)
+        let newest = try Negotiation(offer: "com.mongodb.realm-query-sync#15", accepting: [.flexible])
+        #expect(newest.refusal?.code == .wrongProtocolVersion)
+    }
+
     @Test(arguments: ["com.mongodb.realm-sync#1", "com.mongodb.realm-sync#15", "com.mongodb.realm-sync/0"])
     func aClientWithoutCommonVersionIsLetInAndRefused(offer: String) throws {
         let negotiation = try Negotiation(offer: offer)
@@ -75,6 +91,8 @@ import Testing
             #expect(version.hasCompensatingWrites == (number >= 5))
             #expect(version.hasErrorActions == (number >= 7))
             #expect(version.hasLogMessages == (number >= 10))
+            #expect(version.hasProgressEstimates == (number >= 12))
+            #expect(version.hasBatchStates == (number >= 14))
         }
     }
 }

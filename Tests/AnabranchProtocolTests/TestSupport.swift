@@ -23,9 +23,9 @@ func compressedUpload(_ body: [UInt8], inflatingTo size: Int) -> [UInt8] {
 }
 
 /// The code of the violation that a message is, or `nil` if it is well formed.
-func violation(_ message: [UInt8], limits: Limits = Limits()) -> ErrorCode? {
+func violation(_ message: [UInt8], limits: Limits = Limits(), mode: SyncMode = .partition) -> ErrorCode? {
     do throws(ProtocolError) {
-        _ = try ClientMessageCodec(limits: limits).decode(message)
+        _ = try ClientMessageCodec(limits: limits, mode: mode).decode(message)
         return nil
     } catch {
         return error.code
@@ -41,8 +41,12 @@ final class Conversation {
     /// The latest session of each ident.
     private(set) var handles: [SessionID: SessionHandle] = [:]
 
-    init(_ offer: String = "com.mongodb.realm-sync#14", limits: Limits = Limits()) throws {
-        connection = ServerConnection(try Negotiation(offer: offer), limits: limits)
+    init(
+        _ offer: String = "com.mongodb.realm-sync#14", accepting modes: Set<SyncMode> = [.partition],
+        limits: Limits = Limits()
+    ) throws {
+        let negotiation = try Negotiation(offer: offer, accepting: modes)
+        connection = ServerConnection(negotiation, limits: limits)
     }
 
     var hasFailed: Bool { connection.hasFailed }
@@ -77,6 +81,8 @@ final class Conversation {
         case .close(let code): "close \(code)"
         case .ask(let handle, .scan(let cursor)):
             "scan \(handle.ident) \(cursor.serverVersion) \(cursor.clientVersion)"
+        case .ask(let handle, .scanBootstrap(let version, let part, let cursor)):
+            "scan \(handle.ident) \(cursor.serverVersion) \(cursor.clientVersion) bootstrap \(version).\(part)"
         case .ask(let handle, let request): "ask \(handle.ident) \(request)"
         }
     }
@@ -114,6 +120,11 @@ final class Conversation {
 
     func supersede(_ session: SessionID = 1) throws { connection.receive(.superseded, for: try handle(session)) }
 
+    /// What the synced file says.
+    func tell(_ event: SessionEvent, session: SessionID = 1) throws {
+        connection.receive(event, for: try handle(session))
+    }
+
     func failConnection(_ error: ErrorMessage) { connection.failConnection(error) }
 
     func log(_ message: LogMessage) { connection.log(message) }
@@ -142,4 +153,52 @@ func errorCode(_ message: String?) -> Int? {
         let start = words.firstIndex(of: "json_error"), start + 1 < words.count
     else { return nil }
     return Int(words[start + 1])
+}
+
+// MARK: - Flexible sync
+
+extension Conversation {
+    /// One changeset of zero bytes, which is enough for a bootstrap.
+    private func body(at version: ServerVersion, isEmpty: Bool) -> EncodedBody {
+        let cursor = DownloadCursor(serverVersion: version)
+        let changeset = DownloadedChangeset(cursor: cursor, tag: OriginTag(timestamp: 0, ident: 1), changeset: [])
+        return EncodedBody(isEmpty ? [] : [changeset])
+    }
+
+    private func progress(at version: ServerVersion, latest: ServerVersion? = nil) -> DownloadProgress {
+        DownloadProgress(
+            cursor: DownloadCursor(serverVersion: version), latest: SaltedVersion(version: latest ?? version, salt: 5),
+            upload: UploadCursor(), downloadableBytes: 0)
+    }
+
+    private func compensations(_ versions: [ServerVersion]) -> [ErrorMessage] {
+        versions.map { version in
+            var error = ErrorMessage(.compensatingWrite)
+            error.rejection = ErrorMessage.Rejection(clientVersion: 3, serverVersion: version, updates: [])
+            return error
+        }
+    }
+
+    /// A bootstrap, or a part of it.
+    func bootstrap(
+        _ query: QueryVersion, at version: ServerVersion, latest: ServerVersion? = nil, isLast: Bool = true,
+        isEmpty: Bool = false, estimate: Double = 1, compensations versions: [ServerVersion] = []
+    ) throws {
+        let download = FlexibleDownload(
+            progress: progress(at: version, latest: latest), body: body(at: version, isEmpty: isEmpty),
+            kind: .bootstrap(query, isLast: isLast), estimate: estimate, compensations: compensations(versions))
+        try tell(.flexibleDownload(download))
+    }
+
+    /// Steady state with compensating writes.
+    func steady(to version: ServerVersion, compensations versions: [ServerVersion], isEmpty: Bool = false) throws {
+        let download = FlexibleDownload(
+            progress: progress(at: version), body: body(at: version, isEmpty: isEmpty),
+            compensations: compensations(versions))
+        try tell(.flexibleDownload(download))
+    }
+
+    func refuse(_ version: QueryVersion) throws {
+        try tell(.queryRefused(QueryRefusal(version: version, message: "no")))
+    }
 }

@@ -18,7 +18,9 @@ import Testing
             "Yams",
         ],
         "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
-        "AnabranchSimulation": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchTesting"],
+        "AnabranchSimulation": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchTesting",
+        ],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
             "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging", "NIOCore",

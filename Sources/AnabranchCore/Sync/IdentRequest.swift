@@ -6,13 +6,17 @@ public struct IdentRequest: Equatable, Sendable {
     public var download: DownloadCursor
     /// The newest version that a DOWNLOAD told this file of; 0 if there was none.
     public var latest: SaltedVersion
+    /// The active subscription set; nil in partition-based sync.
+    public var subscriptions: SubscriptionSet?
 
     /// Puts the parts together. A new file has downloaded nothing.
     public init(
-        file: SaltedFileID, download: DownloadCursor = DownloadCursor(), latest: SaltedVersion = SaltedVersion()
+        file: SaltedFileID, download: DownloadCursor = DownloadCursor(), latest: SaltedVersion = SaltedVersion(),
+        subscriptions: SubscriptionSet? = nil
     ) {
         self.file = file
         self.download = download
         self.latest = latest
+        self.subscriptions = subscriptions
     }
 }

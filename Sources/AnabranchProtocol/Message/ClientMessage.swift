@@ -7,6 +7,8 @@ public enum ClientMessage: Equatable, Sendable {
     case bind(session: SessionID, BindRequest)
     /// Which file the client synchronises, and how far it has come.
     case ident(session: SessionID, IdentRequest)
+    /// The client has another subscription set; in flexible sync only.
+    case query(session: SessionID, SubscriptionSet)
     /// Changesets of the client, and progress of its scan even if there are none.
     case upload(session: SessionID, UploadMessage)
     /// The client asks to be told when it has everything. The request is a number from 1 to 2^63 − 1.
@@ -25,6 +27,8 @@ public enum ClientMessage: Equatable, Sendable {
     public enum Kind: String, CaseIterable, Sendable {
         /// The messages, in the order of `Spec/Protocol.md`, section 4.
         case bind, ident, upload, mark, unbind, ping
+        /// In flexible sync only.
+        case query
         /// JSON_ERROR.
         case error = "json_error"
         /// TEST_COMMAND.
@@ -40,15 +44,24 @@ public enum ClientMessage: Equatable, Sendable {
 
 /// What BIND says (`Spec/Protocol.md`, section 4.1).
 public struct BindRequest: Equatable, Sendable {
-    /// Selects the server-side file: opaque bytes, possibly empty, never to be used as the name of a file.
+    /// Selects the server-side file: opaque bytes, possibly empty, never to be used as the name of a file. Empty in
+    /// flexible sync, where an app has one.
     public var partition: [UInt8]
     /// The client's file is new and wants an ident.
     public var needsFileIdent: Bool
+    /// What flexible sync says; nil if the client is too old to say anything, and in partition-based sync.
+    public var flexible: FlexibleBind?
 
-    /// Puts the parts together.
+    /// Of partition-based sync.
     public init(partition: [UInt8], needsFileIdent: Bool) {
         self.partition = partition
         self.needsFileIdent = needsFileIdent
+    }
+
+    /// Of flexible sync.
+    public init(flexible: FlexibleBind?, needsFileIdent: Bool) {
+        self.init(partition: [], needsFileIdent: needsFileIdent)
+        self.flexible = flexible
     }
 }
 

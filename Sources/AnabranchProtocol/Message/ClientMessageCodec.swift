@@ -1,22 +1,29 @@
 public import AnabranchCore
 
-/// Puts the messages of a client together and takes them apart (`Spec/Protocol.md`, section 4). The grammar of
-/// partition-based sync is the same in all versions.
+/// Puts the messages of a client together and takes them apart (`Spec/Protocol.md`, section 4; `Spec/FlexibleSync.md`,
+/// sections 1.2 to 1.4). The grammar is the same in all versions.
 ///
 /// Decoding finds everything that can be wrong with a message by itself, in the order of rows 1 … 6 of section 7.6: its
 /// type (102), its head (103), the sizes in it (103), the compression (110) and the entries of its body (103, 111,
 /// 112).
 public struct ClientMessageCodec: Sendable {
     private let limits: Limits
+    private let mode: SyncMode
 
-    /// - Parameter limits: what a message may bring, and when an UPLOAD is deflated.
-    public init(limits: Limits = Limits()) { self.limits = limits }
+    /// - Parameters:
+    ///   - limits: what a message may bring, and when an UPLOAD is deflated.
+    ///   - mode: that of the connection.
+    public init(limits: Limits = Limits(), mode: SyncMode = .partition) {
+        self.limits = limits
+        self.mode = mode
+    }
 
     /// The message as it goes on the wire.
     public func encode(_ message: ClientMessage) -> EncodedMessage {
         switch message {
         case .bind(let session, let request): encodeBind(session, request)
         case .ident(let session, let request): encodeIdent(session, request)
+        case .query(let session, let subscriptions): encodeQuery(session, subscriptions)
         case .upload(let session, let upload): encodeUpload(session, upload)
         case .mark(let session, let request): encodeMark(session, request)
         case .unbind(let session): encodeUnbind(session)
@@ -39,6 +46,8 @@ public struct ClientMessageCodec: Sendable {
         switch kind {
         case .bind: return try decodeBind(&head)
         case .ident: return try decodeIdent(&head)
+        case .query where mode == .partition: throw .unknownMessage
+        case .query: return try decodeQuery(&head)
         case .upload: return try decodeUpload(&head, skipsUploads)
         case .mark: return try decodeMark(&head)
         case .unbind: return try decodeUnbind(&head)
@@ -51,30 +60,37 @@ public struct ClientMessageCodec: Sendable {
     // MARK: bind <session ident> <data size> <token size> <need client file ident> <is subserver> LF <data> <token>
 
     private func encodeBind(_ session: SessionID, _ request: BindRequest) -> EncodedMessage {
+        let data = mode == .flexible ? request.flexible?.json ?? [] : request.partition
         var head = HeadWriter(ClientMessage.Kind.bind)
         head.write(session)
-        head.write(request.partition.count)
+        head.write(data.count)
         head.write(0)  // clients have sent no token since 11.8
         head.write(request.needsFileIdent)
         head.write(false)  // a server of a cluster would say that it is one
-        return head.end(body: request.partition)
+        return head.end(body: data)
     }
 
     private func decodeBind(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
         let session: SessionID = try head.ident()
-        let partitionBytes = try head.size()
+        let dataBytes = try head.size()
         let tokenBytes = try head.size()
         let needsFileIdent = try head.flag()
         _ = try head.flag()
-        guard partitionBytes <= limits.partitionBytesMax else { throw head.syntax("partition value too long") }
+        guard dataBytes <= limits.partitionBytesMax else { throw head.syntax("partition value too long") }
         guard tokenBytes <= limits.tokenBytesMax else { throw head.syntax("token too long") }
-        var body = try head.end(bodyBytes: partitionBytes + tokenBytes)
-        let partition = Array(body.skip(count: partitionBytes))
-        return .bind(session: session, BindRequest(partition: partition, needsFileIdent: needsFileIdent))
+        var body = try head.end(bodyBytes: dataBytes + tokenBytes)
+        let data = Array(body.skip(count: dataBytes))
+        guard mode == .flexible else {
+            return .bind(session: session, BindRequest(partition: data, needsFileIdent: needsFileIdent))
+        }
+        let json = data.isEmpty ? nil : try FlexibleBind(JSONMembers(NumberReader(data, from: 0), of: head))
+        return .bind(session: session, BindRequest(flexible: json, needsFileIdent: needsFileIdent))
     }
 
     // MARK: ident <session ident> <file ident> <file ident salt> <download server version> <download client version>
     //             <latest server version> <latest server version salt>
+    //
+    // In flexible sync also: <query version> <query size> LF <query>
 
     private func encodeIdent(_ session: SessionID, _ request: IdentRequest) -> EncodedMessage {
         var head = HeadWriter(ClientMessage.Kind.ident)
@@ -85,18 +101,49 @@ public struct ClientMessageCodec: Sendable {
         head.write(request.download.clientVersion)
         head.write(request.latest.version)
         head.write(request.latest.salt)
-        return head.end()
+        return mode == .flexible ? end(head, request.subscriptions ?? .none) : head.end()
     }
 
     private func decodeIdent(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
         let session: SessionID = try head.ident()
-        let request = IdentRequest(
+        var request = IdentRequest(
             file: SaltedFileID(ident: try head.ident(), salt: try head.ident()),
             download: DownloadCursor(serverVersion: try head.number(), clientVersion: try head.number()),
             latest: SaltedVersion(version: try head.number(), salt: try head.number()))
         guard request.latest.version == 0 || request.latest.salt != 0 else { throw head.syntax("version without salt") }
-        _ = try head.end()
+        if mode == .flexible {
+            request.subscriptions = try subscriptions(&head)
+        } else {
+            _ = try head.end()
+        }
         return .ident(session: session, request)
+    }
+
+    // MARK: query <session ident> <query version> <query size> LF <query>
+
+    private func encodeQuery(_ session: SessionID, _ subscriptions: SubscriptionSet) -> EncodedMessage {
+        var head = HeadWriter(ClientMessage.Kind.query)
+        head.write(session)
+        return end(head, subscriptions)
+    }
+
+    private func decodeQuery(_ head: inout HeadReader) throws(ProtocolError) -> ClientMessage {
+        .query(session: try head.ident(), try subscriptions(&head))
+    }
+
+    /// `<query version> <query size> LF <query>`
+    private func end(_ head: consuming HeadWriter, _ subscriptions: SubscriptionSet) -> EncodedMessage {
+        head.write(subscriptions.version)
+        head.write(subscriptions.query.count)
+        return head.end(body: subscriptions.query)
+    }
+
+    private func subscriptions(_ head: inout HeadReader) throws(ProtocolError) -> SubscriptionSet {
+        let version: QueryVersion = try head.number()
+        let queryBytes = try head.size()
+        guard queryBytes <= limits.queryBytesMax else { throw head.syntax("query too long") }
+        var body = try head.end(bodyBytes: queryBytes)
+        return SubscriptionSet(version: version, query: Array(body.skip(count: queryBytes)))
     }
 
     // MARK: upload <session ident> <is compressed> <uncompressed size> <compressed size>

@@ -70,6 +70,9 @@ public struct EncodedBody: Equatable, Sendable {
     /// The size on the wire in bytes.
     public var count: Int { bytes.count }
 
+    /// Whether there is no changeset in it.
+    public var isEmpty: Bool { uncompressedBytes == 0 }
+
     var bytes: [UInt8] { shared.bytes }
 
     /// The body of a message without changesets.

@@ -64,6 +64,14 @@ public struct ErrorMessage: Error, Equatable, Sendable {
                 self.table = table
                 self.primaryKey = primaryKey
             }
+
+            /// A write to the object of this key.
+            public init(reason: String, table: String, key: PrimaryKey) {
+                self.init(reason: reason, table: table, primaryKey: Base64.encode(key.payload))
+            }
+
+            /// The primary key; nil if it is none, upon which a client ends its session.
+            public var key: PrimaryKey? { Base64.decode(primaryKey.utf8).flatMap { PrimaryKey(payload: $0) } }
         }
     }
 

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The members of a JSON object in a message of the server; members that nobody asks for are ignored.
+/// The members of a JSON object in a message; members that nobody asks for are ignored.
 struct JSONMembers {
     private let members: [String: JSONValue]
     private let head: HeadReader
@@ -32,7 +32,12 @@ struct JSONMembers {
 
     /// 0 … 2^63 − 1.
     func version<Version: TypedNumber>(_ key: String) throws(ProtocolError) -> Version {
-        try require(key) { $0.integer.flatMap(UInt64.init(exactly:)).map(Version.init(rawValue:)) }
+        Version(rawValue: try unsignedNumber(key))
+    }
+
+    /// 0 … 2^63 − 1.
+    func unsignedNumber(_ key: String) throws(ProtocolError) -> UInt64 {
+        try require(key) { $0.integer.flatMap(UInt64.init(exactly:)) }
     }
 
     func objects(_ key: String) throws(ProtocolError) -> [JSONMembers] {

@@ -21,6 +21,12 @@ struct HeadWriter {
 
     mutating func write(_ flag: Bool) { write(flag ? 1 : 0) }
 
+    /// A field that is written already.
+    mutating func write(raw text: String) {
+        bytes.append(UInt8(ascii: " "))
+        bytes += text.utf8
+    }
+
     /// The end of the head, and the message.
     consuming func end(body: [UInt8] = [], errorCode: ErrorCode? = nil) -> EncodedMessage {
         end(sharing: body.isEmpty ? nil : SharedBytes(body), errorCode: errorCode)
@@ -75,6 +81,12 @@ struct HeadReader {
 
     mutating func signedNumber() throws(ProtocolError) -> Int64 {
         guard reader.skip(UInt8(ascii: " ")), let value = reader.signedNumber() else { throw syntax("bad number") }
+        return value
+    }
+
+    /// A decimal fraction, perhaps with an exponent.
+    mutating func real() throws(ProtocolError) -> Double {
+        guard reader.skip(UInt8(ascii: " ")), let value = reader.real() else { throw syntax("bad number") }
         return value
     }
 

@@ -37,6 +37,18 @@ struct NumberReader {
         return Int64(truncatingIfNeeded: 0 &- magnitude)
     }
 
+    /// A real number as C prints it.
+    mutating func real() -> Double? {
+        let characters = bytes[position...].prefix(Self.realBytes).prefix {
+            UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || "+-.eE".utf8.contains($0)
+        }
+        position = characters.endIndex
+        return Double(String(decoding: characters, as: UTF8.self))
+    }
+
+    /// Characters of the longest real number: 17 digits, and what stands around them.
+    private static let realBytes = 24
+
     private mutating func digits() -> UInt64? {
         let start = position
         let limit = min(bytes.count, start + Limits.numberBytesMax)

@@ -17,6 +17,10 @@ public enum ServerMessage: Equatable, Sendable {
     case log(session: SessionID, LogMessage)
     /// JSON_ERROR, from protocol version 4 on; session 0 is the connection.
     case error(session: SessionID, ErrorMessage)
+    /// QUERY_ERROR, in flexible sync only.
+    case queryError(session: SessionID, QueryRefusal)
+    /// The answer to a TEST_COMMAND of the client: any text; `{}` means that it was done.
+    case testCommand(session: SessionID, request: UInt64, body: [UInt8])
 
     /// The first word of a message.
     public enum Kind: String, CaseIterable, Sendable {
@@ -26,6 +30,10 @@ public enum ServerMessage: Equatable, Sendable {
         case log = "log_message"
         /// JSON_ERROR.
         case error = "json_error"
+        /// QUERY_ERROR, in flexible sync only.
+        case queryError = "query_error"
+        /// TEST_COMMAND.
+        case testCommand = "test_command"
 
         /// What the bytes of a whole message begin with; nil if that is no kind of message. Nothing else is looked at.
         public init?(of message: some Collection<UInt8>) { self.init(firstWordOfCollection: message) }
@@ -37,15 +45,18 @@ public enum ServerMessage: Equatable, Sendable {
 public struct DownloadMessage: Equatable, Sendable {
     /// Where the reader stands behind the message.
     public let progress: DownloadProgress
+    /// What flexible sync says beside it, where `downloadableBytes` are not told; nil in partition-based sync.
+    public let batch: QueryBatch?
     let entries: BodyEntries<DownloadedChangeset>
 
     /// The message that says this.
-    public init(_ download: Download) {
-        self.init(progress: download.progress, entries: BodyEntries(download.changesets))
+    public init(_ download: Download, batch: QueryBatch? = nil) {
+        self.init(progress: download.progress, batch: batch, entries: BodyEntries(download.changesets))
     }
 
-    init(progress: DownloadProgress, entries: BodyEntries<DownloadedChangeset>) {
+    init(progress: DownloadProgress, batch: QueryBatch?, entries: BodyEntries<DownloadedChangeset>) {
         self.progress = progress
+        self.batch = batch
         self.entries = entries
     }
 

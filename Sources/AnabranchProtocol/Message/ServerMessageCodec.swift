@@ -1,15 +1,27 @@
 import AnabranchCore
 
-/// Puts the messages of a server together and takes them apart (`Spec/Protocol.md`, section 5). The grammar of
-/// partition-based sync is the same in all versions.
+/// Puts the messages of a server together and takes them apart (`Spec/Protocol.md`, section 5; `Spec/FlexibleSync.md`,
+/// sections 1.5 and 1.6). Only the grammar of DOWNLOAD in flexible sync depends on the version.
 ///
 /// Decoding finds everything that can be wrong with a message by itself: its type (102), its head, the sizes and the
 /// JSON in it (103), the compression (110) and the entries of its body (111, 112).
 public struct ServerMessageCodec: Sendable {
     private let limits: Limits
+    private let mode: SyncMode
+    private let version: ProtocolVersion
 
-    /// - Parameter limits: what a message may bring, and when a DOWNLOAD is deflated.
-    public init(limits: Limits = Limits()) { self.limits = limits }
+    /// - Parameters:
+    ///   - limits: what a message may bring, and when a DOWNLOAD is deflated.
+    ///   - mode: that of the connection.
+    ///   - version: that of the connection.
+    public init(
+        limits: Limits = Limits(), mode: SyncMode = .partition,
+        version: ProtocolVersion = ProtocolVersion(ProtocolVersion.supported.upperBound)
+    ) {
+        self.limits = limits
+        self.mode = mode
+        self.version = version
+    }
 
     /// The message as it goes on the wire.
     public func encode(_ message: ServerMessage) -> EncodedMessage {
@@ -17,12 +29,15 @@ public struct ServerMessageCodec: Sendable {
         case .ident(let session, let file): encodeIdent(session, file)
         case .download(let session, let download):
             encodeDownload(
-                session, download.progress, EncodedBody(deflating: Array(download.entries.bytes), limits: limits))
+                session, download.progress, EncodedBody(deflating: Array(download.entries.bytes), limits: limits),
+                download.batch)
         case .mark(let session, let request): encodeMark(session, request)
         case .unbound(let session): encodeUnbound(session)
         case .pong(let timestamp): encodePong(timestamp)
         case .log(let session, let message): encodeLog(session, message)
         case .error(let session, let message): encodeError(session, message)
+        case .queryError(let session, let refusal): encodeQueryError(session, refusal)
+        case .testCommand(let session, let request, let body): encodeTestCommand(session, request, body)
         }
     }
 
@@ -39,6 +54,9 @@ public struct ServerMessageCodec: Sendable {
         case .pong: return try decodePong(&head)
         case .log: return try decodeLog(&head)
         case .error: return try decodeError(&head)
+        case .queryError where mode == .partition: throw .unknownMessage
+        case .queryError: return try decodeQueryError(&head)
+        case .testCommand: return try decodeTestCommand(&head)
         }
     }
 
@@ -63,9 +81,13 @@ public struct ServerMessageCodec: Sendable {
     //                <latest server version> <latest server version salt>
     //                <upload client version> <upload server version> <downloadable bytes>
     //                <is compressed> <uncompressed size> <compressed size> LF <entries>
+    //
+    // In flexible sync, in the place of <downloadable bytes>: <query version> <batch> <progress>
 
-    /// A DOWNLOAD whose body may be that of other readers as well.
-    func encodeDownload(_ session: SessionID, _ progress: DownloadProgress, _ body: EncodedBody) -> EncodedMessage {
+    /// A DOWNLOAD whose body may be that of other readers as well. In flexible sync it has a `batch`.
+    func encodeDownload(
+        _ session: SessionID, _ progress: DownloadProgress, _ body: EncodedBody, _ batch: QueryBatch? = nil
+    ) -> EncodedMessage {
         var head = HeadWriter(ServerMessage.Kind.download)
         head.write(session)
         head.write(progress.cursor.serverVersion)
@@ -74,7 +96,11 @@ public struct ServerMessageCodec: Sendable {
         head.write(progress.latest.salt)
         head.write(progress.upload.clientVersion)
         head.write(progress.upload.serverVersion)
-        head.write(progress.downloadableBytes)
+        if let batch {
+            head.write(batch, in: version)
+        } else {
+            head.write(progress.downloadableBytes)
+        }
         head.write(body.isCompressed)
         head.write(body.uncompressedBytes)
         head.write(body.isCompressed ? body.count : 0)
@@ -85,18 +111,20 @@ public struct ServerMessageCodec: Sendable {
 
     private func decodeDownload(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
         let session: SessionID = try head.ident()
-        let progress = DownloadProgress(
+        var progress = DownloadProgress(
             cursor: DownloadCursor(serverVersion: try head.number(), clientVersion: try head.number()),
             latest: SaltedVersion(version: try head.number(), salt: try head.number()),
             upload: UploadCursor(clientVersion: try head.number(), serverVersion: try head.number()),
-            downloadableBytes: try head.number())
+            downloadableBytes: 0)
+        let batch = mode == .flexible ? try head.batch(in: version) : nil
+        if batch == nil { progress.downloadableBytes = try head.number() }
         let size = try head.bodySize()
         guard progress.latest.version == 0 || progress.latest.salt != 0 else {
             throw head.syntax("version without salt")
         }
         let body = try head.end(size, isSkipped: false, limits: limits)
         let entries = try BodyEntries<DownloadedChangeset>(body)
-        return .download(session: session, DownloadMessage(progress: progress, entries: entries))
+        return .download(session: session, DownloadMessage(progress: progress, batch: batch, entries: entries))
     }
 
     // MARK: mark <session ident> <request ident>
@@ -180,5 +208,45 @@ public struct ServerMessageCodec: Sendable {
             throw head.syntax("error \(code.rawValue) of the wrong level")
         }
         return .error(session: session, try ErrorMessage(code, JSONMembers(body, of: head)))
+    }
+
+    // MARK: query_error <code> <size> <session ident> <query version> LF <text>
+
+    private func encodeQueryError(_ session: SessionID, _ refusal: QueryRefusal) -> EncodedMessage {
+        let text = Array(refusal.message.utf8)
+        var head = HeadWriter(ServerMessage.Kind.queryError)
+        head.write(refusal.code.rawValue)
+        head.write(text.count)
+        head.write(session)
+        head.write(refusal.version)
+        return head.end(body: text)
+    }
+
+    private func decodeQueryError(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let code = ErrorCode(rawValue: try head.errorCode())
+        let textBytes = try head.size()
+        let session: SessionID = try head.ident()
+        let version: QueryVersion = try head.number()
+        var body = try head.end(bodyBytes: textBytes)
+        let text = String(decoding: body.skip(count: textBytes), as: UTF8.self)
+        return .queryError(session: session, QueryRefusal(version: version, message: text, code: code))
+    }
+
+    // MARK: test_command <session ident> <request ident> <size> LF <body>
+
+    private func encodeTestCommand(_ session: SessionID, _ request: UInt64, _ body: [UInt8]) -> EncodedMessage {
+        var head = HeadWriter(ServerMessage.Kind.testCommand)
+        head.write(session)
+        head.write(request)
+        head.write(body.count)
+        return head.end(body: body)
+    }
+
+    private func decodeTestCommand(_ head: inout HeadReader) throws(ProtocolError) -> ServerMessage {
+        let session: SessionID = try head.ident()
+        let request: UInt64 = try head.ident()
+        let bodyBytes = try head.size()
+        var body = try head.end(bodyBytes: bodyBytes)
+        return .testCommand(session: session, request: request, body: Array(body.skip(count: bodyBytes)))
     }
 }

@@ -1,32 +1,41 @@
 import AnabranchCore
 
-/// What a running session owes its client (`Spec/History.md`, section 7): a first DOWNLOAD even if it is empty, then
-/// one whenever there is something beyond the cursor, and, once there is nothing, the answer to the latest MARK.
+/// What a running session owes its client (`Spec/History.md`, section 7; `Spec/FlexibleSync.md`, section 1.7): a first
+/// DOWNLOAD even if it is empty, then one whenever there is something beyond the cursor or a bootstrap is open, and,
+/// once there is nothing, the answer to the latest MARK.
 ///
 ///     none ─ scan asked for ─▶ underWay ─ DOWNLOAD made ─▶ ready ─ sent ─▶ none
 ///
 /// Before `begin` it collects what is said to a session whose IDENT is still being checked.
 struct DownloadFeed: Sendable {
-    /// The latest MARK that was not answered.
-    var mark: UInt64?
+    private var marks = PendingMarks()
     /// They go before the DOWNLOAD that they speak of.
-    var warnings: [ErrorMessage] = []
+    private var notices: [Notice] = []
     /// Where the client stands behind all that was made for it.
     private(set) var cursor = DownloadCursor()
     private var exposedVersion: ServerVersion = 0
     private var hasSentDownload = false
     private var download = Download.none
+    /// Nil in partition-based sync.
+    private var subscriptions: SubscriptionProgress?
 
     private enum Download {
         case none, underWay
         case ready(EncodedMessage)
     }
 
-    /// The next step, in the order of their cases.
-    enum Step {
+    /// What is said as soon as it is known.
+    enum Notice {
         case warning(ErrorMessage)
+        case refusal(QueryRefusal)
+        case log(LogMessage)
+    }
+
+    /// The next step.
+    enum Step {
+        case notice(Notice)
         case download(EncodedMessage)
-        case scan(from: DownloadCursor)
+        case scan(SessionRequest)
         case mark(UInt64)
     }
 
@@ -41,47 +50,99 @@ struct DownloadFeed: Sendable {
     }
 
     var turn: ServerSession.Turn {
-        if !warnings.isEmpty { return .message }
-        switch download {
-        case .ready: return .message
-        case .underWay: return .nothing
-        case .none: break
-        }
-        if !hasSentDownload || exposedVersion > cursor.serverVersion { return .scan }
-        return mark == nil ? .nothing : .message
+        if !notices.isEmpty { return .message }
+        if case .ready = download { return .message }
+        if answerableMark != nil { return .message }
+        return !isDownloading && hasMore ? .scan : .nothing
     }
+
+    /// Whether there is something to scan.
+    private var hasMore: Bool {
+        !hasSentDownload || exposedVersion > cursor.serverVersion || subscriptions?.open != nil
+    }
+
+    /// The latest MARK that can be answered once no DOWNLOAD is ready.
+    private var answerableMark: UInt64? {
+        guard hasSentDownload else { return nil }
+        let hasAll = !isDownloading && !hasMore
+        return marks.answerable { query, version in
+            (version.map { $0 <= cursor.serverVersion } ?? hasAll) && subscriptions?.isSettled(query) ?? true
+        }
+    }
+
+    // MARK: From the client
+
+    mutating func mark(_ request: UInt64) { marks.add(request, behind: subscriptions?.newestQuery ?? 0) }
+
+    /// IDENT of flexible sync.
+    mutating func identify(_ active: QueryVersion) { subscriptions = SubscriptionProgress(active: active) }
+
+    /// - Returns: whether a QUERY may have this version.
+    mutating func query(_ version: QueryVersion) -> Bool {
+        marks.queryCame(at: exposedVersion)
+        return subscriptions?.query(version) ?? false
+    }
+
+    // MARK: From the server
 
     mutating func begin(at cursor: DownloadCursor, exposedVersion: ServerVersion) {
         self.cursor = cursor
         expose(exposedVersion)
+        marks.begin(at: exposedVersion)
     }
 
     /// News of versions may come in any order.
     mutating func expose(_ version: ServerVersion) { exposedVersion = max(exposedVersion, version) }
 
-    /// The DOWNLOAD that was asked for.
-    mutating func downloadReady(_ progress: DownloadProgress, _ message: EncodedMessage) {
-        cursor = progress.cursor
-        expose(progress.latest.version)
-        download = .ready(message)
+    mutating func notify(_ notice: Notice) { notices.append(notice) }
+
+    /// A QUERY is refused, if the client still waits for it.
+    mutating func refuse(_ refusal: QueryRefusal) {
+        if subscriptions?.refuse(refusal.version) == true { notices.append(.refusal(refusal)) }
     }
 
+    /// Why a DOWNLOAD must not be sent; nil if it may be.
+    func problem(of download: FlexibleDownload, in version: ProtocolVersion) -> String? {
+        if download.progress.cursor.serverVersion < cursor.serverVersion { return "the log went back" }
+        if !download.announcesItsCompensations(after: cursor) { return "a compensating write in the wrong place" }
+        guard case .bootstrap(let query, let isLast) = download.kind else { return nil }
+        guard let subscriptions else { return "a bootstrap in partition-based sync" }
+        return subscriptions.problem(of: query, isLast: isLast, isEmpty: download.body.isEmpty, in: version)
+    }
+
+    /// The DOWNLOAD that was asked for.
+    mutating func downloadReady(_ made: FlexibleDownload, as ident: SessionID, _ codec: ServerMessageCodec) {
+        expose(made.progress.latest.version)
+        notices += made.compensations.map { .warning($0) }
+        let batch: QueryBatch?
+        switch made.kind {
+        case .steady:
+            cursor = made.progress.cursor
+            batch = subscriptions.map { QueryBatch(version: $0.active, state: .steady, estimate: made.estimate) }
+        case .bootstrap(let query, let isLast):
+            if isLast { cursor = made.progress.cursor }
+            subscriptions?.advance(query, isLast: isLast, isEmpty: made.body.isEmpty)
+            batch = QueryBatch(version: query, state: isLast ? .last : .more, estimate: made.estimate)
+        }
+        download = .ready(codec.encodeDownload(ident, made.progress, made.body, batch))
+    }
+
+    // MARK: To the client
+
     mutating func next() -> Step? {
-        if !warnings.isEmpty { return .warning(warnings.removeFirst()) }
+        if !notices.isEmpty { return .notice(notices.removeFirst()) }
         if case .ready(let message) = download {
             download = .none
             hasSentDownload = true
             return .download(message)
         }
-        switch turn {
-        case .scan:
-            download = .underWay
-            return .scan(from: cursor)
-        case .message:
-            defer { mark = nil }
-            return mark.map { .mark($0) }
-        case .nothing:
-            return nil
+        if let request = answerableMark {
+            marks.answered(request)
+            return .mark(request)
         }
+        guard turn == .scan else { return nil }
+        download = .underWay
+        guard let open = subscriptions?.open else { return .scan(.scan(from: cursor)) }
+        return .scan(.scanBootstrap(open.version, part: open.partCount, from: cursor))
     }
 }

@@ -15,11 +15,13 @@ import AnabranchCore
 /// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. What the caller
 /// must see to are the kinds of errors: a precondition says which of them each function takes.
 ///
-/// It can say everything that a client of partition-based sync understands; what a server never has to say, like
-/// compensating writes where every write is allowed, costs it nothing.
+/// It speaks the mode of sync that was negotiated, and can say everything that a client of that mode understands; what
+/// a server never has to say, like compensating writes where every write is allowed, costs it nothing.
 public struct ServerConnection: ~Copyable, Sendable {
     /// The version that is spoken.
     public let version: ProtocolVersion
+    /// The mode that is spoken.
+    public let mode: SyncMode
     private let limits: Limits
     private let incoming: ClientMessageCodec
     private let outgoing: ServerMessageCodec
@@ -47,9 +49,10 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// A connection that has just been opened. If the negotiation refused the client, all there is to do is to tell it.
     public init(_ negotiation: Negotiation, limits: Limits = Limits()) {
         version = negotiation.version
+        mode = negotiation.mode
         self.limits = limits
-        incoming = ClientMessageCodec(limits: limits)
-        outgoing = ServerMessageCodec(limits: limits)
+        incoming = ClientMessageCodec(limits: limits, mode: mode)
+        outgoing = ServerMessageCodec(limits: limits, mode: mode, version: version)
         if let refusal = negotiation.refusal { failConnection(refusal) }
     }
 
@@ -87,8 +90,8 @@ public struct ServerConnection: ~Copyable, Sendable {
             return nil
         case .bind(let session, let request) where sessions[session] == nil:
             return try open(session, request)
-        case .bind(let session, _), .ident(let session, _), .upload(let session, _), .mark(let session, _),
-            .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
+        case .bind(let session, _), .ident(let session, _), .query(let session, _), .upload(let session, _),
+            .mark(let session, _), .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
             let limits = limits
             return try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
         }
@@ -100,12 +103,12 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
         serial += 1
         let handle = SessionHandle(ident: ident, serial: serial)
-        sessions[ident] = ServerSession(handle, needsFileIdent: request.needsFileIdent)
+        sessions[ident] = ServerSession(handle, mode, needsFileIdent: request.needsFileIdent)
         if sessions.count > limits.sessionsPerConnectionMax {
             fail(handle, ErrorMessage(.otherSessionError, "too many sessions on one connection"))
             return nil
         }
-        if request.partition.isEmpty {
+        if mode == .partition, request.partition.isEmpty {
             fail(handle, ErrorMessage(.illegalRealmPath, "empty"))
             return nil
         }
@@ -126,8 +129,13 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .versionExposed(let version):
             update(handle) { $0.versionExposed(version) }
         case .download(let progress, let body):
-            let codec = outgoing
-            update(handle) { $0.downloadReady(progress, body, codec) }
+            downloadReady(FlexibleDownload(progress: progress, body: body), for: handle)
+        case .flexibleDownload(let download):
+            downloadReady(download, for: handle)
+        case .queryRefused(let refusal):
+            update(handle) { $0.queryRefused(refusal) }
+        case .log(let message):
+            if version.hasLogMessages { update(handle) { $0.notify(.log(message)) } }
         case .failed(let error) where error.code.isConnectionLevel:
             failConnection(error)
         case .failed(let error):
@@ -137,13 +145,20 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
+    private mutating func downloadReady(_ download: FlexibleDownload, for handle: SessionHandle) {
+        let codec = outgoing, version = version
+        var download = download
+        if !version.hasCompensatingWrites { download.compensations = [] }
+        update(handle) { $0.downloadReady(download, version, codec) }
+    }
+
     /// Tells the client of a compensating write (231). To be called before the version that contains the undo is
     /// exposed, in ascending order of these versions; the session goes on. Clients below version 5 are not told.
     ///
     /// - Precondition: the error has a `rejection` with its `serverVersion`, without which clients abort.
     public mutating func warn(_ handle: SessionHandle, _ error: ErrorMessage) {
         precondition(!error.isFinal && error.rejection?.serverVersion != nil, "not a compensating write")
-        if version.hasCompensatingWrites { update(handle) { $0.warn(error) } }
+        if version.hasCompensatingWrites { update(handle) { $0.notify(.warning(error)) } }
     }
 
     /// Ends a session: the caller lets go of its file. A client below version 4 has to be disconnected.

@@ -1,6 +1,6 @@
 import AnabranchCore
 
-/// The server's side of one session (`Spec/Protocol.md`, section 8.3).
+/// The server's side of one session (`Spec/Protocol.md`, section 8.3; `Spec/FlexibleSync.md`, section 1.7).
 ///
 ///     BIND, need = 1                BIND, need = 0
 ///       │                             │
@@ -19,9 +19,12 @@ import AnabranchCore
 /// it is and nowhere copied.
 struct ServerSession: Sendable {
     let handle: SessionHandle
+    private let mode: SyncMode
     private var state: State
     /// Of use in `checking` and `running`.
     private var feed = DownloadFeed()
+    /// Answers to TEST_COMMANDs, which come at any time.
+    private var testAnswers: [(request: UInt64, body: [UInt8])] = []
 
     private enum State {
         case allocating
@@ -40,8 +43,9 @@ struct ServerSession: Sendable {
         case nothing, message, scan
     }
 
-    init(_ handle: SessionHandle, needsFileIdent: Bool) {
+    init(_ handle: SessionHandle, _ mode: SyncMode, needsFileIdent: Bool) {
         self.handle = handle
+        self.mode = mode
         state = needsFileIdent ? .allocating : .waiting
     }
 
@@ -68,6 +72,7 @@ struct ServerSession: Sendable {
 
     var turn: Turn {
         switch state {
+        case _ where hasTestAnswer: .message
         case .identReady, .errorPending, .unbinding: .message
         case .running: feed.turn
         case .allocating, .waiting, .checking, .errorSent, .finished: .nothing
@@ -81,6 +86,9 @@ struct ServerSession: Sendable {
         case .errorPending, .errorSent, .unbinding, .finished: false
         }
     }
+
+    /// What the client asked before an error was found is answered before the error.
+    private var hasTestAnswer: Bool { !testAnswers.isEmpty && (isLive || pendingError != nil) }
 
     /// The client has named its file.
     private var hasFile: Bool {
@@ -118,13 +126,20 @@ struct ServerSession: Sendable {
 
         case (.waiting, .ident(_, let request)):
             state = .checking
+            if let subscriptions = request.subscriptions { feed.identify(subscriptions.version) }
             return .ask(handle, .identify(request))
+
+        case (.checking, .query(_, let subscriptions)), (.running, .query(_, let subscriptions)):
+            guard feed.query(subscriptions.version) else {
+                throw ProtocolError(.badMessageOrder, "query: version is not greater than the one before")
+            }
+            return .ask(handle, .query(subscriptions))
 
         case (.checking, .upload(_, let message)), (.running, .upload(_, let message)):
             return .ask(handle, .integrate(message))
 
         case (.checking, .mark(_, let request)), (.running, .mark(_, let request)):
-            feed.mark = request
+            feed.mark(request)
             return nil
 
         case (.checking, .error(_, let code, let text)), (.running, .error(_, let code, let text)):
@@ -134,12 +149,23 @@ struct ServerSession: Sendable {
         case (_, .error(_, let code, let text)):
             return .clientFailed(handle, code: code, text: excerpt(text, limits), answer: nil)
 
-        case (_, .testCommand), (_, .ping):
+        case (_, .testCommand(_, let request, let body)):
+            if mode == .flexible, testAnswers.count < limits.testCommandsMax {
+                test(TestCommand(body, limits), request)
+            }
             return nil
 
-        case (_, .ident), (_, .upload), (_, .mark):
+        case (_, .ping):
+            return nil
+
+        case (_, .ident), (_, .query), (_, .upload), (_, .mark):
             throw ProtocolError(.badMessageOrder, "session is not ready for this message")
         }
+    }
+
+    private mutating func test(_ command: TestCommand, _ request: UInt64) {
+        testAnswers.append((request, command.answer))
+        if let error = command.error { fail(error) }
     }
 
     /// Section 8.6. The client waits for this: it integrates nothing more by itself.
@@ -176,16 +202,22 @@ struct ServerSession: Sendable {
         if hasFile { feed.expose(version) }
     }
 
-    mutating func downloadReady(_ progress: DownloadProgress, _ body: EncodedBody, _ codec: ServerMessageCodec) {
+    mutating func downloadReady(
+        _ download: FlexibleDownload, _ version: ProtocolVersion, _ codec: ServerMessageCodec
+    ) {
         guard case .running = state, feed.isMakingDownload else { return }
-        guard feed.cursor.serverVersion <= progress.cursor.serverVersion else {
-            return fail(ErrorMessage(.otherSessionError, "the log went back"))
+        if let problem = feed.problem(of: download, in: version) {
+            return fail(ErrorMessage(.otherSessionError, problem))
         }
-        feed.downloadReady(progress, codec.encodeDownload(handle.ident, progress, body))
+        feed.downloadReady(download, as: handle.ident, codec)
     }
 
-    mutating func warn(_ warning: ErrorMessage) {
-        if hasFile { feed.warnings.append(warning) }
+    mutating func queryRefused(_ refusal: QueryRefusal) {
+        if hasFile { feed.refuse(refusal) }
+    }
+
+    mutating func notify(_ notice: DownloadFeed.Notice) {
+        if hasFile { feed.notify(notice) }
     }
 
     /// The first error counts.
@@ -199,15 +231,20 @@ struct ServerSession: Sendable {
     mutating func next(_ codec: ServerMessageCodec) -> ServerConnection.Output? {
         let ident = handle.ident
         switch state {
+        case _ where hasTestAnswer:
+            let (request, body) = testAnswers.removeFirst()
+            return .message(codec.encode(.testCommand(session: ident, request: request, body: body)))
         case .identReady(let file):
             state = .waiting
             return .message(codec.encode(.ident(session: ident, file)))
         case .running:
             return switch feed.next() {
-            case .warning(let error): .message(codec.encode(.error(session: ident, error)))
+            case .notice(.warning(let error)): .message(codec.encode(.error(session: ident, error)))
+            case .notice(.refusal(let refusal)): .message(codec.encode(.queryError(session: ident, refusal)))
+            case .notice(.log(let message)): .message(codec.encode(.log(session: ident, message)))
             case .download(let message): .message(message)
             case .mark(let request): .message(codec.encode(.mark(session: ident, request: request)))
-            case .scan(let cursor): .ask(handle, .scan(from: cursor))
+            case .scan(let request): .ask(handle, request)
             case nil: nil
             }
         case .errorPending(let error):

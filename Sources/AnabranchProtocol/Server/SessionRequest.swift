@@ -15,14 +15,27 @@ public enum SessionRequest: Equatable, Sendable {
     /// BIND: the session begins. The caller finds the server-side file by the partition value; `failed` with 204
     /// refuses an impossible one. If the client's file needs an ident, the answer is `fileIdentAllocated`.
     case open(BindRequest)
-    /// IDENT: the answer is `identAccepted` or `failed`, with 108 if another session of this connection has bound the
-    /// client file.
+    /// IDENT, in flexible sync with the active subscription set: the answer is `identAccepted` or `failed`, with 108 if
+    /// another session of this connection has bound the client file. What became of the set since is told by what scans
+    /// bring: steady state, or a bootstrap of the same version.
     case identify(IdentRequest)
+    /// QUERY of flexible sync. It keeps its order among the UPLOADs: those before it are to be checked against the set
+    /// before. The file takes the new set as the client's view, in a commit that gives the bootstrap a server version
+    /// of its own, and says so by `versionExposed`; scans that go beyond that version bring the bootstrap. Or it says
+    /// `queryRefused`. If another QUERY has followed meanwhile, the bootstrap of that one serves for both. It can come
+    /// before the answer to the IDENT; if that is `failed`, the QUERY is dropped.
+    case query(SubscriptionSet)
     /// UPLOAD: to be integrated, or refused by `failed`. It can come before the answer to the IDENT; if that is
     /// `failed`, the UPLOAD is dropped.
     case integrate(UploadMessage)
-    /// The DOWNLOAD that follows this cursor in the log is to be made: the answer is `download` or `failed`.
+    /// The DOWNLOAD that follows this cursor in the log is to be made: the answer is `download` or `failed`. In
+    /// flexible sync it is `flexibleDownload`, and that says for itself whether it is steady state or the first part of
+    /// a bootstrap.
     case scan(from: DownloadCursor)
+    /// A bootstrap has begun: its next part is to be made, 1 for the second one; `from` is the cursor before the first.
+    /// The answer is `flexibleDownload` with that part, with steady state that comes before the bootstrap in the log,
+    /// or with the first part of the bootstrap of a later QUERY; or it is `failed`.
+    case scanBootstrap(QueryVersion, part: Int, from: DownloadCursor)
     /// UNBIND: the session's hold on its file ends now. There is no answer.
     case close
 }
@@ -39,6 +52,15 @@ public enum SessionEvent: Equatable, Sendable {
     case versionExposed(ServerVersion)
     /// The DOWNLOAD that `scan` asked for. One that ends before the last one did ends the session with 201.
     case download(DownloadProgress, EncodedBody)
+    /// The DOWNLOAD of flexible sync that `scan` or `scanBootstrap` asked for. One that no client would survive ends
+    /// the session with 201: a bootstrap that nobody asked for, is older than another one, or has no changeset;
+    /// compensating writes that are not in the message; a cursor that goes back.
+    case flexibleDownload(FlexibleDownload)
+    /// The answer to `query`: the set cannot be served, and the view stays as it was. If the client does not wait for
+    /// the set any more, it is not told.
+    case queryRefused(QueryRefusal)
+    /// A line for the client's log, below version 10 told to nobody.
+    case log(LogMessage)
     /// The file has let go of the session. A code of 200 … 299 ends the session, one of 100 … 199 the connection.
     case failed(ErrorMessage)
     /// Another connection has bound the client file, so this connection is presumed dead. It ends without a message,

@@ -190,18 +190,9 @@ extension Binder {
 
     /// The bytes between `B64"` and `"`.
     private func base64(_ constant: Constant) throws(QueryError) -> [UInt8] {
-        let text = constant.text.dropFirst(4).dropLast()
-        let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
-        var bytes: [UInt8] = []
-        var (bits, count): (UInt32, Int) = (0, 0)
-        for character in text.dropLast(padding) {
-            guard let digit = character.base64Digit else { throw error(constant, "not base64", .syntax) }
-            (bits, count) = (bits << 6 | UInt32(digit), count + 6)
-            guard count >= 8 else { continue }
-            count -= 8
-            bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
+        guard let bytes = Base64.decode(constant.text.dropFirst(4).dropLast()) else {
+            throw error(constant, "not base64", .syntax)
         }
-        guard text.count.isMultiple(of: 4), padding == count / 2 else { throw error(constant, "not base64", .syntax) }
         return bytes
     }
 
@@ -263,14 +254,6 @@ extension Binder {
         } catch {
             throw QueryError(error, at: constant.place.offset)
         }
-    }
-}
-
-extension UInt8 {
-    fileprivate var base64Digit: UInt8? {
-        if isDigit { return self - UInt8(ascii: "0") + 52 }
-        if isLetter { return lowercased - UInt8(ascii: "a") + (lowercased == self ? 26 : 0) }
-        return self == UInt8(ascii: "+") ? 62 : self == UInt8(ascii: "/") ? 63 : nil
     }
 }
 

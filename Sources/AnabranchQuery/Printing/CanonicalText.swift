@@ -244,19 +244,3 @@ struct CanonicalText {
         "[\(text(of: point.longitude, digits: 17)), \(text(of: point.latitude, digits: 17))]"
     }
 }
-
-/// Base64 (RFC 4648, section 4).
-enum Base64 {
-    static func encode(_ bytes: [UInt8]) -> String {
-        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-        var text = ""
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            let bits = group.reduce(UInt32(0)) { $0 << 8 | UInt32($1) } << UInt32(8 * (3 - group.count))
-            for position in 0..<4 {
-                text.append(position > group.count ? "=" : digits[Int(bits >> UInt32(18 - 6 * position) & 63)])
-            }
-        }
-        return text
-    }
-}

@@ -98,7 +98,7 @@ struct SyncConnection: ~Copyable {
         case .integrate(let upload):
             metrics.uploadsReceived.increment()
             if mayUpload(upload, in: session) { submit(request, of: session) }
-        case .scan:
+        case .query, .scan, .scanBootstrap:
             submit(request, of: session)
         case .close:
             log("session ended", session)
@@ -151,9 +151,9 @@ struct SyncConnection: ~Copyable {
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
-        case .versionExposed:
+        case .versionExposed, .queryRefused, .log:
             break
-        case .download:
+        case .download, .flexibleDownload:
             metrics.downloadsMade.increment()
         case .failed(let error) where error.code.isConnectionLevel:
             return fail(error)

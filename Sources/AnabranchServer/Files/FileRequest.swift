@@ -39,6 +39,7 @@ struct FileRequest: Sendable {
         // It has been done once.
         case _ where permit != nil: 0
         case .integrate(let upload): 256 + upload.changesetBytes + 64 * upload.changesetCount
+        case .query(let subscriptions): 256 + subscriptions.query.count
         default: 256
         }
     }

@@ -83,6 +83,7 @@ final class FileSessions {
             case .integrate(let upload):
                 try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor): try scan(request, from: cursor, memory: memory)
+            case .query, .scanBootstrap: reply(key, .failed(SyncMode.partition.refusalOfOthers))
             case .close: remove(key)
             }
         } catch {

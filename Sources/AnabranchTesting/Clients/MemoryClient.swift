@@ -125,12 +125,22 @@ package struct MemoryClient {
 
     // MARK: Upload
 
+    /// Whether all changes up to a version have been uploaded in this session.
+    package func hasUploaded(through last: ClientVersion) -> Bool {
+        !log.contains { uploaded.clientVersion < $0.number && $0.number <= last && !$0.changeset.isEmpty }
+    }
+
     /// The next UPLOAD, of at most `countMax` changesets; nil if there is nothing to say.
     ///
-    /// - Parameter isProgressTold: Whether it also tells of versions without changes behind the last changeset.
-    package mutating func nextUpload(_ countMax: Int = .max, isProgressTold: Bool = true) -> Upload? {
+    /// - Parameters:
+    ///   - last: It ends behind this version.
+    ///   - isProgressTold: Whether it also tells of versions without changes behind the last changeset.
+    package mutating func nextUpload(
+        _ countMax: Int = .max, through last: ClientVersion = .largest, isProgressTold: Bool = true
+    ) -> Upload? {
         var upload = Upload(progress: uploaded, lockedVersion: download.serverVersion)
-        for version in log where version.number > uploaded.clientVersion && upload.changesets.count < countMax {
+        for version in log
+        where uploaded.clientVersion < version.number && version.number <= last && upload.changesets.count < countMax {
             let hasChanges = !version.changeset.isEmpty
             guard hasChanges || isProgressTold else { continue }
             upload.progress = UploadCursor(clientVersion: version.number, serverVersion: version.base)

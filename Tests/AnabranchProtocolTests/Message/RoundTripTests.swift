@@ -14,9 +14,10 @@ import AnabranchTesting
     func messagesOfClientsComeThrough(version: Int, kind: ClientMessage.Kind) throws {
         // JSON_ERROR of a client came with version 7.
         guard kind != .error || version >= 7 else { return }
-        for seed in 0..<UInt64(Self.messagesPerVersion) {
-            var random = RandomMessages(seed: seed &* 31 &+ UInt64(version))
-            let message = random.client(kind), codec = ClientMessageCodec(limits: random.limits())
+        let modes = SyncMode.allCases.filter { $0 == .flexible || kind != .query }
+        for (mode, seed) in modes.flatMap({ mode in (0..<UInt64(Self.messagesPerVersion)).map { (mode, $0) } }) {
+            var random = RandomMessages(mode, seed: seed &* 31 &+ UInt64(version))
+            let message = random.client(kind), codec = ClientMessageCodec(limits: random.limits(), mode: mode)
             let encoded = codec.encode(message)
             #expect(ClientMessage.Kind(of: encoded.bytes) == kind)
             #expect(try codec.decode(encoded.bytes) == message, "seed \(seed), \(text(encoded.head))")
@@ -32,16 +33,18 @@ import AnabranchTesting
     func messagesOfServersComeThrough(number: Int, kind: ServerMessage.Kind) throws {
         let version = ProtocolVersion(number)
         guard kind != .error || version.hasErrorMessages, kind != .log || version.hasLogMessages else { return }
-        for seed in 0..<UInt64(Self.messagesPerVersion) {
-            var random = RandomMessages(seed: seed &* 31 &+ UInt64(number))
-            let message = random.server(kind), codec = ServerMessageCodec(limits: random.limits())
+        let modes = SyncMode.allCases.filter { $0 == .flexible || kind != .queryError }
+        for (mode, seed) in modes.flatMap({ mode in (0..<UInt64(Self.messagesPerVersion)).map { (mode, $0) } }) {
+            var random = RandomMessages(mode, seed: seed &* 31 &+ UInt64(number))
+            let message = random.server(kind, version)
+            let codec = ServerMessageCodec(limits: random.limits(), mode: mode, version: version)
             let encoded = codec.encode(message)
             #expect(ServerMessage.Kind(of: encoded.bytes) == kind)
             #expect(try codec.decode(encoded.bytes) == message, "seed \(seed), \(text(encoded.head))")
             if case .download(let session, let download) = message {
-                #expect(DownloadMessage(download.download) == download, "seed \(seed)")
+                #expect(DownloadMessage(download.download, batch: download.batch) == download, "seed \(seed)")
                 let body = EncodedBody(download.download.changesets)
-                let shared = codec.encodeDownload(session, download.progress, body)
+                let shared = codec.encodeDownload(session, download.progress, body, download.batch)
                 #expect(try codec.decode(shared.bytes) == message, "seed \(seed): a shared body says the same")
             }
         }
@@ -53,11 +56,12 @@ import AnabranchTesting
         let refusals: Set<ErrorCode> = [
             .unknownMessage, .badSyntax, .badDecompression, .badChangesetHeader, .badChangesetSize,
         ]
-        var random = RandomMessages(seed: seed)
-        let codec = ServerMessageCodec(limits: random.limits())
+        var random = RandomMessages(seed % 2 == 0 ? .flexible : .partition, seed: seed)
+        let version = ProtocolVersion(Int(seed % 13) + 2)
+        let codec = ServerMessageCodec(limits: random.limits(), mode: random.mode, version: version)
         for kind in ServerMessage.Kind.allCases {
             for _ in 0..<10 {
-                let damaged = random.damaged(codec.encode(random.server(kind)).bytes)
+                let damaged = random.damaged(codec.encode(random.server(kind, version)).bytes)
                 do throws(ProtocolError) {
                     if case .download(_, let download) = try codec.decode(damaged) { _ = download.download }
                 } catch {
@@ -70,9 +74,13 @@ import AnabranchTesting
 
 /// Random messages with everything that a message can hold.
 private struct RandomMessages {
+    let mode: SyncMode
     private var generator: SeededRandom
 
-    init(seed: UInt64) { generator = SeededRandom(seed: seed) }
+    init(_ mode: SyncMode, seed: UInt64) {
+        self.mode = mode
+        generator = SeededRandom(seed: seed)
+    }
 
     private mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &generator) }
 
@@ -112,6 +120,8 @@ private struct RandomMessages {
 
     mutating func client(_ kind: ClientMessage.Kind) -> ClientMessage {
         switch kind {
+        case .bind where mode == .flexible:
+            .bind(session: ident(), BindRequest(flexible: flexibleBind(), needsFileIdent: below(2) == 0))
         case .bind:
             .bind(session: ident(), BindRequest(partition: bytes(60), needsFileIdent: below(2) == 0))
         case .ident:
@@ -119,7 +129,9 @@ private struct RandomMessages {
                 session: ident(),
                 IdentRequest(
                     file: SaltedFileID(ident: ident(), salt: ident()),
-                    download: DownloadCursor(serverVersion: number(), clientVersion: number()), latest: salted()))
+                    download: DownloadCursor(serverVersion: number(), clientVersion: number()), latest: salted(),
+                    subscriptions: mode == .flexible ? subscriptions() : nil))
+        case .query: .query(session: ident(), subscriptions())
         case .upload: .upload(session: ident(), UploadMessage(upload()))
         case .mark: .mark(session: ident(), request: max(1, number()))
         case .unbind: .unbind(session: ident())
@@ -129,6 +141,15 @@ private struct RandomMessages {
             .error(session: ident(), code: Int(Int32.random(in: .min ... .max, using: &generator)), text: bytes(40))
         case .testCommand: .testCommand(session: ident(), request: max(1, number()), body: bytes(40))
         }
+    }
+
+    private mutating func subscriptions() -> SubscriptionSet { SubscriptionSet(version: number(), query: bytes(60)) }
+
+    private mutating func flexibleBind() -> FlexibleBind? {
+        below(3) == 0
+            ? nil
+            : FlexibleBind(
+                schemaVersion: number(), sessionReason: below(2), migratedPartition: below(2) == 0 ? nil : words())
     }
 
     private mutating func upload() -> Upload {
@@ -142,10 +163,16 @@ private struct RandomMessages {
             changesets: changesets)
     }
 
-    mutating func server(_ kind: ServerMessage.Kind) -> ServerMessage {
+    mutating func server(_ kind: ServerMessage.Kind, _ version: ProtocolVersion) -> ServerMessage {
         switch kind {
         case .ident: .ident(session: ident(), SaltedFileID(ident: ident(), salt: ident()))
-        case .download: .download(session: ident(), DownloadMessage(download()))
+        case .download:
+            .download(
+                session: ident(),
+                DownloadMessage(download(), batch: mode == .flexible ? batch().asTold(in: version) : nil))
+        case .queryError:
+            .queryError(session: ident(), QueryRefusal(version: number(), message: words(), code: .badQuery))
+        case .testCommand: .testCommand(session: ident(), request: max(1, number()), body: bytes(40))
         case .mark: .mark(session: ident(), request: max(1, number()))
         case .unbound: .unbound(session: ident())
         case .pong: .pong(timestamp: Int64.random(in: .min ... .max, using: &generator))
@@ -159,6 +186,12 @@ private struct RandomMessages {
         }
     }
 
+    private mutating func batch() -> QueryBatch {
+        QueryBatch(
+            version: number(), state: QueryBatch.State.allCases[below(3)],
+            estimate: [0, 1, 0.4, Double.random(in: 0...1, using: &generator)][below(4)])
+    }
+
     private mutating func download() -> Download {
         let changesets = (0..<below(4)).map { _ in
             DownloadedChangeset(
@@ -169,7 +202,8 @@ private struct RandomMessages {
         return Download(
             progress: DownloadProgress(
                 cursor: DownloadCursor(serverVersion: number(), clientVersion: number()), latest: salted(),
-                upload: UploadCursor(clientVersion: number(), serverVersion: number()), downloadableBytes: number()),
+                upload: UploadCursor(clientVersion: number(), serverVersion: number()),
+                downloadableBytes: mode == .partition ? number() : 0),
             changesets: changesets)
     }
 

@@ -11,16 +11,18 @@ import Testing
         .badDecompression, .badChangesetHeader, .badChangesetSize,
     ]
 
-    /// 100 conversations of 1000 messages each, with a server that answers late, out of order, or not at all.
-    /// A failure names its seed: `swift test --filter GarbageTests` repeats it.
-    @Test(arguments: 0..<100 as Range<UInt64>)
-    func aPeerMaySayAnything(seed: UInt64) throws {
+    /// 100 conversations of 1000 messages each in each mode, with a server that answers late, out of order, or not at
+    /// all. A failure names its seed: `swift test --filter GarbageTests` repeats it.
+    @Test(arguments: 0..<100 as Range<UInt64>, SyncMode.allCases)
+    func aPeerMaySayAnything(seed: UInt64, mode: SyncMode) throws {
         var generator = SeededRandom(seed: seed)
         var limits = Limits()
         limits.sessionsPerConnectionMax = 5
-        let negotiation = try Negotiation(offer: "com.mongodb.realm-sync#14")
+        limits.echoesErrors = seed % 2 == 0
+        let prefix = mode == .flexible ? "com.mongodb.realm-query-sync" : "com.mongodb.realm-sync"
+        let negotiation = try Negotiation(offer: "\(prefix)#14", accepting: [mode])
         var connection = ServerConnection(negotiation, limits: limits)
-        var peer = Peer()
+        var peer = Peer(mode)
         var server = Server()
         for _ in 0..<1000 {
             let request = connection.receive(peer.message(&generator))
@@ -34,7 +36,7 @@ import Testing
                 let rest = connection.next()
                 #expect(rest == nil, "seed \(seed)")
                 connection = ServerConnection(negotiation, limits: limits)
-                peer = Peer()
+                peer = Peer(mode)
                 server.forget()
             } else if let request {
                 server.requests.append(request)
@@ -47,9 +49,13 @@ import Testing
 
     @Test func aHundredThousandStrayMessagesAreAllAnswered() {
         var generator = SeededRandom(seed: 4)
-        var peer = Peer()
-        for _ in 0..<100_000 {
-            if let code = violation(peer.nonsense(&generator)) { #expect(Self.violations.contains(code)) }
+        for mode in SyncMode.allCases {
+            var peer = Peer(mode)
+            for _ in 0..<100_000 {
+                if let code = violation(peer.nonsense(&generator), mode: mode) {
+                    #expect(Self.violations.contains(code))
+                }
+            }
         }
     }
 }
@@ -60,10 +66,14 @@ private struct Peer {
         ["bind", "ident", "upload", "mark", "unbind", "ping", "json_error", "test_command", "query", "download"]
         + ["0", "1", "2", "3", "77", "-1", "9223372036854775807", "9223372036854775808", "18446744073709551616", ""]
 
+    private let isFlexible: Bool
     private var sessions = 0
+    private var queries = 0
     private var asking: [Int] = []
     private var bound: [Int] = []
     private var running: [Int] = []
+
+    init(_ mode: SyncMode) { isFlexible = mode == .flexible }
 
     mutating func message(_ generator: inout SeededRandom) -> [UInt8] {
         Int.random(in: 0..<50, using: &generator) == 0 ? nonsense(&generator) : bytes(sensible(&generator))
@@ -75,20 +85,27 @@ private struct Peer {
             sessions += 1
             let needsFileIdent = Int.random(in: 0..<4, using: &generator) == 0
             if needsFileIdent { asking.append(sessions) } else { bound.append(sessions) }
-            return "bind \(sessions) 1 0 \(needsFileIdent ? 1 : 0) 0\nx"
+            let data = isFlexible ? "{}" : "x"
+            return "bind \(sessions) \(data.utf8.count) 0 \(needsFileIdent ? 1 : 0) 0\n\(data)"
         case 3...8 where !bound.isEmpty:
             running.append(bound.removeFirst())
-            return "ident \(running[running.count - 1]) 2 77 0 0 0 0\n"
+            return "ident \(running[running.count - 1]) 2 77 0 0 0 0\(isFlexible ? " 0 2\n{}" : "\n")"
         case 9:
             if !asking.isEmpty { return "unbind \(asking.removeFirst())\n" }
             if !running.isEmpty { return "unbind \(running.removeFirst())\n" }
             return "ping -4 0\n"
         default:
             guard let session = running.randomElement(using: &generator) else { return "ping 1 1\n" }
+            if isFlexible, Int.random(in: 0..<4, using: &generator) == 0 {
+                queries += 1
+                return "query \(session) \(queries) 2\n{}"
+            }
             let said = [
                 "upload \(session) 0 14 0 5 0 0\n5 0 9 0 4 abcd", "upload \(session) 0 0 0 5 0 0\n",
                 "mark \(session) 7\n", "mark \(session) 8\n", "json_error 9 2 \(session)\n{}",
                 "test_command \(session) 1 2\nab",
+                "test_command \(session) 1 73\n"
+                    + #"{"command":"ECHO_ERROR","args":{"errorCode":229,"errorBody":"{\"a\":1}"}}"#,
             ]
             return said.randomElement(using: &generator) ?? ""
         }
@@ -124,10 +141,15 @@ private struct Server {
     var requests: [Action] = []
     private(set) var downloads = 0
     private var scans: [(SessionHandle, DownloadCursor)] = []
+    private var query: QueryVersion = 0
     private var running: [SessionHandle] = []
 
     mutating func take(_ output: Output) {
-        if case .ask(let handle, .scan(let cursor)) = output { scans.append((handle, cursor)) }
+        switch output {
+        case .ask(let handle, .scan(let cursor)), .ask(let handle, .scanBootstrap(_, _, let cursor)):
+            scans.append((handle, cursor))
+        default: break
+        }
     }
 
     mutating func forget() {
@@ -144,6 +166,12 @@ private struct Server {
             case .ask(let handle, .identify(let message)):
                 connection.receive(.identAccepted(message.download, exposedVersion: 3), for: handle)
                 running.append(handle)
+            case .ask(let handle, .query(let set)) where Bool.random(using: &generator):
+                connection.receive(
+                    .queryRefused(QueryRefusal(version: set.version, message: "no")), for: handle)
+            case .ask(let handle, .query(let set)):
+                query = set.version
+                connection.receive(.versionExposed(ServerVersion(set.version.rawValue)), for: handle)
             case .ask(let handle, .integrate) where Int.random(in: 0..<50, using: &generator) == 0:
                 connection.receive(.failed(ErrorMessage(.badClientVersion)), for: handle)
             default: break
@@ -155,7 +183,18 @@ private struct Server {
             let header = DownloadProgress(
                 cursor: DownloadCursor(serverVersion: version), latest: SaltedVersion(version: version, salt: 1),
                 upload: UploadCursor(), downloadableBytes: 0)
-            connection.receive(.download(header, .empty), for: handle)
+            if query > 0, Int.random(in: 0..<4, using: &generator) == 0 {
+                let changeset = DownloadedChangeset(
+                    cursor: header.cursor, tag: OriginTag(timestamp: 0, ident: 1), changeset: [])
+                let isLast = Bool.random(using: &generator)
+                connection.receive(
+                    .flexibleDownload(
+                        FlexibleDownload(
+                            progress: header, body: EncodedBody([changeset]), kind: .bootstrap(query, isLast: isLast))),
+                    for: handle)
+            } else {
+                connection.receive(.download(header, .empty), for: handle)
+            }
             downloads += 1
         }
         if Int.random(in: 0..<8, using: &generator) == 0, let handle = running.randomElement(using: &generator) {

@@ -92,7 +92,7 @@ import Testing
         case .ask(_, .identify): .check
         case .ask(_, .integrate): .integrate
         case .ask(_, .close): .detach
-        case .ask(_, .scan): .violation(0)  // nothing that a client sends asks for it
+        case .ask(_, .scan), .ask(_, .scanBootstrap), .ask(_, .query): .violation(0)  // nothing here asks for it
         case .clientFailed(_, _, _, let answer): answer == nil ? .logged : .answered
         case .connectionFailed(let violation): .violation(violation.code.rawValue)
         }

@@ -247,7 +247,7 @@ actor LoadConnection {
                 LoadError("the server ended the session: \(Self.words(of: error))", told: error))
         case .error(_, let error): finish(Self.words(of: error), told: error)
         case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
-        case .log: break
+        case .log, .queryError, .testCommand: break
         }
     }
 }

@@ -1,0 +1,74 @@
+public import AnabranchCore
+
+/// What DOWNLOAD of flexible sync says beside its progress (`Spec/FlexibleSync.md`, section 1.5).
+public struct QueryBatch: Equatable, Sendable {
+    /// Which part of what a download is. The numbers are those of the wire.
+    public enum State: UInt8, CaseIterable, Sendable {
+        /// A part of a bootstrap; another one follows.
+        case more
+        /// The last part of a bootstrap. Below version 14 also steady state, if the query version is the active one.
+        case last
+        /// Steady state: what has happened in the view. It is said in version 14 only.
+        case steady
+    }
+
+    /// The subscription set of the bootstrap; in steady state the active one.
+    public var version: QueryVersion
+    /// Which part it is.
+    public var state: State
+    /// An estimate of how much of the current download is done with this message, 0 … 1. It is told in steps of
+    /// 1/10000, and below version 12 as 0.
+    public var estimate: Double
+
+    /// Puts the parts together.
+    public init(version: QueryVersion, state: State, estimate: Double = 1) {
+        self.version = version
+        self.state = state
+        self.estimate = estimate
+    }
+
+    /// What comes through to a client that speaks `protocolVersion`.
+    package func asTold(in protocolVersion: ProtocolVersion) -> QueryBatch {
+        QueryBatch(
+            version: version, state: protocolVersion.hasBatchStates || state != .steady ? state : .last,
+            estimate: protocolVersion.hasProgressEstimates ? Double(estimateSteps) / Double(Self.stepsOfAll) : 0)
+    }
+
+    private static let stepsOfAll = 10_000
+    private var estimateSteps: Int { Int((min(max(estimate, 0), 1) * Double(Self.stepsOfAll)).rounded()) }
+
+    /// Such as 0, 0.4, 0.0625 or 1.
+    var estimateText: String {
+        guard estimateSteps < Self.stepsOfAll else { return "1" }
+        let digits = String(Self.stepsOfAll + estimateSteps).dropFirst()
+        let fraction = String(digits.reversed().drop { $0 == "0" }.reversed())
+        return fraction.isEmpty ? "0" : "0." + fraction
+    }
+}
+
+// MARK: - The wire
+
+extension HeadWriter {
+    /// `<query version> <batch> <progress>`
+    mutating func write(_ batch: QueryBatch, in version: ProtocolVersion) {
+        let told = batch.asTold(in: version)
+        write(told.version)
+        write(told.state.rawValue)
+        write(raw: told.estimateText)
+    }
+}
+
+extension HeadReader {
+    mutating func batch(in version: ProtocolVersion) throws(ProtocolError) -> QueryBatch {
+        let query: QueryVersion = try number()
+        let state: UInt64 = version.hasBatchStates ? try number() : try flag() ? 1 : 0
+        guard let state = QueryBatch.State(rawValue: UInt8(clamping: state)) else { throw syntax("batch state") }
+        guard version.hasProgressEstimates else {
+            _ = try number() as UInt64
+            return QueryBatch(version: query, state: state, estimate: 0)
+        }
+        let estimate = try real()
+        guard 0...1 ~= estimate else { throw syntax("progress out of range") }
+        return QueryBatch(version: query, state: state, estimate: estimate)
+    }
+}

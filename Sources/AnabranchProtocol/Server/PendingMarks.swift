@@ -1,0 +1,45 @@
+import AnabranchCore
+
+/// The MARKs of a session that were not answered (`Spec/Protocol.md`, section 8.4; `Spec/FlexibleSync.md`, section
+/// 1.6). Of those between two QUERYs only the latest counts.
+struct PendingMarks: Sendable {
+    private struct Mark {
+        let request: UInt64
+        /// The last QUERY that came before it.
+        let query: QueryVersion
+        /// The newest server version when the next QUERY came, which does not delay the answer; nil until one has come.
+        var version: ServerVersion?
+    }
+
+    private var marks: [Mark] = []
+
+    mutating func add(_ request: UInt64, behind query: QueryVersion) {
+        if let last = marks.last, last.version == nil { marks.removeLast() }
+        marks.append(Mark(request: request, query: query))
+    }
+
+    /// A QUERY has come: what is exposed now is all that the MARKs before it wait for.
+    mutating func queryCame(at exposedVersion: ServerVersion) {
+        if let last = marks.indices.last, marks[last].version == nil { marks[last].version = exposedVersion }
+    }
+
+    /// There were server versions up to this one before any MARK came.
+    mutating func begin(at exposedVersion: ServerVersion) {
+        for index in marks.indices {
+            marks[index].version = marks[index].version.map { max($0, exposedVersion) }
+        }
+    }
+
+    /// The request of the latest MARK to which `isAnswerable` is true.
+    ///
+    /// - Parameter isAnswerable: of a QUERY, whether it is settled and all before it; and whether the client has this
+    ///   version, or all there is.
+    func answerable(_ isAnswerable: (QueryVersion, ServerVersion?) -> Bool) -> UInt64? {
+        marks.last { isAnswerable($0.query, $0.version) }?.request
+    }
+
+    /// The MARK is answered, and those before it need no answer any more.
+    mutating func answered(_ request: UInt64) {
+        if let index = marks.lastIndex(where: { $0.request == request }) { marks.removeSubrange(...index) }
+    }
+}

@@ -1,0 +1,16 @@
+/// The two kinds of sync. Which one an app uses is fixed; a connection speaks one of them, and so do its messages
+/// (`Spec/FlexibleSync.md`, section 1.1).
+public enum SyncMode: CaseIterable, Sendable {
+    /// A client names a partition, and gets all that is in it.
+    case partition
+    /// A client names queries, and gets what matches them.
+    case flexible
+
+    /// What an app of this mode tells a client of the other one: 114 and 113.
+    public var refusalOfOthers: ErrorMessage {
+        switch self {
+        case .partition: ErrorMessage(.switchToPartitionSync)
+        case .flexible: ErrorMessage(.switchToFlexibleSync)
+        }
+    }
+}

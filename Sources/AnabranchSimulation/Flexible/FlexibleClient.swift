@@ -1,0 +1,284 @@
+package import AnabranchCore
+package import AnabranchProtocol
+package import AnabranchTesting
+
+/// The client's side of flexible sync, without network or disk (`Spec/FlexibleSync.md`, part 2): the session of one
+/// file, over connections that come and go.
+///
+/// The caller takes what there is to send with `next`, and passes on what the server says with `receive`. What a real
+/// client of the release would not survive, or would wait for without end, is thrown as a `ServerMistake`. Then the
+/// value is of no further use.
+package struct FlexibleClient {
+    /// The client's side of `Spec/Protocol.md`, section 8.2.
+    enum Phase: Equatable {
+        case unbound, waitingForIdent, identifying, running
+        /// UNBIND was sent.
+        case deactivating
+        /// The server has ended the session; UNBIND has to be sent.
+        case failed
+        /// And was sent.
+        case suspended
+        case finished
+    }
+
+    /// A connection.
+    struct Link {
+        let number: Int
+        let version: ProtocolVersion
+        var phase = Phase.unbound
+        var isUnbinding = false
+        /// The last QUERY.
+        var query: QueryVersion = 0
+        /// Each MARK, and the QUERY before it.
+        var marks: [(request: UInt64, query: QueryVersion)] = []
+        /// Whether changes and queries may be sent: not before the first MARK is answered.
+        var allowsChanges: Bool
+    }
+
+    /// Which one it is: its defects are those of the release.
+    package let release: CoreVersion
+    /// How the client names its session.
+    package let session: SessionID
+    /// Parts of a bootstrap that an earlier connection has left are no mistake: they are applied before the new ones.
+    private let acceptsStaleParts: Bool
+    /// Nil until the server has given it an ident.
+    package internal(set) var file: MemoryClient?
+    package internal(set) var subscriptions = SubscriptionSets()
+    /// What the last DOWNLOAD said that was integrated.
+    var progress = DownloadProgress(
+        cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
+    var pendingBootstrap: PendingBootstrap?
+    /// Errors 231 whose version has not come yet.
+    var waitingCompensations: [ErrorMessage] = []
+    /// Those that the application was told.
+    package internal(set) var compensations: [ErrorMessage] = []
+    /// What ended the session, or the connection.
+    package internal(set) var lastError: ErrorMessage?
+    /// Of the next BIND.
+    var sessionReason = 0
+    /// Lines for the client's log.
+    package internal(set) var logLines: [String] = []
+    /// The answers to TEST_COMMANDs.
+    package internal(set) var testAnswers: [[UInt8]] = []
+    var link: Link?
+    private var linkCount = 0
+    /// The latest MARK that is wanted, and the latest that was answered.
+    private var markTarget: UInt64 = 0
+    var markReceived: UInt64 = 0
+
+    /// - Parameter acceptsStaleParts: whether the client goes on as a real one does when parts of a bootstrap that an
+    ///   earlier connection has left come to stand before new ones.
+    package init(release: CoreVersion, session: SessionID = 1, acceptsStaleParts: Bool = false) {
+        self.release = release
+        self.session = session
+        self.acceptsStaleParts = acceptsStaleParts
+    }
+
+    // MARK: What the release does
+
+    /// It reads the batch state as one of three, whatever version was negotiated.
+    var readsBatchStates: Bool { release >= CoreVersion(14, 11) }
+
+    /// Whether a set is complete as soon as its bootstrap is integrated.
+    func completesAtOnce(_ version: QueryVersion) -> Bool {
+        release < CoreVersion(12, 12) || version == 0 && !readsBatchStates
+    }
+
+    private var bind: FlexibleBind? {
+        release < CoreVersion(13, 19) ? nil : FlexibleBind(sessionReason: sessionReason)
+    }
+
+    private var capabilities: ClientCapabilities {
+        let version = ProtocolVersion(ProtocolVersion.supported.upperBound)
+        return ClientRelease(offering: link?.version ?? version, userAgent: "RealmSync/\(release)").capabilities
+    }
+
+    // MARK: The application
+
+    /// One local transaction.
+    package mutating func write(at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void) throws {
+        guard file != nil else { throw ServerMistake("2.8", "no ident yet") }
+        try file?.write(at: timestamp, body)
+    }
+
+    /// Commits another subscription set, with the text of its query.
+    package mutating func subscribe(_ query: String) throws -> QueryVersion {
+        try file?.commit([], at: 0)
+        return subscriptions.commit(query, at: file?.version ?? 0)
+    }
+
+    /// Asks to be told when everything is there.
+    package mutating func requestMark() { markTarget += 1 }
+
+    /// The application closes the file.
+    package mutating func unbind() { link?.isUnbinding = true }
+
+    /// The process has ended, and begins again.
+    package mutating func restart() {
+        disconnect()
+        dropParts()
+    }
+
+    private mutating func dropParts() {
+        pendingBootstrap = nil
+        subscriptions.bootstrapsDropped()
+    }
+
+    // MARK: Connections
+
+    /// - Parameters:
+    ///   - version: what was negotiated.
+    ///   - isFast: whether the last connection was lost a short time ago: then nothing waits for a MARK.
+    package mutating func connect(_ version: ProtocolVersion, isFast: Bool = false) {
+        disconnect()
+        linkCount += 1
+        link = Link(number: linkCount, version: version, allowsChanges: isFast)
+        if !isFast { markTarget += 1 }
+    }
+
+    /// The connection is lost. Parts of a bootstrap stay.
+    package mutating func disconnect() {
+        link = nil
+        waitingCompensations = []
+    }
+
+    /// The session begins again on its connection, after an error that says so.
+    package mutating func resume() {
+        guard link?.phase == .suspended, lastError?.triesAgain == true else { return }
+        dropParts()
+        waitingCompensations = []
+        link?.phase = .unbound
+        link?.query = 0
+        link?.marks = []
+    }
+
+    /// Whether the session runs.
+    package var isRunning: Bool { link?.phase == .running }
+
+    /// Whether the session has ended on the connection, so that `resume` or another connection is next.
+    package var isSuspended: Bool { link?.phase == .suspended }
+
+    // MARK: To the server
+
+    /// The next message; nil while there is nothing to say.
+    package mutating func next() -> ClientMessage? {
+        switch link?.phase {
+        case .unbound:
+            link?.phase = file == nil ? .waitingForIdent : .identifying
+            return .bind(session: session, BindRequest(flexible: bind, needsFileIdent: file == nil))
+        case .identifying:
+            return identify()
+        case .running where link?.isUnbinding == true:
+            link?.phase = .deactivating
+            return .unbind(session: session)
+        case .running:
+            return nextMark() ?? nextChange()
+        case .failed:
+            link?.phase = .suspended
+            return .unbind(session: session)
+        case .waitingForIdent, .deactivating, .suspended, .finished, nil:
+            return nil
+        }
+    }
+
+    private mutating func identify() -> ClientMessage? {
+        file?.startSession()
+        guard var request = file?.identRequest else { return nil }
+        request.subscriptions = subscriptions.identified
+        link?.phase = .running
+        sessionReason = 0
+        return .ident(session: session, request)
+    }
+
+    private mutating func nextMark() -> ClientMessage? {
+        guard markTarget > max(markReceived, link?.marks.last?.request ?? 0) else { return nil }
+        let query = link?.query ?? 0
+        link?.marks.append((markTarget, query))
+        return .mark(session: session, request: markTarget)
+    }
+
+    /// A QUERY when all that was written before it is uploaded, or an UPLOAD up to the next QUERY.
+    private mutating func nextChange() -> ClientMessage? {
+        guard let link, link.allowsChanges else { return nil }
+        let unsent = subscriptions.unsent(above: link.query)
+        if let unsent, file?.hasUploaded(through: unsent.snapshot) == true {
+            self.link?.query = unsent.set.version
+            markTarget += 1
+            return .query(session: session, unsent.set)
+        }
+        guard let upload = file?.nextUpload(through: unsent?.snapshot ?? .largest) else { return nil }
+        return .upload(session: session, UploadMessage(upload))
+    }
+
+    /// A TEST_COMMAND; the answer comes to `testAnswers`.
+    package func testCommand(_ request: UInt64, _ body: String) -> ClientMessage {
+        .testCommand(session: session, request: request, body: Array(body.utf8))
+    }
+
+    // MARK: From the server
+
+    /// - Throws: `ServerMistake`.
+    package mutating func receive(_ message: ServerMessage) throws {
+        switch message {
+        case .ident(_, let file):
+            guard link?.phase == .waitingForIdent else { throw ServerMistake("Protocol 8.2", "unexpected IDENT") }
+            self.file = MemoryClient(file, capabilities: capabilities)
+            link?.phase = .identifying
+        case .download(_, let download):
+            if try isRunning("DOWNLOAD") { try receive(download) }
+        case .mark(_, let request):
+            if try isRunning("MARK") { try marked(request) }
+        case .queryError(_, let refusal):
+            if try isRunning("QUERY_ERROR") { try subscriptions.refused(refusal.version, refusal.message) }
+        case .error(let session, let error):
+            try receive(error, isOfConnection: session == 0)
+        case .unbound:
+            guard link?.phase == .deactivating else { throw ServerMistake("Protocol 8.2", "unexpected UNBOUND") }
+            link?.phase = .finished
+        case .log(_, let line):
+            guard release >= CoreVersion(13, 19) else { throw ServerMistake("Protocol 5.7", "LOG_MESSAGE") }
+            logLines.append(line.message)
+        case .testCommand(_, _, let body):
+            testAnswers.append(body)
+        case .pong:
+            break
+        }
+    }
+
+    /// - Throws: if a message may not come. After UNBIND it is passed over.
+    private func isRunning(_ message: String) throws(ServerMistake) -> Bool {
+        switch link?.phase {
+        case .running: return true
+        case .deactivating: return false
+        default: throw ServerMistake("Protocol 8.2", "unexpected \(message)")
+        }
+    }
+
+    private mutating func marked(_ request: UInt64) throws(ServerMistake) {
+        guard let mark = link?.marks.last(where: { $0.request <= request }), let sent = link?.marks.last,
+            markReceived < request, request <= sent.request
+        else { throw ServerMistake("Protocol 5.3", "MARK that nobody waits for") }
+        if subscriptions.isWaiting(upTo: mark.query) { throw ServerMistake("7", "MARK before the bootstrap") }
+        markReceived = request
+        link?.allowsChanges = true
+        if request == markTarget { subscriptions.markAnswered() }
+    }
+
+    // MARK: At the end
+
+    /// To be asked when the server has nothing more to say.
+    ///
+    /// - Throws: `ServerMistake`, if the client waits for something.
+    package func checkNothingIsMissing() throws(ServerMistake) {
+        guard let link, link.phase == .running else { return }
+        if markReceived < markTarget { throw ServerMistake("8", "MARK \(markTarget) is not answered") }
+        if let waiting = subscriptions.entries.last(where: { $0.state == .awaitingMark }) {
+            throw ServerMistake("7", "set \(waiting.set.version) waits for a MARK")
+        }
+        if subscriptions.isWaiting(upTo: link.query) { throw ServerMistake("7", "set \(link.query) has no answer") }
+        if subscriptions.active == nil { throw ServerMistake("2.1", "set 0 has no bootstrap") }
+    }
+
+    /// Whether parts of a bootstrap may be stored behind others.
+    func isStale(_ bootstrap: PendingBootstrap) -> Bool { !acceptsStaleParts && bootstrap.link != link?.number }
+}

@@ -1,0 +1,112 @@
+package import AnabranchCore
+
+/// The subscription sets in the file of a client of flexible sync (`Spec/FlexibleSync.md`, section 2.1). Set 0 is there
+/// from the start, and is never sent by QUERY.
+package struct SubscriptionSets {
+    /// Of a set that is still in the file; one that is not there any more was superseded.
+    package enum State: Equatable {
+        /// It is stored, and perhaps sent.
+        case pending
+        /// At least one part of its bootstrap is stored.
+        case bootstrapping
+        /// Its bootstrap is integrated: it is the active set.
+        case awaitingMark
+        /// It is active, and the MARK behind it was answered.
+        case complete
+        /// The server has refused it.
+        case error(String)
+    }
+
+    package struct Entry {
+        package let set: SubscriptionSet
+        /// The commit of the set: what was written before is uploaded before the QUERY, what was written later behind
+        /// it.
+        package let snapshot: ClientVersion
+        package fileprivate(set) var state = State.pending
+    }
+
+    /// Ascending.
+    package private(set) var entries = [Entry(set: .none, snapshot: 0)]
+    private var newest: QueryVersion = 0
+
+    package func state(of version: QueryVersion) -> State? { entries.first { $0.set.version == version }?.state }
+
+    /// The newest set whose bootstrap was integrated; nil in a new file.
+    package var active: QueryVersion? {
+        entries.last { $0.state == .awaitingMark || $0.state == .complete }?.set.version
+    }
+
+    /// What IDENT says.
+    var identified: SubscriptionSet { entries.first { $0.set.version == active ?? 0 }?.set ?? .none }
+
+    /// The oldest set above `version` that QUERY has to name.
+    func unsent(above version: QueryVersion) -> Entry? {
+        entries.first { $0.set.version > max(version, active ?? 0) && $0.isOpen }
+    }
+
+    /// Whether a set up to this one waits for its bootstrap.
+    func isWaiting(upTo version: QueryVersion) -> Bool {
+        entries.contains { 0 < $0.set.version && $0.set.version <= version && $0.isOpen }
+    }
+
+    // MARK: What happens
+
+    /// The application has changed its subscriptions.
+    mutating func commit(_ query: String, at snapshot: ClientVersion) -> QueryVersion {
+        newest += 1
+        let set = SubscriptionSet(version: newest, query: Array(query.utf8))
+        entries.append(Entry(set: set, snapshot: snapshot))
+        return newest
+    }
+
+    /// A part of a bootstrap comes.
+    mutating func bootstrapCame(_ version: QueryVersion) throws(ServerMistake) {
+        guard let index = entries.firstIndex(where: { $0.set.version == version }) else {
+            throw ServerMistake("2", "bootstrap of unknown set \(version)")
+        }
+        if case .error = entries[index].state { throw ServerMistake("2", "bootstrap of refused set \(version)") }
+        if entries.contains(where: { $0.set.version > version && $0.state == .bootstrapping }), entries[index].isOpen {
+            throw ServerMistake("3a", "bootstrap of set \(version) behind that of a newer one")
+        }
+        if entries[index].state == .pending { entries[index].state = .bootstrapping }
+    }
+
+    /// A bootstrap was integrated.
+    mutating func bootstrapped(_ version: QueryVersion, isComplete: Bool) {
+        guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
+            return
+        }
+        entries[index].state = isComplete ? .complete : .awaitingMark
+        entries.removeFirst(index)
+    }
+
+    /// The latest MARK was answered.
+    mutating func markAnswered() {
+        for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
+    }
+
+    /// QUERY_ERROR.
+    mutating func refused(_ version: QueryVersion, _ message: String) throws(ServerMistake) {
+        guard let index = entries.firstIndex(where: { $0.set.version == version }), entries[index].isOpen else {
+            throw ServerMistake("3", "QUERY_ERROR for set \(version), which is active, refused or unknown")
+        }
+        entries[index].state = .error(message)
+    }
+
+    /// The file was replaced by one that has the active set.
+    mutating func reset(keepsPending: Bool) {
+        let active = active ?? 0
+        if !keepsPending { entries.removeAll { $0.set.version > active } }
+        for index in entries.indices where entries[index].set.version == active { entries[index].state = .complete }
+        bootstrapsDropped()
+    }
+
+    /// Parts of bootstraps were dropped.
+    mutating func bootstrapsDropped() {
+        for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
+    }
+}
+
+extension SubscriptionSets.Entry {
+    fileprivate var isOpen: Bool { state == .pending || state == .bootstrapping }
+}
