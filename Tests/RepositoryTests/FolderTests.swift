@@ -13,6 +13,7 @@ import Testing
         "AnabranchQuery": [
             "FlexibleSync", "Query", "Printing", "Evaluation", "Binding", "Values", "Objects", "Syntax",
         ],
+        "AnabranchRules": ["App", "Rules", "Expressions", "Support"],
     ]
 
     @Test(arguments: orders.keys.sorted()) func arrowsPointDown(module: String) throws {
