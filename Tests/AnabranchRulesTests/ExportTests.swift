@@ -17,11 +17,11 @@ import Testing
 
     @Test func theConfigurationIsRead() throws {
         let app = try Self.export()
-        #expect(app.appID == "todo-abcde")
+        #expect(app.appID == "household-abcde")
         #expect(app.providers == ["anon-user", "local-userpass"])
         #expect(app.sync.isInDevelopmentMode)
         #expect(!app.sync.isRecoveryDisabled)
-        #expect(app.sync.databaseName == "todo")
+        #expect(app.sync.databaseName == "household")
         #expect(app.sync.offlineDaysOfClient == 30)
         #expect(app.sync.asymmetricClasses == ["Log"])
         #expect(app.sync.queryableFields.names(ofClass: "Item") == ["owner_id", "priority", "tags"])
@@ -87,7 +87,7 @@ import Testing
                 #"auth/custom_user_data.json: custom user data are not read from the collection "UserData": "#
                     + "those of the server's users count",
                 "auth/providers.json: oauth2-google.type: users cannot log in with oauth2-google here",
-                #"data_sources/mongodb-atlas/other/Old/schema.json: only the database "todo" is synced: "#
+                #"data_sources/mongodb-atlas/other/Old/schema.json: only the database "household" is synced: "#
                     + "this collection is not",
                 "functions/config.json: functions are not here: this has no effect",
                 "functions/hello.js: functions are not here: this has no effect",

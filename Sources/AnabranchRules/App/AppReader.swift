@@ -102,12 +102,13 @@ struct AppReader {
         switch (parts.count, parts.last) {
         case (3, "config.json"):
             let node = try JSONNode(parsing: file)
+            if let type = try node["type"]?.string(), !type.hasPrefix("mongodb") { return noteOther(file, parts) }
             try node.noteUnknown(["name", "type", "config", "secret_config", "version"], in: notices)
             try node["config"]?.noteUnknown(
                 ["clusterName", "readPreference", "wireProtocolEnabled", "sync", "flexible_sync", "clusterType"],
                 in: notices)
             if let flexible = node["config"]?["flexible_sync"] { try readSync(flexible) }
-            if node["config"]?["sync"] != nil {
+            if let partitions = node["config"]?["sync"], partitions.value != [:] {
                 notices.add(.notHere, file.path, "sync by partitions has no rules here: see the server's `rules`")
             }
         case (3, "default_rule.json"):

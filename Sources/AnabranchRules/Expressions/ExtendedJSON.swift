@@ -87,8 +87,8 @@ extension JSONValue {
 }
 
 extension Payload {
-    /// A number in the one form of all that equal it: one without fraction is an Int, and NaN, which as a Double does not
-    /// equal itself, a Decimal.
+    /// A number in the one form of all that equal it: one without fraction is an Int, and NaN, which as a Double does
+    /// not equal itself, a Decimal.
     static func number(_ value: Double) -> Payload {
         if value.isNaN { return Decimal128(text: Array("NaN".utf8)).map(Payload.decimal) ?? .null }
         return Int64(exactly: value).map(Payload.int) ?? .double(value)
