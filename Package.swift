@@ -17,6 +17,7 @@ let package = Package(
     products: [
         .library(name: "AnabranchCore", targets: ["AnabranchCore"]),
         .library(name: "AnabranchQuery", targets: ["AnabranchQuery"]),
+        .library(name: "AnabranchRules", targets: ["AnabranchRules"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchRows", targets: ["AnabranchRows"]),
@@ -46,6 +47,7 @@ let package = Package(
         .target(name: "CBuildInfo", cSettings: [.define("ANABRANCH_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "CZstd"]),
         .target(
@@ -112,6 +114,10 @@ let package = Package(
         .testTarget(
             name: "AnabranchQueryTests", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchTesting"],
             exclude: ["Models"]),
+        .testTarget(
+            name: "AnabranchRulesTests",
+            dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchTesting"],
+            exclude: ["Export"]),
         .testTarget(
             name: "AnabranchProtocolTests",
             dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchSimulation", "AnabranchTesting"]),

@@ -8,7 +8,7 @@ import Testing
 /// conformance needs none: the requirement has it.
 @Suite struct DocumentationTests {
     @Test(arguments: [
-        "AnabranchCore", "AnabranchQuery", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
+        "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
         "AnabranchServer", "AnabranchSimulation", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {

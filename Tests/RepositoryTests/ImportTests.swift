@@ -8,6 +8,7 @@ import Testing
         "AnabranchCore": [],
         // The C library has sine and cosine, for regions of the earth.
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
+        "AnabranchRules": ["AnabranchCore", "AnabranchQuery", "Foundation"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
         "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "CZstd"],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],

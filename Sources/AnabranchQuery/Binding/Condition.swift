@@ -9,13 +9,15 @@ indirect enum Condition: Sendable {
     case not(Condition)
     /// A property of the object itself and a constant of its type: the direct rule.
     case direct(Property, DirectTest)
-    /// A property of the object itself is one of some values of its type.
+    /// A property of the object itself is one of some values of its type; of a list or a set an element is one.
     case isOneOf(Property, [StateValue], ValueSet)
     /// A property of the object itself, of Int or Timestamp, is within bounds.
     case between(Property, StateValue, StateValue)
     /// Two operands: the general rule.
     case general(Sides)
     case geoWithin(BoundPath, Shape, GeoRegion, Quantifier?)
+    /// A property of the object itself fulfils a test of a filter.
+    case filter(Property, FieldTest)
 }
 
 /// One side of a comparison, checked.
@@ -97,6 +99,15 @@ struct BoundPath: Sendable {
         return property
     }
 
+    /// The property of the object itself that the path begins with.
+    var firstProperty: Property? {
+        switch (steps.first, end) {
+        case (.link(let property, _), _): property
+        case (.backlinks, _), (nil, .objects): nil
+        case (nil, .property(let property, _)), (nil, .keys(let property)): property
+        }
+    }
+
     var endsAtObjects: Bool { if case .objects = end { true } else { false } }
 
     /// Whether it ends at a list, set or dictionary, or within one of values.
@@ -164,5 +175,11 @@ struct ValueSet: Sendable {
         case .float, .double: return !value.isNaN && others.contains { StateValue.compare($0, value) == 0 }
         default: return others.contains { StateValue.order($0, value) == 0 }
         }
+    }
+
+    func containsOne(of values: [StateValue], _ budget: LookBudget) throws(QueryError) -> Bool {
+        try budget.countRead(values.count)
+        for value in values where try contains(value, budget) { return true }
+        return false
     }
 }

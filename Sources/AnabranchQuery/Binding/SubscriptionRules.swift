@@ -32,14 +32,3 @@ struct SubscriptionRules {
         try refuse("aggregates over linked objects are not allowed", at: offset)
     }
 }
-
-extension BoundPath {
-    /// The property of the object itself that the path begins with.
-    fileprivate var firstProperty: Property? {
-        switch (steps.first, end) {
-        case (.link(let property, _), _): property
-        case (.backlinks, _), (nil, .objects): nil
-        case (nil, .property(let property, _)), (nil, .keys(let property)): property
-        }
-    }
-}

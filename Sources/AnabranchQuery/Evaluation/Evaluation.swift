@@ -35,7 +35,9 @@ struct Evaluation {
         case .direct(let property, let test):
             return try test.isFulfilled(by: visible(object.value(of: property)), budget)
         case .isOneOf(let property, _, let values):
-            return try values.contains(try visible(object.value(of: property)), budget)
+            let value = object.value(of: property)
+            guard property.collection == .single else { return try values.containsOne(of: value.elements, budget) }
+            return try values.contains(try visible(value), budget)
         case .between(let property, let low, let high):
             let value = object.value(of: property)
             return !value.isNull && StateValue.order(low, value) <= 0 && StateValue.order(value, high) <= 0
@@ -46,6 +48,7 @@ struct Evaluation {
                 try budget.count(region.edgeCount)
                 return try self.object(value).map(region.contains) == true
             }
+        case .filter(let property, let test): return try test.isFulfilled(by: object.value(of: property), budget)
         }
     }
 

@@ -23,6 +23,9 @@ struct CanonicalText {
                 + prefix(of: sides.right) + text(of: sides.right)
         case .geoWithin(let path, let shape, _, let quantifier):
             return prefix(quantifier) + "\(text(of: path)) GEOWITHIN \(text(of: shape))"
+        case .filter(let property, let test):
+            let constants = test.constants.map(text).joined(separator: ", ")
+            return "\(name(property.name)) \(test.relation.rawValue) {\(constants)}"
         }
     }
 

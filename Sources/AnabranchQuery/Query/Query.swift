@@ -53,6 +53,42 @@ public struct Query: Sendable {
         canonicalText = writer.text(of: condition) + suffixes.map(writer.text).joined()
     }
 
+    private init(_ condition: Condition, _ suffixes: [BoundSuffix], of query: Query, text: String) {
+        schema = query.schema
+        options = query.options
+        self.condition = condition
+        self.suffixes = suffixes
+        canonicalText = text
+    }
+
+    /// A filter on a class, which looks at links as subscriptions do. What no predicate says stands in the canonical
+    /// text as the filter has it.
+    ///
+    /// - Throws: `QueryError` of the kind `query` where the class lacks a field that the filter names.
+    public init(_ filter: Filter, on schema: ClassSchema, of source: some ObjectSource) throws(QueryError) {
+        self.schema = schema
+        options = QueryOptions(links: .keys)
+        condition = try Condition(filter, on: schema)
+        suffixes = []
+        canonicalText = CanonicalText(classes: KnownClasses(source)).text(of: condition)
+    }
+
+    /// Every object of a class, or none.
+    package init(always isTrue: Bool, on schema: ClassSchema) {
+        self.schema = schema
+        options = QueryOptions(links: .keys)
+        condition = .always(isTrue)
+        suffixes = []
+        canonicalText = isTrue ? "TRUEPREDICATE" : "FALSEPREDICATE"
+    }
+
+    /// This query on the objects that fulfil the predicate of another one on the same class, which looks at links as
+    /// this one does.
+    public func restricted(by other: Query) -> Query {
+        let text = "(\(canonicalText)) and (\(other.canonicalText))"
+        return Query(.and([condition, other.condition]), suffixes, of: self, text: text)
+    }
+
     // MARK: Evaluation
 
     /// Whether an object of the class fulfils the predicate; what follows it does not count.

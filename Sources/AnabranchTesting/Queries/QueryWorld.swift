@@ -72,9 +72,7 @@ package enum QueryWorld {
         for (name, type) in types + [("link", .link)] {
             if !random.isOne(in: 4) { try object.set(name, to: value(type, &random)) }
             for _ in 0..<random.below(4) {
-                try object.list(name + "L").append(value(type, &random))
-                try object.set(name + "T").insert(value(type, &random))
-                try object.dictionary(name + "D").set(value(type, &random), for: random.pick(["a", "zz", "Key"]))
+                for (suffix, _) in kinds.dropFirst() { try add(to: name + suffix, of: object, type, &random) }
             }
         }
         if random.isOne(in: 3) {
@@ -92,6 +90,30 @@ package enum QueryWorld {
             try place.set("type", to: "Point")
             for _ in 0..<2 { try place.list("coordinates").append(.double(Double(random.below(60)))) }
         }
+    }
+
+    private static func add(
+        to field: String, of object: DynamicObject, _ type: PayloadType, _ random: inout SeededRandom
+    ) throws {
+        switch field.last {
+        case "L": try object.list(field).append(value(type, &random))
+        case "T": try object.set(field).insert(value(type, &random))
+        default: try object.dictionary(field).set(value(type, &random), for: random.pick(["a", "zz", "Key"]))
+        }
+    }
+
+    /// Writes another value to a random field of an object, or adds one to a collection.
+    ///
+    /// - Returns: the name of the field.
+    package static func change(_ object: DynamicObject, _ random: inout SeededRandom) throws -> String {
+        let (name, type) = random.pick(types + [("link", .link)])
+        let (suffix, kind) = random.pick(kinds)
+        if kind == .single {
+            try object.set(name, to: value(type, &random))
+        } else {
+            try add(to: name + suffix, of: object, type, &random)
+        }
+        return name + suffix
     }
 
     private static func fill(embedded: DynamicObject, _ random: inout SeededRandom) throws {

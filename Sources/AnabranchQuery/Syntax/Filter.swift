@@ -1,0 +1,42 @@
+public import AnabranchCore
+
+/// A condition on the fields of an object, with the meaning that MongoDB's query language gives it: what rules are
+/// written in (`Spec/FlexibleRules.md`, section 3).
+///
+/// It differs from a `Predicate` in what null, NaN, lists and values of another type fulfil.
+public indirect enum Filter: Hashable, Sendable {
+    /// Every object, or none.
+    case always(Bool)
+    /// What fulfils all of them, one of them, and not that one.
+    case and([Filter])
+    case or([Filter])
+    case not(Filter)
+    /// A test of one field: of a list or a set one element is enough.
+    case field(String, FilterTest)
+}
+
+/// What a filter asks of a value.
+public struct FilterTest: Hashable, Sendable {
+    /// How a value and a constant are related.
+    public enum Relation: String, CaseIterable, Sendable {
+        /// As they are written. `$eq` is `$in` with one constant.
+        case isIn = "$in"
+        case less = "$lt"
+        case lessOrEqual = "$lte"
+        case greater = "$gt"
+        case greaterOrEqual = "$gte"
+        case exists = "$exists"
+    }
+
+    /// How the value has to be related to one of the constants.
+    public var relation: Relation
+    /// Any number of them for `isIn`, none for `exists`, and one for the others. A link is given as the key of its
+    /// object.
+    public var constants: [Payload]
+
+    /// A test; `exists` has no constants.
+    public init(_ relation: Relation, _ constants: [Payload] = []) {
+        self.relation = relation
+        self.constants = constants
+    }
+}

@@ -1,0 +1,65 @@
+import AnabranchCore
+import Foundation
+
+/// An app of App Services as it is exported (`Spec/FlexibleRules.md`, section 8): a folder of JSON files.
+public struct AppExport: Sendable {
+    /// The app's id with App Services; nil if the export does not say it.
+    public let appID: String?
+    /// Who may do what.
+    public let rules: Rules
+    /// The classes.
+    public let schema: AppSchema
+    /// How it is synced.
+    public let sync: SyncConfiguration
+    /// The log-ins that are allowed, in the order of their names; nil if the export does not say it.
+    public let providers: [String]?
+    /// What the operator should know: unknown files and keys, and what the app asks for that is not here.
+    public let notices: [AppNotice]
+
+    /// Reads the files of an app.
+    ///
+    /// - Throws: `RuleError` for a file that cannot be read as it is meant.
+    public init(files: [AppFile]) throws(RuleError) {
+        var reader = AppReader(files)
+        try reader.read()
+        appID = reader.appID
+        schema = try reader.schema()
+        rules = try reader.rules()
+        sync = reader.sync
+        providers = reader.providers?.sorted()
+        notices = reader.notices.notices
+    }
+
+    /// Reads the files of a folder and of the folders in it.
+    ///
+    /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant.
+    public init(directory: String) throws(RuleError) {
+        let root = URL(fileURLWithPath: directory, isDirectory: true).standardizedFileURL
+        let missing = RuleError(file: directory, place: "", reason: "this is no folder that can be read")
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: root.path, isDirectory: &isDirectory), isDirectory.boolValue,
+            let paths = FileManager.default.enumerator(atPath: root.path)
+        else { throw missing }
+        var files: [AppFile] = []
+        while let path = paths.nextObject() as? String {
+            let name = path.split(separator: "/").last.map(String.init) ?? path
+            let isFolder = paths.fileAttributes?[.type] as? FileAttributeType == .typeDirectory
+            if name.hasPrefix(".") || name == "node_modules" {
+                if isFolder { paths.skipDescendants() }
+            } else if !isFolder {
+                files.append(try Self.file(path, in: root))
+            }
+        }
+        try self.init(files: files.sorted { $0.path < $1.path })
+    }
+
+    /// Of files that are no JSON the name is enough.
+    private static func file(_ path: String, in root: URL) throws(RuleError) -> AppFile {
+        guard path.hasSuffix(".json") else { return AppFile(path: path, bytes: []) }
+        do {
+            return AppFile(path: path, bytes: try Data(contentsOf: root.appendingPathComponent(path)))
+        } catch {
+            throw RuleError(file: path, place: "", reason: "cannot be read: \(error.localizedDescription)")
+        }
+    }
+}

@@ -1,0 +1,63 @@
+public import AnabranchCore
+
+/// The classes of an app, as its JSON schemas describe them (`Spec/FlexibleRules.md`, section 7).
+public struct AppSchema: Hashable, Sendable {
+    /// In the order of their names.
+    public var classes: [AppClass] = []
+
+    /// An app without classes.
+    public init() {}
+
+    /// Adds the classes and columns that the state lacks.
+    ///
+    /// - Throws: `ApplyError` if one is there in another form.
+    public func add(to transaction: WriteTransaction) throws(ApplyError) {
+        for added in classes {
+            if let key = added.key {
+                try transaction.addClass(
+                    added.name, key: key.name, key.type, isNullable: key.isNullable,
+                    isAsymmetric: added.kind == .topLevelAsymmetric)
+            } else {
+                try transaction.addEmbeddedClass(added.name)
+            }
+        }
+        for added in classes {
+            for column in added.columns {
+                if let target = column.target {
+                    try transaction.addLink(
+                        column.name, to: target, collection: column.collection, of: added.name)
+                } else {
+                    try transaction.addColumn(
+                        column.name, column.type, isNullable: column.isNullable, collection: column.collection,
+                        to: added.name)
+                }
+            }
+        }
+    }
+}
+
+/// A class of an app.
+public struct AppClass: Hashable, Sendable {
+    /// The name, as clients know it.
+    public var name: String
+    /// Whether its objects stand for themselves.
+    public var kind: TableType
+    /// The primary key; nil for an embedded class.
+    public var key: AppColumn?
+    /// The other columns in the order of their names.
+    public var columns: [AppColumn] = []
+}
+
+/// A column of a class.
+public struct AppColumn: Hashable, Sendable {
+    /// The name as it is stored.
+    public var name: String
+    /// Of the value or the elements; `null` means Mixed.
+    public var type: PayloadType
+    /// Whether a value or an element can be null.
+    public var isNullable: Bool
+    /// Whether there is one value or a collection of them.
+    public var collection: CollectionType
+    /// The class of links and embedded objects.
+    public var target: String?
+}

@@ -1,0 +1,96 @@
+import AnabranchCore
+public import AnabranchQuery
+
+/// How an app is synced: `sync/config.json` of an export (`Spec/FlexibleRules.md`, section 6).
+public struct SyncConfiguration: Hashable, Sendable {
+    /// Which fields subscriptions may ask for.
+    public var queryableFields = QueryableFields()
+    /// Whether clients may add classes and properties.
+    public var isInDevelopmentMode = false
+    /// Whether a client reset must not recover what the client has not uploaded.
+    public var isRecoveryDisabled = false
+    /// The database whose collections are synced; nil for all.
+    public var databaseName: String?
+    /// After how many days off line a client is reset; nil if it is not said.
+    public var offlineDaysOfClient: Int?
+    /// The asymmetric classes: clients write to them and never read.
+    public var asymmetricClasses: Set<String> = []
+
+    /// Nothing is said: every field is queryable.
+    public init() {}
+}
+
+/// The fields that subscriptions may ask for (`Spec/FlexibleRules.md`, section 5).
+public struct QueryableFields: Hashable, Sendable {
+    /// Of every class that has them.
+    public var names: Set<String>?
+    /// By class, beside those of every class.
+    public var namesByClass: [String: Set<String>]
+
+    /// Without any names every field is queryable.
+    public init(names: Set<String>? = nil, namesByClass: [String: Set<String>] = [:]) {
+        self.names = names
+        self.namesByClass = namesByClass
+    }
+
+    /// Those of a class, beside its primary key, which always is; nil for all.
+    public func names(ofClass name: String) -> Set<String>? {
+        names == nil && namesByClass.isEmpty ? nil : (names ?? []).union(namesByClass[name] ?? [])
+    }
+
+    /// Reads the query of a subscription.
+    ///
+    /// - Throws: `QueryError`; its reason is the text that clients are told.
+    public func query(
+        subscribingTo className: String, where text: String, of source: some ObjectSource
+    ) throws(QueryError) -> Query {
+        try Query(
+            subscribingTo: className, where: text, of: source, queryableFields: names(ofClass: className))
+    }
+}
+
+// MARK: Reading
+
+extension SyncConfiguration {
+    private static let known: Set = [
+        "type", "state", "development_mode_enabled", "service_name", "database_name", "client_max_offline_days",
+        "is_recovery_mode_disabled", "permissions", "queryable_fields_names", "collection_queryable_fields_names",
+        "indexed_queryable_fields_names", "asymmetric_tables", "partition", "last_disabled",
+    ]
+
+    /// Whether `sync/config.json` speaks of flexible sync; what else there is belongs to partitions.
+    static func isFlexible(_ node: JSONNode) throws(RuleError) -> Bool {
+        guard let type = node["type"] else { return node["partition"] == nil }
+        switch try type.string() {
+        case "flexible": return true
+        case "partition": return false
+        default: throw type.error("\"flexible\" or \"partition\" is expected")
+        }
+    }
+
+    init(_ node: JSONNode, _ notices: NoticeList) throws(RuleError) {
+        try node.noteUnknown(Self.known, in: notices)
+        isInDevelopmentMode = try node["development_mode_enabled"]?.bool() ?? false
+        isRecoveryDisabled = try node["is_recovery_mode_disabled"]?.bool() ?? false
+        databaseName = try node["database_name"]?.string()
+        if let days = node["client_max_offline_days"] {
+            let number = try days.integer()
+            // App Services writes 0 where clients never expire.
+            guard (0...36_500).contains(number) else { throw days.error("a number of days is expected") }
+            offlineDaysOfClient = number == 0 ? nil : Int(number)
+        }
+        asymmetricClasses = Set(try node["asymmetric_tables"]?.strings() ?? [])
+        queryableFields.names = try node["queryable_fields_names"].map { node throws(RuleError) in
+            Set(try node.strings())
+        }
+        if let indexed = try node["indexed_queryable_fields_names"]?.strings() {
+            queryableFields.names = (queryableFields.names ?? []).union(indexed)
+        }
+        for (name, node) in try node["collection_queryable_fields_names"]?.members() ?? [] {
+            queryableFields.namesByClass[name] = Set(try node.strings())
+        }
+        if let state = try node["state"]?.string(), state != "enabled" {
+            notices.add(.notHere, node.file, "sync is not enabled in this app; here it is")
+        }
+    }
+}

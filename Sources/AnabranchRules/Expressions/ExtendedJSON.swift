@@ -1,0 +1,140 @@
+import AnabranchCore
+import AnabranchQuery
+import Foundation
+
+// Constants in MongoDB's extended JSON, both its canonical and its relaxed form, and UUIDs as App Services writes them
+// (`Spec/FlexibleRules.md`, section 4).
+
+extension JSONValue {
+    private static let keysOfConstants: Set = [
+        "$oid", "$uuid", "$date", "$binary", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$literal",
+    ]
+
+    /// Whether this is an object that stands for a constant.
+    var isExtendedConstant: Bool {
+        guard let keys = object?.keys else { return false }
+        return keys.contains { Self.keysOfConstants.contains($0) }
+    }
+
+    /// The constant that this is; nil for arrays, documents, and what is malformed.
+    var constant: Payload? {
+        switch self {
+        case .null: .null
+        case .bool(let value): .bool(value)
+        case .integer(let value): .int(value)
+        case .real(let value): .number(value)
+        case .string(let text): .string(Array(text.utf8))
+        case .array: nil
+        case .object(let members):
+            members.count == 1
+                ? members.first.flatMap { Self.constant($0.key, $0.value) } : Self.legacyBinary(members)
+        }
+    }
+
+    private static func constant(_ key: String, _ value: JSONValue) -> Payload? {
+        switch key {
+        case "$literal": value.string.map { .string(Array($0.utf8)) }
+        case "$oid": value.string.flatMap(Payload.init(objectID:))
+        case "$uuid": value.string.flatMap(Payload.init(uuid:))
+        case "$numberInt": value.string.flatMap { Int32($0) }.map { .int(Int64($0)) }
+        case "$numberLong": value.string.flatMap { Int64($0) }.map(Payload.int)
+        case "$numberDouble": value.string.flatMap(real).map(Payload.number)
+        case "$numberDecimal":
+            value.string.flatMap { Decimal128(text: Array($0.utf8)) }.map(Payload.decimal)
+        case "$date": date(value)
+        case "$binary": binary(value["base64"], value["subType"])
+        default: nil
+        }
+    }
+
+    private static func real(_ text: String) -> Double? {
+        switch text {
+        case "Infinity": .infinity
+        case "-Infinity": -.infinity
+        case "NaN": .nan
+        default: Double(text).flatMap { $0.isFinite ? $0 : nil }
+        }
+    }
+
+    /// As in `{"$binary": "…", "$type": "00"}`.
+    private static func legacyBinary(_ members: [String: JSONValue]) -> Payload? {
+        guard members.count == 2, let type = members["$type"] else { return nil }
+        return binary(members["$binary"], type)
+    }
+
+    private static func binary(_ base64: JSONValue?, _ subtype: JSONValue?) -> Payload? {
+        guard let text = base64?.string, let data = Data(base64Encoded: text), let subtype = subtype?.string,
+            let number = UInt8(subtype, radix: 16)
+        else { return nil }
+        return number == 4 ? UUIDBytes(Array(data)).map(Payload.uuid) : .binary(Array(data))
+    }
+
+    /// Milliseconds since 1970, or a text of RFC 3339.
+    private static func date(_ value: JSONValue) -> Payload? {
+        if let text = value.string { return date(text) }
+        guard let number = value.integer ?? value["$numberLong"]?.string.flatMap({ Int64($0) }) else { return nil }
+        return .date(milliseconds: number)
+    }
+
+    private static func date(_ text: String) -> Payload? {
+        let pattern = #/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,3})\d*)?(Z|[+-]\d\d:?\d\d)/#
+        guard let match = text.wholeMatch(of: pattern) else { return nil }
+        let zone = match.output.3.filter { $0 != ":" }
+        guard let date = try? Date("\(match.output.1)\(zone)", strategy: .iso8601) else { return nil }
+        let fraction = (match.output.2 ?? "").padding(toLength: 3, withPad: "0", startingAt: 0)
+        return .date(milliseconds: Int64(date.timeIntervalSince1970) * 1000 + (Int64(fraction) ?? 0))
+    }
+}
+
+extension Payload {
+    /// A number in the one form of all that equal it: one without fraction is an Int, and NaN, which as a Double does
+    /// not equal itself, a Decimal.
+    static func number(_ value: Double) -> Payload {
+        if value.isNaN { return Decimal128(text: Array("NaN".utf8)).map(Payload.decimal) ?? .null }
+        return Int64(exactly: value).map(Payload.int) ?? .double(value)
+    }
+
+    static func date(milliseconds: Int64) -> Payload {
+        .timestamp(
+            Timestamp(
+                seconds: milliseconds / 1000, nanoseconds: Int32(milliseconds % 1000) * 1_000_000))
+    }
+
+    init?(objectID text: String) {
+        guard text.utf8.count == 24, let bytes = Hex.decode(text), let value = ObjectID(bytes) else { return nil }
+        self = .objectID(value)
+    }
+
+    init?(uuid text: String) {
+        guard text.contains(#/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/#),
+            let value = Hex.decode(text.filter { $0 != "-" }).flatMap({ UUIDBytes($0) })
+        else { return nil }
+        self = .uuid(value)
+    }
+
+    private static func text(of value: Double) -> String {
+        value.isFinite ? "\(value)" : value < 0 ? "-Infinity" : "Infinity"
+    }
+
+    /// A constant as it is read again. Texts that begin with a per cent sign are marked, so that they are not taken for
+    /// something that stands for a value.
+    var extendedJSON: JSONValue {
+        switch self {
+        case .bool(let value): .bool(value)
+        case .int(let value): .integer(value)
+        case .string(let value) where value.first == UInt8(ascii: "%"):
+            ["$literal": .string(String(decoding: value, as: UTF8.self))]
+        case .string(let value): .string(String(decoding: value, as: UTF8.self))
+        case .binary(let value):
+            ["$binary": ["base64": .string(Data(value).base64EncodedString()), "subType": "00"]]
+        case .timestamp(let value):
+            ["$date": ["$numberLong": .string("\(value.seconds * 1000 + Int64(value.nanoseconds) / 1_000_000)")]]
+        case .float(let value): Payload.double(Double(value)).extendedJSON
+        case .double(let value): ["$numberDouble": .string(Self.text(of: value))]
+        case .decimal(let value): ["$numberDecimal": .string("\(value)")]
+        case .objectID(let value): ["$oid": .string("\(value)")]
+        case .uuid(let value): ["$uuid": .string("\(value)")]
+        case .null, .link, .objectValue, .dictionary, .list, .set, .erased: .null
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import AnabranchCore
+import AnabranchQuery
+
+/// A role as it is written (`Spec/FlexibleRules.md`, section 2).
+struct RoleDefinition: Hashable, Sendable {
+    let name: String
+    /// About the user alone.
+    let applyWhen: RuleExpression
+    let read: RuleExpression
+    let write: RuleExpression
+    let insert: RuleExpression
+    let delete: RuleExpression
+
+    /// The fields of documents that it names.
+    var fields: Set<String> { [read, write, insert, delete].reduce(into: []) { $0.formUnion($1.fields) } }
+
+    /// What it gives a user to whom it applies.
+    func access(of user: RuleUser) -> Access {
+        Access(
+            read: read.filter(for: user), write: write.filter(for: user), insert: insert.filter(for: user),
+            delete: delete.filter(for: user))
+    }
+}
+
+/// The roles of a class in the order in which they are tried.
+struct RoleList: Hashable, Sendable {
+    var roles: [RoleDefinition]
+
+    /// Of the first role that applies to the user; nothing if none does.
+    func access(of user: RuleUser) -> Access {
+        roles.first { $0.applyWhen.filter(for: user) == .always(true) }?.access(of: user) ?? .none
+    }
+}
+
+/// What a user may do with the objects of a class.
+struct Access: Hashable, Sendable {
+    var read: Filter
+    var write: Filter
+    var insert: Filter
+    var delete: Filter
+
+    static let none = Access(
+        read: .always(false), write: .always(false), insert: .always(false), delete: .always(false))
+}
+
+// MARK: Reading
+
+/// Reads the roles of a file of rules.
+struct RoleReader {
+    /// `%%values` and `%%environment`.
+    let constants: JSONValue
+    let notices: NoticeList
+
+    private static let known: Set = [
+        "name", "apply_when", "applyWhen", "document_filters", "read", "write", "insert", "delete", "search", "fields",
+        "additional_fields",
+    ]
+
+    /// The roles of a file: `{"roles": […]}`.
+    func roles(_ node: JSONNode) throws(RuleError) -> RoleList {
+        guard let roles = node["roles"] else { throw node.error("\"roles\" is missing: without any write []") }
+        if let filters = node["filters"], filters.value != [] {
+            throw filters.error("filters are not here: give the roles document_filters")
+        }
+        var list = RoleList(roles: [])
+        for element in try roles.elements() { list.roles.append(try role(element)) }
+        return list
+    }
+
+    func role(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
+        try node.noteUnknown(Self.known, in: notices)
+        guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }
+        guard let applyWhen = node["apply_when"] ?? node["applyWhen"] else {
+            throw node.error("\"apply_when\" is missing: for all users write {}")
+        }
+        let whole = try permissionsOfFields(node)
+        let filters = node["document_filters"]
+        try filters?.noteUnknown(["read", "write"], in: notices)
+        let mayRead = try condition("read", of: filters, "document_filters.read", node)
+        let mayWrite = try condition("write", of: filters, "document_filters.write", node)
+        let writes = if let known = whole.write { known } else { try condition("write", of: node, "write", node) }
+        let reads = if let known = whole.read { known } else { try condition("read", of: node, "read", node) }
+        let write = RuleExpression.and([mayWrite, writes])
+        return RoleDefinition(
+            name: name,
+            applyWhen: try ExpressionReader(constants: constants, allowsFields: false).expression(applyWhen),
+            read: .or([.and([mayRead, reads]), write]), write: write,
+            insert: .and([write, try condition("insert", of: node, "insert", node)]),
+            delete: .and([mayWrite, try condition("delete", of: node, "delete", node)]))
+    }
+
+    /// A permission of a role. Without it the role gives nothing, which its author may not think.
+    private func condition(
+        _ key: String, of holder: JSONNode?, _ name: String, _ role: JSONNode
+    ) throws(RuleError) -> RuleExpression {
+        guard let node = holder?[key] else {
+            notices.add(
+                .incomplete, role.file, "\(role.path): the role has no \"\(name)\", which counts as false")
+            return .always(false)
+        }
+        return try ExpressionReader(constants: constants).expression(node)
+    }
+
+    // MARK: Fields
+
+    /// What `additional_fields` says in place of a role's `read` and `write`. Fields that have a permission of their
+    /// own are refused: who may see or change an object is decided about the object as a whole.
+    private func permissionsOfFields(
+        _ role: JSONNode
+    ) throws(RuleError) -> (read: RuleExpression?, write: RuleExpression?) {
+        let others = role["additional_fields"]
+        try others?.noteUnknown(["read", "write"], in: notices)
+        let isRead = try others?["read"]?.bool()
+        let isWritten = try others?["write"]?.bool()
+        let read = role["read"] == nil ? isRead.map(RuleExpression.always) : nil
+        let write = role["write"] == nil ? isWritten.map(RuleExpression.always) : nil
+        if let others {
+            for (key, permission) in [("read", isRead), ("write", isWritten)] where permission == false {
+                guard role[key]?.value == true else { continue }
+                throw others.error("this takes back what the role's \"\(key)\" gives: fields have no permissions here")
+            }
+        }
+        for (_, field) in try role["fields"]?.members() ?? [] {
+            for (_, permission) in try field.members() where permission.value != true {
+                throw permission.error(
+                    "permissions of single fields are not here: an object is read and written as a whole")
+            }
+        }
+        return (read, write)
+    }
+
+    // MARK: The older form
+
+    /// A role as `sync` once had it: `read` and `write` are about documents, and who writes creates and deletes.
+    func documentRole(_ node: JSONNode) throws(RuleError) -> RoleDefinition {
+        try node.noteUnknown(["name", "applyWhen", "apply_when", "read", "write"], in: notices)
+        guard let name = try node["name"]?.string() else { throw node.error("the role has no name") }
+        guard let applyWhen = node["applyWhen"] ?? node["apply_when"] else {
+            throw node.error("\"applyWhen\" is missing: for all users write {}")
+        }
+        let write = try condition("write", of: node, "write", node)
+        return RoleDefinition(
+            name: name,
+            applyWhen: try ExpressionReader(constants: constants, allowsFields: false).expression(applyWhen),
+            read: .or([try condition("read", of: node, "read", node), write]), write: write, insert: write,
+            delete: write)
+    }
+}

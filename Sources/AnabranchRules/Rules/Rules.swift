@@ -1,0 +1,52 @@
+import AnabranchCore
+import AnabranchQuery
+
+/// Who may do what with the objects of each class (`Spec/FlexibleRules.md`, section 2).
+///
+///     let rules = try Rules(classes: ["Task": file])
+///     let mine = rules.rules(for: try RuleUser(id: "7"))
+///     let role = mine.role(for: schema, of: graph)
+///     if try role.write.matches(object, in: graph) { … }
+public struct Rules: Sendable {
+    let classes: [String: RoleList]
+    let defaultRoles: RoleList
+    /// What its author should know.
+    public let notices: [AppNotice]
+
+    init(classes: [String: RoleList], defaultRoles: RoleList, notices: [AppNotice]) {
+        self.classes = classes
+        self.defaultRoles = defaultRoles
+        self.notices = notices
+    }
+
+    /// Reads files of rules: `{"roles": […]}` each.
+    ///
+    /// - Parameters:
+    ///   - classes: by the name of the class.
+    ///   - defaultRule: for the classes without a file; without it nobody may do anything with their objects.
+    ///   - values: what `%%values.…` stands for: a JSON object.
+    /// - Throws: `RuleError` for what is wrong or not known, with its place.
+    public init(classes: [String: AppFile], defaultRule: AppFile? = nil, values: AppFile? = nil) throws(RuleError) {
+        let notices = NoticeList()
+        let values = try values.map { file throws(RuleError) in try JSONNode(parsing: file).value }
+        let reader = RoleReader(constants: ["values": values ?? [:]], notices: notices)
+        var lists: [String: RoleList] = [:]
+        for (name, file) in classes.sorted(by: { $0.key < $1.key }) {
+            lists[name] = try reader.roles(try JSONNode(parsing: file))
+        }
+        let defaultRoles = try defaultRule.map { file throws(RuleError) in
+            try reader.roles(try JSONNode(parsing: file))
+        }
+        self.init(classes: lists, defaultRoles: defaultRoles ?? RoleList(roles: []), notices: notices.notices)
+    }
+
+    /// What they give one user: for each class that of the first role that applies.
+    public func rules(for user: RuleUser) -> UserRules {
+        UserRules(classes: classes.mapValues { $0.access(of: user) }, others: defaultRoles.access(of: user))
+    }
+
+    /// The fields that the rules of a class name.
+    public func fields(ofClass name: String) -> Set<String> {
+        (classes[name] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }
+    }
+}

@@ -1,0 +1,95 @@
+public import AnabranchCore
+public import AnabranchQuery
+
+/// What one user may do, with the user's data in it: it depends on nothing but the object that is asked about.
+///
+/// Those of two users, or of one user before and after a change of the rules, are equal if they say the same in the
+/// same words: then whatever was found out with the one is right for the other.
+public struct UserRules: Hashable, Sendable {
+    /// Of the classes whose rules differ from those of the others.
+    let classes: [String: Access]
+    let others: Access
+
+    init(classes: [String: Access], others: Access) {
+        self.classes = classes.filter { $0.value != others }
+        self.others = others
+    }
+
+    /// Nobody may do anything.
+    public static let nothing = UserRules(classes: [:], others: .none)
+
+    /// The role for a class.
+    public func role(for schema: ClassSchema, of source: some ObjectSource) -> Role {
+        Role(classes[String(decoding: schema.name, as: UTF8.self)] ?? others, on: schema, of: source)
+    }
+
+    // MARK: Text
+
+    /// JSON that reads as these rules again: equal rules have equal texts.
+    public var text: String {
+        JSONValue.object(["classes": .object(classes.mapValues(\.json)), "others": others.json]).encoded
+    }
+
+    /// Reads a text that `text` has written.
+    ///
+    /// - Throws: `RuleError` for any other text.
+    public init(text: String) throws(RuleError) {
+        let node = try JSONNode(parsing: AppFile(path: "stored rules", bytes: text.utf8))
+        guard let classes = node["classes"], let others = node["others"] else {
+            throw node.error("these are no rules of a user")
+        }
+        var lists: [String: Access] = [:]
+        for (name, node) in try classes.members() { lists[name] = try Access(node) }
+        self.init(classes: lists, others: try Access(others))
+    }
+}
+
+extension Access {
+    fileprivate var json: JSONValue {
+        ["read": read.json, "write": write.json, "insert": insert.json, "delete": delete.json]
+    }
+
+    fileprivate init(_ node: JSONNode) throws(RuleError) {
+        func filter(_ key: String) throws(RuleError) -> Filter {
+            guard let node = node[key] else { throw node.error("\"\(key)\" is missing") }
+            return try ExpressionReader(depthMax: .max).expression(node).filter(for: .nobody)
+        }
+        self.init(
+            read: try filter("read"), write: try filter("write"), insert: try filter("insert"),
+            delete: try filter("delete"))
+    }
+}
+
+/// What a user may do with the objects of one class, ready to be asked (`Spec/FlexibleRules.md`, section 2).
+public struct Role: Sendable {
+    /// Whether the user may see an object.
+    public let read: Query
+    /// Whether the user may change an object: it has to hold before and after the change.
+    public let write: Query
+    /// Whether the user may create an object; asked about the new object.
+    public let insert: Query
+    /// Whether the user may delete an object.
+    public let delete: Query
+    /// Why the user may do nothing, if the rules name a field that the class lacks.
+    public let problem: QueryError?
+
+    init(_ access: Access, on schema: ClassSchema, of source: some ObjectSource) {
+        var problem: QueryError?
+        func query(_ filter: Filter) -> Query? {
+            do throws(QueryError) {
+                return try Query(filter, on: schema, of: source)
+            } catch {
+                problem = error
+                return nil
+            }
+        }
+        let queries = [access.read, access.write, access.insert, access.delete].compactMap(query)
+        let isWhole = queries.count == 4
+        let nothing = Query(always: false, on: schema)
+        read = isWhole ? queries[0] : nothing
+        write = isWhole ? queries[1] : nothing
+        insert = isWhole ? queries[2] : nothing
+        delete = isWhole ? queries[3] : nothing
+        self.problem = problem
+    }
+}

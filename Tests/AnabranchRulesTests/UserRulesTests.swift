@@ -1,0 +1,98 @@
+import AnabranchRules
+import Testing
+
+/// What the rules are for one user: a value that is compared and stored.
+@Suite struct UserRulesTests {
+    private static func text(_ rules: Rules, _ user: RuleUser) throws -> String {
+        let mine = rules.rules(for: user)
+        let again = try UserRules(text: mine.text)
+        #expect(again == mine)
+        #expect(again.hashValue == mine.hashValue)
+        #expect(again.text == mine.text)
+        return mine.text
+    }
+
+    @Test(arguments: [
+        (#"{"owner": "bob", "level": 1}"#, #"{"$and": [{"level": {"$eq": 1.0}}, {"owner": {"$in": ["bob"]}}]}"#),
+        (#"{"level": {"$in": [2, 1, 2]}}"#, #"{"level": {"$in": [{"$numberLong": "1"}, 2]}}"#),
+        (#"{"$nor": [{"level": 1}, {"level": 2}]}"#, #"{"$and": [{"level": {"$ne": 2}}, {"level": {"$ne": 1}}]}"#),
+        (#"{"$or": [{"level": 1}, false, {"$or": [{"level": 2}]}]}"#, #"{"$or": [{"level": 2}, {"level": 1}]}"#),
+        (#"{"$or": [{"level": 1}, true]}"#, "{}"), (#"{"owner": "%%user.id"}"#, #"{"owner": "ada"}"#),
+        (#"{"level": 1, "%%user.id": "ada"}"#, #"{"level": 1}"#), (#"{"level": 1, "%%user.id": "eve"}"#, "false"),
+        (#"{"$not": {"$not": {"level": 1}}}"#, #"{"level": {"$not": {"$not": {"$eq": 1}}}}"#),
+    ])
+    func equalRulesAreEqual(one: String, other: String) throws {
+        let user = try RuleWorld.ada()
+        let texts = try [one, other].map { try Self.text(try RuleWorld.rules(read: $0), user) }
+        #expect(texts[0] == texts[1])
+    }
+
+    @Test(arguments: [
+        (#"{"level": 1}"#, #"{"level": 2}"#), (#"{"level": 1}"#, #"{"level": {"$ne": 1}}"#),
+        (#"{"level": {"$lt": 1}}"#, #"{"level": {"$lte": 1}}"#), (#"{"owner": "1"}"#, #"{"owner": 1}"#),
+        (#"{"level": {"$exists": true}}"#, #"{"level": {"$exists": false}}"#),
+        (#"{"level": 1, "owner": "x"}"#, #"{"$or": [{"level": 1}, {"owner": "x"}]}"#),
+    ])
+    func otherRulesAreNot(one: String, other: String) throws {
+        let user = try RuleWorld.ada()
+        let texts = try [one, other].map { try Self.text(try RuleWorld.rules(read: $0), user) }
+        #expect(texts[0] != texts[1])
+    }
+
+    /// The names of roles and of other roles that do not apply are no difference, and neither are users.
+    @Test func usersWithTheSameRightsShareThem() throws {
+        let rules = try RuleWorld.rules(read: #"{"level": {"$gt": "%%user.custom_data.level"}}"#)
+        func text(_ id: String, _ level: Int) throws -> String {
+            try Self.text(rules, try RuleUser(id: id, customData: #"{"level": \#(level)}"#))
+        }
+        #expect(try text("ada", 1) == text("bob", 1))
+        #expect(try text("ada", 1) != text("ada", 2))
+    }
+
+    @Test func theTextIsThis() throws {
+        let rules = try RuleWorld.rules(
+            read: #"{"team": {"$oid": "070707070707070707070707"}}"#, write: #"{"owner": "%%user.id"}"#)
+        #expect(
+            try Self.text(rules, try RuleUser(id: "%%user.id"))
+                == #"{"classes":{"Task":{"delete":{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
+                + #""insert":{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
+                + #""read":{"$or":[{"owner":{"$eq":{"$literal":"%%user.id"}}},"#
+                + #"{"team":{"$eq":{"$oid":"070707070707070707070707"}}}]},"#
+                + #""write":{"owner":{"$eq":{"$literal":"%%user.id"}}}}},"#
+                + #""others":{"delete":false,"insert":false,"read":false,"write":false}}"#)
+    }
+
+    @Test(arguments: [
+        #"{"$date": "2023-01-02T03:04:05.678Z"}"#, #"{"$date": {"$numberLong": "-1500"}}"#, #"{"$date": 1500}"#,
+        #"{"$date": "2023-01-02T03:04:05+01:00"}"#, #"{"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}"#,
+        #"{"$binary": {"base64": "AAEC", "subType": "00"}}"#, #"{"$binary": "AAEC", "$type": "00"}"#,
+        #"{"$binary": {"base64": "ABEiM0RVZneImaq7zN3u/w==", "subType": "04"}}"#, #"{"$numberDecimal": "1.50"}"#,
+        #"{"$numberDouble": "NaN"}"#, #"{"$numberDouble": "-Infinity"}"#, "0.1", "1e300", "true", "null", "\"ä\\n\"",
+        #"{"$numberDecimal": "Infinity"}"#, #"{"$numberDecimal": "123456789012345678901234567890.5"}"#,
+    ])
+    func everyConstantIsReadAgain(constant: String) throws {
+        _ = try Self.text(try RuleWorld.rules(read: #"{"level": \#(constant)}"#), try RuleWorld.ada())
+    }
+
+    @Test func datesAreThoseThatAreWritten() throws {
+        func text(_ date: String) throws -> String {
+            try Self.text(try RuleWorld.rules(read: #"{"level": {"$date": \#(date)}}"#), try RuleWorld.ada())
+        }
+        #expect(try text(#""1970-01-01T01:00:01.5+01:00""#) == text("1500"))
+        #expect(try text(#""1969-12-31T23:59:58.500Z""#) == text("-1500"))
+        #expect(try text(#""2000-02-29T00:00:00Z""#) == text(#"{"$numberLong": "951782400000"}"#))
+    }
+
+    @Test(arguments: ["", "{}", #"{"classes": {}}"#, #"{"classes": {"A": {}}, "others": {}}"#, "[1"])
+    func otherTextsAreRefused(text: String) { #expect(throws: RuleError.self) { try UserRules(text: text) } }
+
+    @Test func nobodyMayDoAnythingWithoutRules() throws {
+        #expect(try Rules(classes: [:]).rules(for: try RuleWorld.ada()) == .nothing)
+    }
+
+    @Test(arguments: ["[]", "1", "{", #"{"a": 1, "a": 2}"#])
+    func dataOfUsersAreObjects(json: String) {
+        #expect(throws: RuleError.self) { try RuleUser(id: "ada", customData: json) }
+        #expect(throws: RuleError.self) { try RuleUser(id: "ada", data: json) }
+    }
+}
