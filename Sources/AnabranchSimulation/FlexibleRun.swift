@@ -2,6 +2,7 @@ import AnabranchCore
 package import AnabranchHistory
 import AnabranchQuery
 import AnabranchTesting
+import Foundation
 
 /// Random clients of a flexible file: each sees what its queries and its role let it see, changes what it sees and what
 /// it may not, on and off line, and changes its queries meanwhile. In the end each has what the file says that it sees.
@@ -116,11 +117,11 @@ package final class FlexibleRun {
         let seed = random.next(), world = world
         do {
             let tag = OriginTag(timestamp: ChangesetTime(rawValue: time), ident: .server), version = synced.version
-            let hasWritten = try file.write(
+            let written = try file.write(
                 at: tag.timestamp,
                 if: { changeset in try isAllowed(changeset, by: participants.count, tag, on: version) },
                 { try world.edit($0, seed: seed) })
-            if hasWritten { made.noteUpload(by: participants.count, versions: [version.rawValue + 1]) }
+            if written.version > version { made.noteUpload(by: participants.count, versions: [version.rawValue + 1]) }
         } catch is ApplyError {
             // It wanted what is not there.
         }
@@ -160,12 +161,19 @@ package final class FlexibleRun {
     private func connect(_ index: Int) throws {
         var participant = participants[index]
         participant.client.startSession()
-        var session = try file.identify(
-            participant.client.identRequest, queryVersion: participant.active.version,
-            predicates: participant.active.predicates)
+        var request = participant.client.identRequest
+        request.subscriptions = try Self.subscriptions(participant.active)
+        var session = try file.identify(request)
         for set in participant.pending { try send(set, from: &participant, in: &session) }
         participant.session = session
         participants[index] = participant
+    }
+
+    private static func subscriptions(
+        _ set: (version: UInt64, predicates: [String: String])
+    ) throws -> SubscriptionSet {
+        let text = try JSONEncoder().encode(set.predicates)
+        return SubscriptionSet(version: QueryVersion(rawValue: set.version), query: Array(text))
     }
 
     private func send(
@@ -173,7 +181,7 @@ package final class FlexibleRun {
         in session: inout ViewSession
     ) throws {
         tally.queries += 1
-        guard try file.query(set.version, set.predicates, in: &session) != nil else { return }
+        guard try file.query(try Self.subscriptions(set), in: &session) != nil else { return }
         participant.pending.removeAll { $0.version == set.version }
         tally.refusedQueries += 1
     }

@@ -22,6 +22,13 @@ public struct SubscriptionSet: Hashable, Sendable {
         self.query = query
     }
 
+    /// The predicates by the names of their classes; nil if the text is no JSON object of texts.
+    package var predicates: [String: String]? {
+        guard case .object(let members)? = try? JSONValue(parsing: query) else { return nil }
+        let texts = members.compactMapValues(\.string)
+        return texts.count == members.count ? texts : nil
+    }
+
     /// Of a new file: it has no subscriptions.
     public static let none = SubscriptionSet(version: 0, query: Array("{}".utf8))
 }

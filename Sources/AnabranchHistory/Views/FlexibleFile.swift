@@ -33,13 +33,14 @@ package final class FlexibleFile {
 
     /// Checks an IDENT and says where the session starts.
     ///
-    /// - Parameters:
-    ///   - queryVersion: the number of the set that the client has.
-    ///   - predicates: that set, by class.
-    /// - Throws: as `SyncedFile.identify`; `clientFileExpired` also if the client was away for too long.
+    /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read.
     package func identify(
-        _ request: IdentRequest, queryVersion: UInt64, predicates: [String: String], user: String? = nil
+        _ request: IdentRequest, user: String? = nil
     ) throws(HistoryError) -> ViewSession {
+        let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
+        guard let predicates = active.predicates else {
+            throw HistoryError(.badChangeset, "the queries are no JSON object of texts")
+        }
         let progress = try file.identify(request, user: user)
         let ident = request.file.ident, position = request.download.serverVersion
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
@@ -90,12 +91,16 @@ package final class FlexibleFile {
     /// - Returns: why the set is refused, in the words that the client is told; nil if it is not.
     /// - Throws: a failure of the store, or `clientFileExpired`.
     package func query(
-        _ queryVersion: UInt64, _ predicates: [String: String], in session: inout ViewSession
+        _ subscriptions: SubscriptionSet, in session: inout ViewSession
     ) throws(HistoryError) -> String? {
+        let queryVersion = subscriptions.version.rawValue
         let state = try currentState()
         var view = try projected(session.ident)
-        let wanted: ViewQueries
-        do { wanted = try ViewQueries(predicates, in: state, queryableFields: queryableFields) } catch {
+        let predicates = subscriptions.predicates, wanted: ViewQueries
+        do throws(QueryError) {
+            guard let predicates else { throw QueryError(.syntax, at: 0, "Invalid query: no JSON object of texts") }
+            wanted = try ViewQueries(predicates, in: state, queryableFields: queryableFields)
+        } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.
             if view.queries.predicates != session.predicates {
@@ -107,7 +112,7 @@ package final class FlexibleFile {
         }
         view.queryVersion = queryVersion
         try change(&view, to: wanted, bootstrap: queryVersion)
-        (session.queryVersion, session.predicates) = (queryVersion, predicates)
+        (session.queryVersion, session.predicates) = (queryVersion, wanted.predicates)
         return nil
     }
 
@@ -156,6 +161,15 @@ package final class FlexibleFile {
         return integration.refusals
     }
 
+    /// As `SyncedFile.noteProgress`.
+    package func noteProgress(
+        _ upload: Upload, from ident: ClientFileID, at time: UInt64
+    ) throws(HistoryError) -> Bool {
+        guard try file.noteProgress(upload, from: ident, at: time) else { return false }
+        views[ident]?.confirm(upload.progress.serverVersion)
+        return true
+    }
+
     // MARK: Writes of the server
 
     /// As `SyncedFile.write`: a transaction that clients are sent as far as they see what it is about.
@@ -163,37 +177,41 @@ package final class FlexibleFile {
     /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing has happened.
     @discardableResult
     package func write(
-        at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
-        _ body: (WriteTransaction) throws -> Void
-    ) throws -> Bool {
-        let before = try currentState()
-        let (commit, _) = try file.prepareWrite(idempotencyKey: nil, at: timestamp, body)
-        guard var commit, let entry = commit.entries.first else { return false }
-        guard try isAccepted(entry.changeset) else { return false }
-        var arena = ChangesetArena()
-        let index = try entry.decode(into: &arena)
-        guard let after = commit.state?.after else { return false }
-        let touched = try arena.touchedObjects(of: index).map { try after.reference(to: $0) }
-        commit.entries[0].section = try BeforeImage(of: touched, in: before).section
+        at timestamp: ChangesetTime, idempotencyKey: String? = nil,
+        if isAccepted: ([UInt8]) throws -> Bool = { _ in true }, _ body: (WriteTransaction) throws -> Void
+    ) throws -> ServerWrite {
+        let before = try currentState(), version = file.head.version
+        let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
+        guard var commit else { return made }
+        if let entry = commit.entries.first, let after = commit.state?.after {
+            guard try isAccepted(entry.changeset) else { return ServerWrite(version: version, isRepetition: false) }
+            var arena = ChangesetArena()
+            let index = try entry.decode(into: &arena)
+            let touched = try arena.touchedObjects(of: index).map { try after.reference(to: $0) }
+            commit.entries[0].section = try BeforeImage(of: touched, in: before).section
+        }
         try file.commit(commit)
-        return true
+        return made
     }
 
     // MARK: DOWNLOAD
 
     /// The next message of a session; nil if there is nothing to be said.
     ///
-    /// - Parameter byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
+    /// - Parameters:
+    ///   - byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
     /// - Throws: a failure of the store, or `clientFileExpired`.
+    ///   - isAnswer: whether there is a message in any case.
     package func download(
-        for session: inout ViewSession, byteBudget: Int = 128 << 10
+        for session: inout ViewSession, byteBudget: Int = 128 << 10, isAnswer: Bool = false
     ) throws(HistoryError) -> ViewDownload? {
         let view = try projected(session.ident)
         guard let row = try file.clientFile(session.ident) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(session.ident)")
         }
         return try session.next(
-            of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget)
+            of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
+            isAnswer: isAnswer)
     }
 
     // MARK: Views

@@ -33,7 +33,7 @@ package struct ViewSession: Sendable {
     /// The next message; nil if the client knows everything.
     mutating func next(
         of view: ClientView, at head: FileHead, acknowledging upload: UploadCursor, _ ownVersion: ClientVersion,
-        _ byteBudget: Int
+        _ byteBudget: Int, isAnswer: Bool
     ) throws(HistoryError) -> ViewDownload? {
         let waiting = view.log.drop { $0.number <= sentNumber }
         let bootstrap = waiting.first.flatMap { self.bootstrap(of: $0) }
@@ -44,7 +44,7 @@ package struct ViewSession: Sendable {
         if !isLast || bootstrap != nil, let last = entries.last {
             cursor = DownloadCursor(serverVersion: last.version, clientVersion: last.clientVersion)
         }
-        guard !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else { return nil }
+        guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else { return nil }
         let compensations = bootstrap != nil || entries.isEmpty
             ? []
             : view.compensations.filter { $0.version > compensated && $0.version <= cursor.serverVersion }

@@ -21,6 +21,8 @@ public struct AppSettings: Equatable, Sendable {
     public var issuer: CustomTokenIssuer?
     /// Whether its clients may take classes and columns away.
     public var destructiveSchema: DestructiveSchema
+    /// Whether its clients subscribe to queries, and not to partitions.
+    public var isFlexible = false
 
     /// An app with these ways to log in.
     public init(

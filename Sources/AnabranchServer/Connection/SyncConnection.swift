@@ -110,7 +110,9 @@ struct SyncConnection: ~Copyable {
     private mutating func open(_ session: SessionHandle, _ bind: BindRequest) {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so no two partitions of two apps have one path.
-        let path = VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
+        let path =
+            machine.mode == .flexible
+            ? VirtualPath(principal.app) : VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
         sessions[session] = Session(path: path)
         log("session opened", session)
         guard permission(on: path) > .none else {
@@ -121,8 +123,10 @@ struct SyncConnection: ~Copyable {
         submit(.open(bind), of: session)
     }
 
+    /// In flexible sync roles decide, for each object.
     private func permission(on path: VirtualPath) -> Permission {
-        authorizer.permission(for: principal, on: Array(path.bytes.dropFirst(principal.app.utf8.count + 1)))
+        guard machine.mode == .partition else { return .write }
+        return authorizer.permission(for: principal, on: Array(path.bytes.dropFirst(principal.app.utf8.count + 1)))
     }
 
     /// An UPLOAD without changesets only says how far the client has come, which a reader says too.

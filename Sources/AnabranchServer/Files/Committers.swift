@@ -126,11 +126,18 @@ extension Commit {
 
 /// A store whose commits are made by committers, while the caller waits: so everything that is flushed is flushed by
 /// them, also what is rare and not worth a turn of its own.
-struct CommittedStore: HistoryStore {
+struct CommittedStore: ViewStore {
     let base: any HistoryStore
     let committers: Committers
 
     func open(_ path: VirtualPath) throws(HistoryError) -> OpenedFile { try base.open(path) }
+
+    func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
+        guard let base = base as? any ViewStore else {
+            throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
+        }
+        return try base.views(of: file)
+    }
 
     func close(_ file: SyncedFileID, _ lease: Lease) { base.close(file, lease) }
 

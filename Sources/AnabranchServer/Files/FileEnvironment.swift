@@ -68,12 +68,19 @@ final class FileEnvironment: Sendable {
     func end() { isEndingFlag.store(true, ordering: .relaxed) }
 
     func open(_ path: VirtualPath) throws(HistoryError) -> FileSessions {
-        FileSessions(
-            try SyncedFile(
-                path: path, store: store, keepsState: options.keepsState,
-                destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
-                adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax),
-            self)
+        let file = try SyncedFile(
+            path: path, store: store, keepsState: options.keepsState,
+            destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
+            adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax)
+        return FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
+    }
+
+    /// How much of the past a file keeps. Views may need all of it.
+    func history(of path: VirtualPath) -> HistoryPolicy {
+        guard options.isFlexible(path) else { return options.history }
+        var policy = options.history
+        policy.generationBytes = .max
+        return policy
     }
 }
 
@@ -90,6 +97,8 @@ struct FileOptions: Sendable {
     var adoptsUnownedClientFiles = false
     /// Whether clients may take classes and columns of a file away.
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
+    /// Whether each client sees a part of a file, by its queries.
+    var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
     /// A user whose share of new files is used up can only open files that are open already.
     var newFiles = UserQuota()
     /// A user whose share of new client files is used up gets no further ident.

@@ -41,6 +41,13 @@ struct FileLog {
         }
     }
 
+    /// What a client of flexible sync has written and may not.
+    func note(refused reason: String, of client: ClientFileID, path: VirtualPath) {
+        logger.notice(
+            "a write was undone",
+            metadata: ["path": "\(path.abbreviated)", "client": "\(client)", "reason": "\(reason)"])
+    }
+
     func note(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
         metrics.failed(error)
         var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]

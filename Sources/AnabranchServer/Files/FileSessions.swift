@@ -22,9 +22,13 @@ final class FileSessions {
         var hasTakenUnasked: Bool { progress.uploaded.serverVersion >= unaskedVersion }
         /// While a DOWNLOAD waits for memory.
         var wait: MemoryWait?
+        /// In flexible sync, in place of `progress`.
+        var view: ViewSession?
     }
 
     let file: SyncedFile
+    /// Nil unless each client sees a part of the file.
+    let flexible: FlexibleFile?
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
@@ -41,8 +45,9 @@ final class FileSessions {
 
     private let environment: FileEnvironment
 
-    init(_ file: SyncedFile, _ environment: FileEnvironment) {
+    init(_ file: SyncedFile, _ flexible: FlexibleFile? = nil, _ environment: FileEnvironment) {
         self.file = file
+        self.flexible = flexible
         self.environment = environment
         announcedVersion = file.version
     }
@@ -83,7 +88,9 @@ final class FileSessions {
             case .integrate(let upload):
                 try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor): try scan(request, from: cursor, memory: memory)
-            case .query, .scanBootstrap: reply(key, .failed(SyncMode.partition.refusalOfOthers))
+            case .query(let subscriptions): try query(subscriptions, of: key)
+            // A bootstrap is one message.
+            case .scanBootstrap: reply(key, .failed(SyncMode.partition.refusalOfOthers))
             case .close: remove(key)
             }
         } catch {
@@ -103,7 +110,8 @@ final class FileSessions {
     ) throws(HistoryError) {
         guard open.contains(key) else { return }
         let clientFile = claim.file.ident
-        let progress = try file.identify(claim, user: user)
+        let view = try flexible?.identify(claim, user: user)
+        let progress = if let view { view.progress } else { try file.identify(claim, user: user) }
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
@@ -114,7 +122,7 @@ final class FileSessions {
         open.remove(key)
         running[key] = Running(
             clientFile: clientFile, capabilities: capabilities, progress: progress,
-            isLive: progress.download.serverVersion >= file.version)
+            isLive: progress.download.serverVersion >= file.version, view: view)
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
@@ -125,11 +133,15 @@ final class FileSessions {
         _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
     ) throws(HistoryError) {
         guard let clientFile = running[key]?.clientFile,
-            var rest = try running[key]?.progress.accept(upload.upload)
+            var rest = try accept(upload.upload, of: key)
         else { return }
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()
+        }
+        if let flexible {
+            rest.uploader = uploader
+            return try integrate(rest, from: clientFile, into: flexible, of: key)
         }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
         if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
@@ -150,6 +162,7 @@ final class FileSessions {
     ) throws(HistoryError) {
         let key = request.session, capabilities = request.capabilities
         guard let clientFile = running[key]?.clientFile else { return }
+        if let flexible { return try scan(flexible, of: key) }
         let outcome = try memory.download(
             file.downloads(for: clientFile, capabilities), after: cursor, for: request,
             bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
@@ -167,6 +180,55 @@ final class FileSessions {
 
     /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
     func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
+
+    // MARK: Flexible sync
+
+    private func accept(_ upload: Upload, of key: SessionKey) throws(HistoryError) -> Upload? {
+        flexible == nil
+            ? try running[key]?.progress.accept(upload) : try running[key]?.view?.progress.accept(upload)
+    }
+
+    /// QUERY: the view changes at once, and the bootstrap waits for the session to ask.
+    private func query(_ subscriptions: SubscriptionSet, of key: SessionKey) throws(HistoryError) {
+        guard let flexible else { return reply(key, .failed(SyncMode.partition.refusalOfOthers)) }
+        guard var view = running[key]?.view else { return }
+        try environment.space.require()
+        let refusal = try flexible.query(subscriptions, in: &view)
+        running[key]?.view = view
+        if let refusal {
+            reply(key, .queryRefused(QueryRefusal(version: subscriptions.version, message: refusal)))
+        }
+        if hasNews { announce(until: environment.beginStep()) }
+    }
+
+    private func integrate(
+        _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey
+    ) throws(HistoryError) {
+        let time = environment.unixSeconds()
+        if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
+        for refused in try flexible.integrate(upload, from: clientFile, at: time) {
+            environment.log.note(refused: refused.reason, of: clientFile, path: file.path)
+        }
+        if hasNews { announce(until: environment.beginStep()) }
+    }
+
+    private func scan(_ flexible: FlexibleFile, of key: SessionKey) throws(HistoryError) {
+        guard var view = running[key]?.view else { return }
+        let made = try flexible.download(
+            for: &view, byteBudget: environment.options.limits.downloadBytesSoftMax, isAnswer: true)
+        running[key]?.view = view
+        guard let made else { return }
+        environment.bodies.noteEncoded()
+        let body = EncodedBody(made.download.changesets, limits: environment.options.limits)
+        reply(
+            key,
+            .flexibleDownload(
+                FlexibleDownload(
+                    progress: made.download.progress, body: body,
+                    kind: made.isBootstrap
+                        ? .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: true) : .steady,
+                    compensations: made.compensations.map { ErrorMessage($0) })))
+    }
 
     // MARK: For the operator
 
@@ -224,7 +286,7 @@ final class FileSessions {
             let index = next
             running.formIndex(after: &next)
             let key = running.keys[index], cursor = running.values[index].progress.download
-            let news = limit.isOver ? nil : news(for: running.values[index])
+            let news = limit.isOver || flexible != nil ? nil : news(for: running.values[index])
             guard let (progress, body) = news else {
                 reply(key, .versionExposed(file.version))
                 continue

@@ -54,7 +54,13 @@ extension FileTurns {
     ) {
         do {
             try environment.space.require()
-            let file = try openedSessions().file
+            let sessions = try openedSessions()
+            if let flexible = sessions.flexible {
+                let version = try flexible.write(at: timestamp, idempotencyKey: idempotencyKey, body)
+                sessions.announce(until: environment.beginStep())
+                return whenTold { complete(.success(version)) }
+            }
+            let file = sessions.file
             let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
             guard let commit else { return whenTold { complete(.success(made)) } }
             store(commit) { [self] sessions, failure in

@@ -37,7 +37,7 @@ extension FileTurns {
     var isMaintenanceOverdue: Bool { maintenance.mergeCount > Self.shortTurnsMax && isMaintenanceWaiting }
 
     private func isMaintenanceDue(for file: SyncedFile) -> Bool {
-        !environment.isEnding && file.isMaintenanceDue(environment.options.history)
+        !environment.isEnding && file.isMaintenanceDue(environment.history(of: path))
     }
 
     /// Has a round begin that looks at everything.
@@ -98,7 +98,7 @@ extension FileTurns {
         maintenance.completions = maintenance.requests
         maintenance.requests = []
         return MaintenanceRound(
-            environment.options.history, at: environment.unixSeconds(), expires: environment.clock.isTrusted,
+            environment.history(of: path), at: environment.unixSeconds(), expires: environment.clock.isTrusted,
             connected: Set(sessions.clientFiles), isThorough: isRequested)
     }
 

@@ -49,6 +49,9 @@ final class SharedBodies: Sendable {
         self.didEncode = didEncode
     }
 
+    /// A body was made that only one reader wants.
+    func noteEncoded() { didEncode() }
+
     /// What is kept.
     var keys: [Key] { kept.withLock { Array($0.bodies.keys) } }
 

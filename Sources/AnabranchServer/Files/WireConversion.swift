@@ -36,6 +36,19 @@ extension ErrorMessage {
     }
 }
 
+extension ErrorMessage {
+    /// Code 231: writes that were left out, and are undone by what follows.
+    init(_ write: CompensatingWrite) {
+        self.init(.compensatingWrite)
+        rejection = Rejection(
+            clientVersion: write.clientVersion, serverVersion: write.version,
+            updates: write.objects.map { object in
+                Rejection.Update(
+                    reason: object.reason, table: String(decoding: object.className, as: UTF8.self), key: object.key)
+            })
+    }
+}
+
 extension BackOff {
     /// Damage stays until somebody does something about it: 5 minutes, up to an hour.
     static let untilRepaired = BackOff(firstSeconds: 300, maxSeconds: 3600, multiplier: 2)

@@ -9,9 +9,13 @@ struct SyncHandshake: Sendable {
     /// Whether a request is for the sync protocol, well formed or not.
     static func isSyncRequest(_ head: HTTPRequestHead) -> Bool { app(of: head.uri.prefix { $0 != "?" }) != nil }
 
-    /// - Parameter address: the client's IP address, if it is known.
+    /// - Parameters:
+    ///   - address: the client's IP address, if it is known.
+    ///   - mode: the kind of sync of each app.
     /// - Throws: `unknownPath` or `malformed`.
-    init(_ head: HTTPRequestHead, from address: String? = nil) throws(HandshakeError) {
+    init(
+        _ head: HTTPRequestHead, from address: String? = nil, mode: (_ app: String) -> SyncMode = { _ in .partition }
+    ) throws(HandshakeError) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let app = Self.app(of: parts[0]) else { throw .unknownPath }
         guard head.method == .GET, head.version == .http1_1 else { throw .malformed("a WebSocket begins with GET") }
@@ -24,7 +28,7 @@ struct SyncHandshake: Sendable {
         do {
             negotiation = try Negotiation(
                 offer: head.headers["sec-websocket-protocol"].joined(separator: ","),
-                userAgent: head.headers["user-agent"].first)
+                userAgent: head.headers["user-agent"].first, accepting: [mode(app)])
         } catch {
             throw .malformed("no known subprotocol")
         }

@@ -12,6 +12,8 @@ final class WebSocketUpgrade {
     private let users: ConnectionLimit
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
+    /// The kind of sync of each app.
+    private let mode: (_ app: String) -> SyncMode
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
     /// Why a well-formed handshake was not accepted.
@@ -24,12 +26,14 @@ final class WebSocketUpgrade {
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, users: ConnectionLimit, messageBytesMax: Int, metrics: ConnectionMetrics,
+        mode: @escaping (_ app: String) -> SyncMode,
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
         self.users = users
         self.messageBytesMax = messageBytesMax
         self.metrics = metrics
+        self.mode = mode
         self.onUpgrade = onUpgrade
     }
 
@@ -49,7 +53,7 @@ final class WebSocketUpgrade {
         if let error { return error }
         guard SyncHandshake.isSyncRequest(head) else { return nil }
         do {
-            _ = try SyncHandshake(head)
+            _ = try SyncHandshake(head, mode: mode)
             return .malformed("a WebSocket is the first request of its connection")
         } catch {
             return error
@@ -61,7 +65,7 @@ final class WebSocketUpgrade {
     /// - Returns: the extra headers of the 101; nil if the request stays HTTP.
     private func decide(_ head: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
         let address = channel.remoteAddress?.client
-        guard let handshake = try? SyncHandshake(head, from: address) else {
+        guard let handshake = try? SyncHandshake(head, from: address, mode: mode) else {
             return channel.eventLoop.makeSucceededFuture(nil)
         }
         let authenticator = authenticator

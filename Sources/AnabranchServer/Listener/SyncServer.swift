@@ -160,7 +160,7 @@ public final class SyncServer: Service {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, users: users, messageBytesMax: settings.limits.messageBytesMax,
-            metrics: connectionMetrics
+            metrics: connectionMetrics, mode: settings.mode
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
@@ -206,6 +206,7 @@ public final class SyncServer: Service {
         options.objectBytesMax = settings.objectBytesMax
         options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
+        options.isFlexible = { settings.isFlexible($0) }
         options.newFiles = newFiles
         options.newClientFiles = newClientFiles
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax

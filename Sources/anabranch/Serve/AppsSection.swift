@@ -7,6 +7,7 @@ import Yams
 ///     apps:
 ///       my-app:
 ///         providers: [anon-user, local-userpass, api-key, custom-token]
+///         sync: partition
 ///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
 struct AppsSection {
@@ -15,7 +16,7 @@ struct AppsSection {
     private(set) var apps: [String: AppSettings] = [:]
     private(set) var problems: [String] = []
 
-    private static let keys = ["providers", "destructive-schema", "issuer"]
+    private static let keys = ["providers", "sync", "destructive-schema", "issuer"]
     private static let issuerKeys = ["jwks", "iss", "aud"]
 
     init(place: String) { self.place = place }
@@ -41,6 +42,12 @@ struct AppsSection {
             case "providers":
                 settings.providers = providers(value, place: "\(place): providers")
                 hasProviders = true
+            case "sync":
+                switch value.scalar?.string {
+                case "partition": settings.isFlexible = false
+                case "flexible": settings.isFlexible = true
+                default: problems.append("\(place): sync: \(Self.found(value)); allowed: partition, flexible")
+                }
             case "destructive-schema":
                 if let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) {
                     settings.destructiveSchema = rule

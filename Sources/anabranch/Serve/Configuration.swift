@@ -99,6 +99,7 @@ struct Configuration {
         if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
         if let partitionBytesMax { settings.fileBytesMax = UInt64(partitionBytesMax) }
         settings.history = history
+        settings.flexibleApps = Set(apps.filter(\.value.isFlexible).keys)
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

@@ -55,6 +55,7 @@ struct ConfigurationText: CustomStringConvertible {
             let providers = Provider.allCases.filter(settings.providers.contains).map(\.rawValue)
             lines += [
                 "  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]",
+                "    sync: \(settings.isFlexible ? "flexible" : "partition")",
                 "    destructive-schema: \(settings.destructiveSchema.rawValue)",
             ]
             guard let issuer = settings.issuer else { continue }
