@@ -98,6 +98,7 @@ import Testing
         ("bool", .greater, .bool(false), [2]), ("date", .less, .timestamp(Timestamp(seconds: 11, nanoseconds: 0)), [2]),
         ("double", .less, .int(2), [2]), ("doubleList", .less, .double(1), []), ("double", .less, nan, []),
         ("doubleList", .lessOrEqual, nan, [2]), ("intDict", .greater, .int(0), []), ("link", .greater, .int(76), [2]),
+        ("link", .less, .string([0x7A]), []), ("link", .greater, .string([]), []),
         ("decimal", .less, .double(7.5), [2]), ("float", .greaterOrEqual, .int(2), [2]),
     ])
     func ordersAreWithinAType(

@@ -49,6 +49,17 @@ import Testing
         #expect(try text("ada", 1) != text("ada", 2))
     }
 
+    @Test func classesAreComparedAlone() throws {
+        let user = try RuleWorld.ada()
+        let rules = try ["1", "2", "1"].map { level in
+            try RuleWorld.rules(read: #"{"level": \#(level)}"#).rules(for: user)
+        }
+        #expect(rules[0].agree(with: rules[2], onClass: "Task"))
+        #expect(!rules[0].agree(with: rules[1], onClass: "Task"))
+        #expect(rules[0].agree(with: rules[1], onClass: "Note"))
+        #expect(rules[0].agree(with: .nothing, onClass: "Note"))
+    }
+
     @Test func theTextIsThis() throws {
         let rules = try RuleWorld.rules(
             read: #"{"team": {"$oid": "070707070707070707070707"}}"#, write: #"{"owner": "%%user.id"}"#)

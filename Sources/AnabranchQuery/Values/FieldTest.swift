@@ -11,6 +11,10 @@ extension FilterTest.Relation {
     func holds(_ value: StateValue, _ constant: StateValue) -> Bool {
         if value.isNull || constant.isNull { return value.isNull && constant.isNull && holdsOfEquals }
         guard StateValue.areComparable(value, constant) else { return false }
+        // A link is the key of its object, which has a type of its own.
+        if case (.link(let left), .link(let right)) = (value, constant), left.key.type != right.key.type {
+            return false
+        }
         if value.isNaN || constant.isNaN { return value.isNaN && constant.isNaN && holdsOfEquals }
         let order = StateValue.order(value, constant)
         return order == 0 ? holdsOfEquals : order < 0 ? holdsOfSmaller : holdsOfGreater

@@ -34,7 +34,7 @@ public struct AppExport: Sendable {
     ///
     /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant.
     public init(directory: String) throws(RuleError) {
-        let root = URL(fileURLWithPath: directory, isDirectory: true).standardizedFileURL
+        let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
         let missing = RuleError(file: directory, place: "", reason: "this is no folder that can be read")
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: root.path, isDirectory: &isDirectory), isDirectory.boolValue,

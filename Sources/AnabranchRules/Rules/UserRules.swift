@@ -23,6 +23,11 @@ public struct UserRules: Hashable, Sendable {
         Role(classes[String(decoding: schema.name, as: UTF8.self)] ?? others, on: schema, of: source)
     }
 
+    /// Whether these rules and others say the same of a class.
+    public func agree(with other: UserRules, onClass name: String) -> Bool {
+        (classes[name] ?? others) == (other.classes[name] ?? other.others)
+    }
+
     // MARK: Text
 
     /// JSON that reads as these rules again: equal rules have equal texts.
