@@ -80,7 +80,7 @@ struct ScriptedFile {
                 version += 1
                 ownVersions.append((version, changeset.cursor.clientVersion))
             }
-            upload = message.progress
+            if message.progress.clientVersion > upload.clientVersion { upload = message.progress }
             return .versionExposed(version)
         case .scan(let cursor): return scan(from: cursor, part: 0)
         case .scanBootstrap(_, let part, let cursor): return scan(from: cursor, part: part)
