@@ -20,8 +20,11 @@ import Testing
         var file: ScriptedFile
         private let version: ProtocolVersion
         private var server: ServerConnection
+        private var connection = 0
         private var requests: [(SessionHandle, SessionRequest)] = []
         private var handle: SessionHandle?
+        /// The file has ended it.
+        private var failed: SessionHandle?
 
         init(_ release: CoreVersion, _ version: Int, splitsBootstraps: Bool = false) throws {
             try self.init(FlexibleClient(release: release), version, splitsBootstraps: splitsBootstraps)
@@ -42,7 +45,9 @@ import Testing
 
         mutating func reconnect(isFast: Bool) throws {
             server = try Self.connection(version)
+            connection += 1
             requests = []
+            failed = nil
             client.connect(version, isFast: isFast)
         }
 
@@ -68,6 +73,7 @@ import Testing
         }
 
         private mutating func clientSpeaks() throws -> Bool {
+            if client.isSuspended { client.resume() }
             guard let message = client.next() else { return false }
             switch server.receive(ClientMessageCodec(mode: .flexible).encode(message).bytes) {
             case .ask(let session, let request): requests.append((session, request))
@@ -97,7 +103,9 @@ import Testing
 
         private mutating func answer(_ request: SessionRequest, of session: SessionHandle) throws {
             handle = session
-            if let event = try file.answer(request) { server.receive(event, for: session) }
+            guard session != failed, let event = try file.answer(request, on: connection) else { return }
+            if case .failed = event { failed = session }
+            server.receive(event, for: session)
         }
 
         /// The file has something new.
@@ -186,12 +194,12 @@ import Testing
     func randomConversations(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let release = Self.releases[Int(seed) % Self.releases.count]
-        var all = try Conversation(release.0, release.1)
+        var all = try Conversation(release.0, release.1, splitsBootstraps: seed % 2 == 0)
         var wanted: QueryVersion = 0
         for step in 0..<400 as Range<Int64> {
             switch Int.random(in: 0..<40, using: &random) {
             case 0:
-                let query = ["{\"A\":\"x\"}", "{\"B\":\"x\"}", "{}"].randomElement(using: &random) ?? "{}"
+                let query = ["{\"A\":\"x\"}", "{\"A\":\"x\",\"B\":\"x\"}", "{}"].randomElement(using: &random) ?? "{}"
                 wanted = try all.client.subscribe(query)
             case 1: _ = try all.client.subscribe("{\"A\":\"refuse\"}")
             case 2 where all.client.subscriptions.active != nil:
