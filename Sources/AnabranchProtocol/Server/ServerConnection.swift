@@ -9,8 +9,8 @@ import AnabranchCore
 ///
 /// What is to be sent is not pushed but asked for with `next`, so that the caller holds back what the socket cannot
 /// take. PONG comes first, then log messages; then the sessions take turns: one message of one, the next message of the
-/// next. A session owes at most a few messages at any time; a caller that also stops reading while it cannot write
-/// bounds the memory of a connection.
+/// next. A session owes at most a few messages at any time, and in flexible sync a refusal for each QUERY that the
+/// caller has refused; a caller that also stops reading while it cannot write bounds the memory of a connection.
 ///
 /// Nothing that a client sends traps, and no answer of the caller does, however late or often it comes. What the caller
 /// must see to are the kinds of errors: a precondition says which of them each function takes.

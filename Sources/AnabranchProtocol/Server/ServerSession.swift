@@ -25,6 +25,8 @@ struct ServerSession: Sendable {
     private var feed = DownloadFeed()
     /// Answers to TEST_COMMANDs, which come at any time.
     private var testAnswers: [(request: UInt64, body: [UInt8])] = []
+    /// The session has ended by itself, and its file has not been told yet.
+    private var hasToClose = false
 
     private enum State {
         case allocating
@@ -116,7 +118,7 @@ struct ServerSession: Sendable {
             return nil
         case (.errorPending, .unbind):
             state = .unbinding
-            return nil
+            return takeClose()
         case (.errorPending, _), (.errorSent, _):
             return nil
 
@@ -150,10 +152,11 @@ struct ServerSession: Sendable {
             return .clientFailed(handle, code: code, text: excerpt(text, limits), answer: nil)
 
         case (_, .testCommand(_, let request, let body)):
-            if mode == .flexible, testAnswers.count < limits.testCommandsMax {
-                test(TestCommand(body, limits), request)
-            }
-            return nil
+            guard mode == .flexible, testAnswers.count < limits.testCommandsMax else { return nil }
+            let command = TestCommand(body, limits)
+            testAnswers.append((request, command.answer))
+            if let error = command.error { end(error) }
+            return takeClose()
 
         case (_, .ping):
             return nil
@@ -161,11 +164,6 @@ struct ServerSession: Sendable {
         case (_, .ident), (_, .query), (_, .upload), (_, .mark):
             throw ProtocolError(.badMessageOrder, "session is not ready for this message")
         }
-    }
-
-    private mutating func test(_ command: TestCommand, _ request: UInt64) {
-        testAnswers.append((request, command.answer))
-        if let error = command.error { fail(error) }
     }
 
     /// Section 8.6. The client waits for this: it integrates nothing more by itself.
@@ -207,7 +205,7 @@ struct ServerSession: Sendable {
     ) {
         guard case .running = state, feed.isMakingDownload else { return }
         if let problem = feed.problem(of: download, in: version) {
-            return fail(ErrorMessage(.otherSessionError, problem))
+            return end(ErrorMessage(.otherSessionError, problem))
         }
         feed.downloadReady(download, as: handle.ident, codec)
     }
@@ -223,6 +221,17 @@ struct ServerSession: Sendable {
     /// The first error counts.
     mutating func fail(_ error: ErrorMessage) {
         if isLive { state = .errorPending(error) }
+    }
+
+    /// An error that the file does not know of.
+    private mutating func end(_ error: ErrorMessage) {
+        hasToClose = isLive
+        fail(error)
+    }
+
+    private mutating func takeClose() -> ServerConnection.Action? {
+        defer { hasToClose = false }
+        return hasToClose ? .ask(handle, .close) : nil
     }
 
     // MARK: - To the client
@@ -247,6 +256,9 @@ struct ServerSession: Sendable {
             case .scan(let request): .ask(handle, request)
             case nil: nil
             }
+        case .errorPending where hasToClose:
+            hasToClose = false
+            return .ask(handle, .close)
         case .errorPending(let error):
             state = .errorSent
             return .message(codec.encode(.error(session: ident, error)))

@@ -36,7 +36,7 @@ public enum SessionRequest: Equatable, Sendable {
     /// The answer is `flexibleDownload` with that part, with steady state that comes before the bootstrap in the log,
     /// or with the first part of the bootstrap of a later QUERY; or it is `failed`.
     case scanBootstrap(QueryVersion, part: Int, from: DownloadCursor)
-    /// UNBIND: the session's hold on its file ends now. There is no answer.
+    /// UNBIND, or an error that the file does not know of: the session's hold on it ends now. There is no answer.
     case close
 }
 
@@ -84,7 +84,7 @@ extension ServerConnection {
     public enum Output: Equatable, Sendable {
         /// Send this.
         case message(EncodedMessage)
-        /// To be passed on to the session's file: the answer makes a message.
+        /// To be passed on to the session's file: the answer makes a message, unless the session lets go of the file.
         case ask(SessionHandle, SessionRequest)
         /// Send this and nothing after it, read and discard until the client leaves, and give up after
         /// `Limits.softCloseMillisecondsMax`.

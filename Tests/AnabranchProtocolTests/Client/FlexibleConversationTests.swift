@@ -20,8 +20,11 @@ import Testing
         var file: ScriptedFile
         private let version: ProtocolVersion
         private var server: ServerConnection
+        private var connection = 0
         private var requests: [(SessionHandle, SessionRequest)] = []
         private var handle: SessionHandle?
+        /// The file has ended it.
+        private var failed: SessionHandle?
 
         init(_ release: CoreVersion, _ version: Int, splitsBootstraps: Bool = false) throws {
             try self.init(FlexibleClient(release: release), version, splitsBootstraps: splitsBootstraps)
@@ -42,7 +45,9 @@ import Testing
 
         mutating func reconnect(isFast: Bool) throws {
             server = try Self.connection(version)
+            connection += 1
             requests = []
+            failed = nil
             client.connect(version, isFast: isFast)
         }
 
@@ -53,24 +58,43 @@ import Testing
 
         /// - Returns: whether anything was said or done.
         mutating func step() throws -> Bool {
-            if let message = client.next() {
-                let bytes = ClientMessageCodec(mode: .flexible).encode(message).bytes
-                switch server.receive(bytes) {
-                case .ask(let session, let request): requests.append((session, request))
-                case .connectionFailed(let error): throw error
-                case .clientFailed, nil: break
-                }
-                return true
+            if try clientSpeaks() { return true }
+            if try fileWorks() { return true }
+            return try serverSpeaks()
+        }
+
+        /// One of those who have something to say or to do goes on.
+        mutating func step(_ random: inout SeededRandom) throws {
+            switch Int.random(in: 0..<3, using: &random) {
+            case 0: _ = try clientSpeaks()
+            case 1: _ = try fileWorks()
+            default: _ = try serverSpeaks()
             }
-            if !requests.isEmpty {
-                let (session, request) = requests.removeFirst()
-                try answer(request, of: session)
-                return true
+        }
+
+        private mutating func clientSpeaks() throws -> Bool {
+            if client.isSuspended { client.resume() }
+            guard let message = client.next() else { return false }
+            switch server.receive(ClientMessageCodec(mode: .flexible).encode(message).bytes) {
+            case .ask(let session, let request): requests.append((session, request))
+            case .connectionFailed(let error): throw error
+            case .clientFailed, nil: break
             }
+            return true
+        }
+
+        private mutating func fileWorks() throws -> Bool {
+            guard !requests.isEmpty else { return false }
+            let (session, request) = requests.removeFirst()
+            try answer(request, of: session)
+            return true
+        }
+
+        private mutating func serverSpeaks() throws -> Bool {
             switch server.next() {
             case .message(let message), .lastMessage(let message):
                 try client.receive(ServerMessageCodec(mode: .flexible, version: version).decode(message.bytes))
-            case .ask(let session, let request): try answer(request, of: session)
+            case .ask(let session, let request): requests.append((session, request))
             case .close(let code): Issue.record("closed with \(code)")
             case nil: return false
             }
@@ -79,7 +103,9 @@ import Testing
 
         private mutating func answer(_ request: SessionRequest, of session: SessionHandle) throws {
             handle = session
-            if let event = try file.answer(request) { server.receive(event, for: session) }
+            guard session != failed, let event = try file.answer(request, on: connection) else { return }
+            if case .failed = event { failed = session }
+            server.receive(event, for: session)
         }
 
         /// The file has something new.
@@ -160,6 +186,38 @@ import Testing
         #expect(all.client.subscriptions.active == 2)
         #expect(try all.count(of: "A") == 4)
         #expect(try all.count(of: "B") == 1)
+        #expect(all.client.file?.isAcknowledged == true)
+    }
+
+    /// Everything happens at once, in any order, and the client's checks find nothing.
+    @Test(arguments: 0..<150 as Range<UInt64>)
+    func randomConversations(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let release = Self.releases[Int(seed) % Self.releases.count]
+        var all = try Conversation(release.0, release.1, splitsBootstraps: seed % 2 == 0)
+        var wanted: QueryVersion = 0
+        for step in 0..<400 as Range<Int64> {
+            switch Int.random(in: 0..<40, using: &random) {
+            case 0:
+                let query = ["{\"A\":\"x\"}", "{\"A\":\"x\",\"B\":\"x\"}", "{}"].randomElement(using: &random) ?? "{}"
+                wanted = try all.client.subscribe(query)
+            case 1: _ = try all.client.subscribe("{\"A\":\"refuse\"}")
+            case 2 where all.client.subscriptions.active != nil:
+                try all.client.write(at: 1) { try $0.create("A", key: .int(step)) }
+            case 3 where all.file.version > 0:
+                try all.file.write(1000 + step)
+                all.expose()
+            case 4 where all.file.version > 0:
+                try all.file.compensate()
+                all.expose()
+            case 5: all.client.requestMark()
+            case 6: try all.reconnect(isFast: Bool.random(using: &random))
+            default: try all.step(&random)
+            }
+        }
+        try all.settle()
+        try all.client.checkNothingIsMissing()
+        #expect(all.client.subscriptions.active == wanted)
         #expect(all.client.file?.isAcknowledged == true)
     }
 

@@ -26,6 +26,10 @@ struct ScriptedFile {
     private(set) var binds: [FlexibleBind?] = []
     private(set) var idents: [IdentRequest] = []
     private(set) var queries: [SubscriptionSet] = []
+    /// Parts of this bootstrap may lie in the client; if it asks for the set again, they have to be dropped.
+    private var sentParts: QueryVersion?
+    /// The connection on which the client was told to drop them. That it asks again there shows that it was heard.
+    private var dropConnection: Int?
 
     init(splitsBootstraps: Bool) { self.splitsBootstraps = splitsBootstraps }
 
@@ -56,7 +60,7 @@ struct ScriptedFile {
     }
 
     /// What it says to a request; nothing for scans.
-    mutating func answer(_ request: SessionRequest) throws -> SessionEvent? {
+    mutating func answer(_ request: SessionRequest, on connection: Int) throws -> SessionEvent? {
         switch request {
         case .open(let bind):
             binds.append(bind.flexible)
@@ -71,8 +75,12 @@ struct ScriptedFile {
             }
             // What the client has not got of other sets is made again when it asks again.
             let identified = ident.subscriptions?.version ?? 0
+            if identified >= sentParts ?? 0 { sentParts = nil }
             entries.removeAll { $0.version > ident.download.serverVersion && $0.bootstrap ?? 0 > identified }
             return .identAccepted(ident.download, exposedVersion: version)
+        case .query(let set) where set.version == sentParts && connection != dropConnection:
+            dropConnection = connection
+            return .failed(ErrorMessage(.sessionClosed))
         case .query(let set):
             return try query(set)
         case .integrate(let message):
@@ -80,7 +88,7 @@ struct ScriptedFile {
                 version += 1
                 ownVersions.append((version, changeset.cursor.clientVersion))
             }
-            upload = message.progress
+            if message.progress.clientVersion > upload.clientVersion { upload = message.progress }
             return .versionExposed(version)
         case .scan(let cursor): return scan(from: cursor, part: 0)
         case .scanBootstrap(_, let part, let cursor): return scan(from: cursor, part: part)
@@ -109,7 +117,7 @@ struct ScriptedFile {
         ownVersions.last { $0.version <= version }?.client ?? 0
     }
 
-    private func scan(from cursor: DownloadCursor, part: Int) -> SessionEvent {
+    private mutating func scan(from cursor: DownloadCursor, part: Int) -> SessionEvent {
         let rest = entries.filter { $0.version > cursor.serverVersion }
         guard let first = rest.first, let bootstrap = first.bootstrap else {
             let steady = Array(rest.prefix { $0.bootstrap == nil })
@@ -120,6 +128,8 @@ struct ScriptedFile {
         }
         let changesets = splitsBootstraps ? [first.changesets[part]] : first.changesets
         let isLast = !splitsBootstraps || part == first.changesets.count - 1
+        sentParts = changesets.count < first.changesets.count ? bootstrap : nil
+        dropConnection = nil
         return download(
             changesets.map { (first, $0) }, to: first.version, kind: .bootstrap(bootstrap, isLast: isLast),
             compensations: [])

@@ -235,7 +235,21 @@ import Testing
         try conversation.download(to: 4, latest: 9)
         #expect(conversation.said() == ["download 1 4 0 9 5 0 0 0 0 0 0\n", "scan 1 4 0"])
         try conversation.download(to: 3, latest: 9)
-        #expect(conversation.said().map(errorCode) == [201])
+        let said = conversation.said()
+        #expect(said.first == "ask 1 close", "it lets go of its file, so that the client can come back")
+        #expect(said.map(errorCode) == [nil, 201])
+        #expect(conversation.receive("unbind 1\n") == nil)
+
+        let raced = try self.conversation(in: .running)
+        try raced.expose(9)
+        #expect(raced.said() == ["scan 1 0 0"])
+        try raced.download(to: 9)
+        #expect(raced.said().count == 1)
+        try raced.expose(10)
+        #expect(raced.said() == ["scan 1 9 0"])
+        try raced.download(to: 3)
+        #expect(raced.receive("unbind 1\n") == .ask(try raced.handle(1), .close))
+        #expect(raced.said() == ["unbound 1\n"])
     }
 
     @Test func whatFollowsAnIdentIsTakenBeforeItsCheckIsOver() throws {
