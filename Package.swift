@@ -132,7 +132,7 @@ let package = Package(
             name: "AnabranchServerTests",
             dependencies: [
                 "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite",
-                "AnabranchTesting", "CZlib",
+                "AnabranchSimulation", "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

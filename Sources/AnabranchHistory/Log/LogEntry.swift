@@ -21,7 +21,7 @@ public struct LogEntry: Equatable, Sendable {
     public var base: ServerVersion?
     /// The client's program.
     public var uploader: Uploader
-    /// Fields of later versions of this program, each with a tag (`Spec/Durability.md`, section 3); none yet.
+    /// Fields with a tag each (`Spec/Durability.md`, section 3).
     public var section: [UInt8]
 
     /// Puts the parts together.

@@ -132,6 +132,11 @@ struct ServeCommand: AsyncParsableCommand {
         } else if let missing = configuration.missingRules {
             logger.warning("\(missing)")
         }
+        for app in configuration.apps.keys.sorted() where configuration.apps[app]?.isFlexible == true {
+            logger.warning(
+                "an app of flexible sync has no roles: all its users can read and write everything",
+                metadata: ["app": "\(app)"])
+        }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {
             logger.warning("tokens and passwords travel in the open", metadata: ["listen": "\(configuration.listen)"])
         }
