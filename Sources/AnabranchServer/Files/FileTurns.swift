@@ -250,7 +250,8 @@ final class FileTurns {
             do {
                 try sessions.handle(request, memory: memory)
             } catch {
-                environment.log.note(error, path: path)
+                // Nobody knows what of a view is stored if a commit has failed.
+                if sessions.flexible != nil { close(because: error) } else { environment.log.note(error, path: path) }
             }
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
             return nil
