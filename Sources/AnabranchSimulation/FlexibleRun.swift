@@ -192,7 +192,8 @@ package final class FlexibleRun {
         if participant.session != nil { try upload(index, countMax: .max) }
         participant = participants[index]
         participant.newestVersion += 1 + UInt64(random.below(2))
-        let set = (version: participant.newestVersion, predicates: try synced.withState { try randomPredicates(in: $0) })
+        let predicates = try synced.withState { try randomPredicates(in: $0) }
+        let set = (version: participant.newestVersion, predicates: predicates)
         participant.pending.append(set)
         if var session = participant.session {
             try send(set, from: &participant, in: &session)

@@ -102,7 +102,8 @@ struct ViewIntegration {
         do {
             guard try merge.beginRun() else { return (MergedRun(), []) }
         } catch {
-            throw HistoryError(.badChangeset, "changeset \(error.version) at byte \(error.error.offset): \(error.error.reason)")
+            let (version, found) = (error.version, error.error)
+            throw HistoryError(.badChangeset, "changeset \(version) at byte \(found.offset): \(found.reason)")
         }
         for index in merge.incoming { try merge.arena.checkSchema(in: index) }
         // What is empty meets nothing.

@@ -45,7 +45,8 @@ package struct ViewSession: Sendable {
             cursor = DownloadCursor(serverVersion: last.version, clientVersion: last.clientVersion)
         }
         guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else { return nil }
-        let compensations = bootstrap != nil || entries.isEmpty
+        let compensations =
+            bootstrap != nil || entries.isEmpty
             ? []
             : view.compensations.filter { $0.version > compensated && $0.version <= cursor.serverVersion }
         if bootstrap == nil, !entries.isEmpty { compensated = max(compensated, cursor.serverVersion) }

@@ -26,7 +26,7 @@ final class WebSocketUpgrade {
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, users: ConnectionLimit, messageBytesMax: Int, metrics: ConnectionMetrics,
-        mode: @escaping (_ app: String) -> SyncMode,
+        mode: @escaping (_ app: String) -> SyncMode = { _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
