@@ -44,7 +44,9 @@ package struct ViewSession: Sendable {
         if !isLast || bootstrap != nil, let last = entries.last {
             cursor = DownloadCursor(serverVersion: last.version, clientVersion: last.clientVersion)
         }
-        guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else { return nil }
+        guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else {
+            return nil
+        }
         let compensations =
             bootstrap != nil || entries.isEmpty
             ? []
