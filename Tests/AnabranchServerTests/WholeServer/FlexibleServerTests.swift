@@ -167,12 +167,10 @@ import Testing
         try await withServer(settings: Self.settings()) { server in
             let partition = try await WebSocketClient.open(
                 port: server.port, path: "/api/client/v2.0/app/pets/realm-sync")
-            try await partition.send("bind 1 1 0 1 0\nx")
             #expect(try await partition.message().description.contains("113"))
             let flexible = try await WebSocketClient.open(
                 port: server.port, path: "/api/client/v2.0/app/others/realm-sync",
                 offer: "com.mongodb.realm-query-sync#14")
-            try await flexible.send("bind 1 0 0 1 0\n")
             #expect(try await flexible.message().description.contains("114"))
         }
     }
