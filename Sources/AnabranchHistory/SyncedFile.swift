@@ -18,6 +18,8 @@ public final class SyncedFile {
     var maintained: FileHead
     /// The newest version when all client files were last looked at.
     var scanned: ServerVersion = 0
+    /// Whether the log is full and somebody wants to add to it.
+    var isRoomSought = false
     /// The newest part of the log; nil if none is kept, and after a commit that failed, so late perhaps that it
     /// succeeded.
     private(set) var tail: LogTail?

@@ -47,11 +47,13 @@ final class BackupChain {
             return try BackupChain(path, bases: places)
         }
         let isOther = BackupRecord.checksum(in: base.path) != nil
+        let others = places.filter { $0 != url.path }.joined(separator: ", ")
+        let given = others.isEmpty ? "" : "; --base names something else (\(others))"
         throw HistoryError(
             .storeUnusable,
             """
             \(url.path) holds what has changed since the backup \(base.path) of \(base.time), \
-            \(isOther ? "and another backup is there now" : "which is not there"): \
+            \(isOther ? "and another backup is there now" : "which is not there")\(given): \
             say where it is with --base, or use another backup
             """)
     }

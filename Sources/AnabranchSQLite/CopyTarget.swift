@@ -72,13 +72,6 @@ final class CopyTarget {
         _ report: (StoreCopyProgress) throws -> Void
     ) throws(HistoryError) -> [StoreDamage] {
         let reader = try StoreReader(directory, isVerifying: true)
-        defer {
-            for pool in reader.pools { try? pool.close() }
-            // Empty ones, which a reader leaves.
-            for name in Self.databases {
-                for suffix in ["-wal", "-shm"] { unlink(directory.path(of: name + suffix)) }
-            }
-        }
         let damages = try others(reader)
         var count = fileCount ?? 0
         if fileCount == nil { count = try reader.fileCount() }

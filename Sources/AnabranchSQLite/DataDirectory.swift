@@ -26,7 +26,8 @@ final class DataDirectory: Sendable {
     let url: URL
     private let lock: Int32
 
-    init(_ path: String) throws(HistoryError) {
+    /// - Parameter advice: for those who find it in use.
+    init(_ path: String, advice: String = "") throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
         lock = open(
@@ -35,7 +36,7 @@ final class DataDirectory: Sendable {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
         }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
-            let reason = errno == EWOULDBLOCK ? "in use by another process" : DataDirectory.lastError
+            let reason = errno == EWOULDBLOCK ? "in use by another process\(advice)" : DataDirectory.lastError
             throw HistoryError(.storeUnusable, "\(path): \(reason)")
         }
     }
@@ -83,7 +84,7 @@ final class DataDirectory: Sendable {
         let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
         else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }
-        try self.init(path)
+        try self.init(path, advice: ": stop the server, or use a backup")
     }
 
     // MARK: Names

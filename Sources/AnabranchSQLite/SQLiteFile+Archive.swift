@@ -39,6 +39,21 @@ extension SQLiteFile {
         }
     }
 
+    /// The oldest and the newest version in the archive.
+    func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
+        try translatingErrors {
+            guard try hasArchive() else { return nil }
+            let sql = "SELECT last, block FROM archived_segment WHERE file = ? ORDER BY last"
+            let oldest = try rows(sql + " LIMIT 1", [id.number]) { row in
+                try archivedEntries(row.bytes(1), endingAt: row.number(0)).first?.version
+            }
+            guard let first = oldest.first ?? nil, let last = try archivedEntries(upTo: .largest).last?.version else {
+                return nil
+            }
+            return first...last
+        }
+    }
+
     private func archivedEntries(
         _ block: [UInt8], endingAt last: ServerVersion
     ) throws -> [LogEntry] {

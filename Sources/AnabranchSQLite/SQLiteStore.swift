@@ -131,6 +131,9 @@ public final class SQLiteStore: Sendable {
     /// The directory is a backup no longer.
     func removeBackupRecord() { unlink(directory.path(of: BackupRecord.fileName)) }
 
+    /// Whether there was no store before it was opened.
+    public var isNew: Bool { manifest.stage == .making }
+
     /// How many databases the store has.
     public var shardCount: Int { shards.count }
 

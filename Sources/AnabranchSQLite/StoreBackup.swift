@@ -71,7 +71,10 @@ public struct StoreBackup {
         guard !Self.isInside(target, of: path) else {
             throw HistoryError(.storeUnusable, "\(target) is inside of the data, and would be lost with them")
         }
-        base = if let base = bases.first { try BackupChain(base, bases: bases) } else { nil }
+        for base in bases where Self.isInside(target, of: base) {
+            throw HistoryError(.storeUnusable, "\(target) is inside of \(base), and would be lost with it")
+        }
+        base = if let base = bases.first { try Self.base(base, bases) } else { nil }
         if let base, try StoreManifest.read(in: base.url)?.store != manifest.store {
             throw HistoryError(.storeUnusable, "\(base.url.path) is a backup of another store")
         }
@@ -88,6 +91,15 @@ public struct StoreBackup {
             self.target.clear()
             throw error
         }
+    }
+
+    private static func base(_ path: String, _ bases: [String]) throws(HistoryError) -> BackupChain {
+        let isThere = FileManager.default.fileExists(atPath: path)
+        let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
+        guard !isThere || record != nil else {
+            throw HistoryError(.storeUnusable, "\(path) is no backup; --base takes an earlier backup")
+        }
+        return try BackupChain(path, bases: bases)
     }
 
     private static func isInside(_ path: String, of other: String) -> Bool {

@@ -13,6 +13,8 @@ public final class StoreReader {
     let segments = SegmentCache()
     /// Why no server starts on the store, though it can be read; nil if one does.
     let refusal: HistoryError?
+    /// Empty files that SQLite makes beside databases to read them.
+    private let addedFiles: [String]
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
@@ -28,6 +30,8 @@ public final class StoreReader {
     init(_ directory: DataDirectory, isVerifying: Bool) throws(HistoryError) {
         self.directory = directory
         manifest = try Self.manifest(in: directory)
+        addedFiles = ((0..<manifest.shards).map { DataDirectory.shardName($0) } + [DataDirectory.accountsName])
+            .flatMap { [$0 + "-wal", $0 + "-shm"] }.filter { directory.size(of: $0) == nil }
         var epochs: [Int64?] = []
         pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
             try translatingErrors(in: DataDirectory.shardName(number)) {
@@ -50,6 +54,11 @@ public final class StoreReader {
             guard isVerifying else { throw error }
             refusal = error
         }
+    }
+
+    deinit {
+        for pool in pools { try? pool.close() }
+        for name in addedFiles { unlink(directory.path(of: name)) }
     }
 
     private static func manifest(in directory: DataDirectory) throws(HistoryError) -> StoreManifest {
@@ -144,6 +153,11 @@ public struct StoredFile {
         }
     }
 
+    /// The oldest and the newest version in the archive, which may lack some between them; nil if it has none.
+    public func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
+        try read { file throws(HistoryError) in try file.archivedVersions() }
+    }
+
     /// Calls `body` with the newest entries of the log, the newest first, and then with those of the archive. Where
     /// the archive lacks some, the next one is older by more than one version.
     /// - Parameter limit: how many; all unless it is given.
@@ -169,7 +183,7 @@ public struct StoredFile {
     /// - Throws: `badServerVersion` if the log has no such version.
     public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
         if version == head.stateVersion { return try SQLiteRows(file: id, pool: pool).graph() }
-        guard version >= head.baseVersion, version <= head.version else {
+        guard version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
         }
         guard head.baseVersion == 0 else {

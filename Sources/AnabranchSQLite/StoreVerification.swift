@@ -40,6 +40,14 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
     /// What was found there.
     public var finding: String
 
+    /// - Parameters:
+    ///   - kind: what is damaged.
+    ///   - place: where.
+    ///   - finding: what was found there.
+    public init(kind: Kind, place: String, finding: String) {
+        (self.kind, self.place, self.finding) = (kind, place, finding)
+    }
+
     /// All of it in one line.
     public var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
 }
@@ -83,9 +91,12 @@ public struct StoreVerification {
 
     private let reader: StoreReader
     private var copy: TemporaryCopy?
+    /// The files of a backup that are not what was backed up.
+    private var changedFiles: [StoreDamage] = []
 
-    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. An
-    /// incremental backup is made whole in a temporary directory.
+    /// Opens the store in a directory. It may have been restored in part, and its shards may be of different times. Of
+    /// a backup it is checked first that each file is what was backed up; an incremental one is made whole in a
+    /// temporary directory for that.
     /// - Parameters:
     ///   - bases: where the backups may be that an incremental one was made since.
     ///   - note: is told of the temporary directory while it is empty, for who wants it removed when a signal ends the
@@ -102,22 +113,64 @@ public struct StoreVerification {
             self.copy = copy
         } else {
             guard bases.isEmpty else { throw HistoryError.needsNoBase(path) }
-            try self.init(StoreReader(directory: path, isVerifying: true))
+            let directory = try DataDirectory(existing: path)
+            let changed = try record.map { record throws(HistoryError) in
+                try Self.changedFiles(of: record, in: directory)
+            }
+            try self.init(StoreReader(directory, isVerifying: true))
+            changedFiles = changed ?? []
         }
+    }
+
+    private static func changedFiles(
+        of record: BackupRecord, in directory: DataDirectory
+    ) throws(HistoryError) -> [StoreDamage] {
+        var damages: [StoreDamage] = []
+        for file in record.files {
+            guard directory.size(of: file.name) != nil else {
+                damages.append(StoreDamage(kind: .continuity, place: file.name, finding: "it is missing"))
+                continue
+            }
+            do throws(HistoryError) {
+                let content = try BackupContent(file, in: directory.url, since: nil)
+                while try content.next() != nil {}
+            } catch {
+                guard error.code == .storeDamaged else { throw error }
+                let finding = "it is not what was backed up"
+                damages.append(StoreDamage(kind: .checksum, place: file.name, finding: finding))
+            }
+        }
+        return damages
     }
 
     init(_ reader: StoreReader) { self.reader = reader }
 
-    /// What SQLite itself finds wrong with the database, records of files that are gone, and why no server starts on
-    /// it.
+    /// What SQLite itself finds wrong with the databases, records of files that are gone, why no server starts on
+    /// them, and what is not as it was backed up.
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
-        var damages: [StoreDamage] = []
+        var damages = changedFiles
         if let refusal = reader.refusal {
             damages.append(StoreDamage(kind: .continuity, place: "the store", finding: refusal.reason))
         }
         for shard in reader.pools.indices { damages += try checkDatabase(shard) }
-        return damages
+        return damages + checkAccounts()
+    }
+
+    private func checkAccounts() -> [StoreDamage] {
+        let name = DataDirectory.accountsName
+        guard reader.directory.size(of: name) != nil else { return [] }
+        do {
+            let queue = try DatabaseCopy.open(reader.directory.path(of: name))
+            defer { try? queue.close() }
+            return try queue.unsafeRead { db in
+                try AccountSchema.check(db)
+                return try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+                    .map { StoreDamage(kind: .database, place: name, finding: $0) }
+            }
+        } catch {
+            return [StoreDamage(kind: .database, place: name, finding: "it cannot be read: \(error)")]
+        }
     }
 
     /// Reads without transactions, as everything here: nobody else uses the store, and a transaction that has met

@@ -13,8 +13,9 @@ struct InspectCommand: ParsableCommand {
             "List the synced files of a data directory, print the state of one, or the objects that match a query.",
         discussion: """
             Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
-            earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Nothing is changed. The \
-            server must not be running.
+            earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Earlier states are made from \
+            the log: once it has lost its beginning there are none, even if the archive has the entries. Nothing is \
+            changed. The server must not be running.
 
             With --class and --query: a line for each object of the class that matches, [primary key, fields], in the \
             language of the Realm SDKs (Spec/Query.md), SORT, DISTINCT and LIMIT included. The class has the name that \
@@ -33,7 +34,7 @@ struct InspectCommand: ParsableCommand {
     @Option(help: "A synced file, as it is listed.")
     var path: String?
 
-    @Option(name: .customLong("at"), help: "A version of its log; the newest one if none is given.")
+    @Option(name: .customLong("at"), help: "A version of its log, not of the archive; the newest one if none is given.")
     var version: UInt64?
 
     @Flag(help: "Print a line for each value, for people.")

@@ -84,7 +84,12 @@ struct ShowCommand: ParsableCommand {
             let file = try store.file(path)
             guard let entry = try file.entry(ServerVersion(rawValue: version)) else {
                 let head = file.head, beginning = head.baseVersion > 0 ? "begins behind \(head.baseVersion) and " : ""
-                throw InputError(description: "\(file.path): the log \(beginning)ends at version \(head.version)")
+                let archived = try file.archivedVersions().map { versions in
+                    ", and the archive has versions from \(versions.lowerBound) to \(versions.upperBound)"
+                }
+                throw InputError(
+                    description:
+                        "\(file.path): the log \(beginning)ends at version \(head.version)\(archived ?? "")")
             }
             let (arena, index) = try entry.decoded()
             if json {

@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchServer
 import AnabranchCore
 import ArgumentParser
 import Foundation
@@ -13,9 +14,10 @@ struct VerifyCommand: ParsableCommand {
             Walks the checksum chain of each synced file's log, checks that versions, idents and sizes are without \
             gaps, that the cursors of client files and their reciprocal changesets agree with the log, that every \
             changeset can be decoded, that the conflict keys are those of the log, that the archive is what was \
-            written, and that the state is what the log makes. Nothing is changed, but for this: where nothing is \
-            damaged, the store of an older format from which the data was migrated is removed, if it is whole and all \
-            of it is in the data. The server must not be running.
+            written, and that the state is what the log makes. Accounts and keys have to be readable, and each file \
+            of a backup what was backed up. Nothing is changed, but for this: where nothing is damaged, the store of \
+            an older format from which the data was migrated is removed, if it is whole and all of it is in the data. \
+            The server must not be running.
 
             An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
             (TMPDIR), which needs as much space as the data. It has keys and password hashes; only you can read it, \
@@ -52,7 +54,7 @@ struct VerifyCommand: ParsableCommand {
         defer { for source in signals { source.cancel() } }
         let verification = try StoreVerification(
             directory: directory, bases: base, temporaryDirectory: temporary.note)
-        let ofDatabase = try verification.checkDatabase()
+        let ofDatabase = try verification.checkDatabase() + Self.checkKeys(in: directory)
         if !json { for damage in ofDatabase { print(damage) } }
         var fileCount = 0, entryCount = 0, damageCount = ofDatabase.count
         try verification.checkFiles { file in
@@ -73,6 +75,17 @@ struct VerifyCommand: ParsableCommand {
         }
         if damageCount == 0 { try removeMigratedStore(verification) }
         return damageCount
+    }
+
+    private static func checkKeys(in directory: String) -> [StoreDamage] {
+        let name = "keys.json", path = URL(fileURLWithPath: directory).appendingPathComponent(name).path
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
+        do {
+            try KeyFile.check(path: path)
+            return []
+        } catch {
+            return [StoreDamage(kind: .value, place: name, finding: "it holds no keys")]
+        }
     }
 
     private func removeMigratedStore(_ verification: StoreVerification) throws(HistoryError) {

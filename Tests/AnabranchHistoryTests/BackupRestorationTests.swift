@@ -65,6 +65,40 @@ import Testing
         #expect(try contents(of: test.backup) == before)
     }
 
+    @Test("a backup that restore refuses is none that verify calls good, and verify leaves it as it is")
+    func verified() throws {
+        func damages(in path: String) throws -> [StoreDamage] {
+            let verification = try StoreVerification(directory: path)
+            var damages = try verification.checkDatabase()
+            try verification.checkFiles { damages += $0.damages }
+            return damages
+        }
+        let before = try contents(of: test.backup)
+        #expect(try damages(in: test.backup) == [])
+        #expect(try contents(of: test.backup) == before)
+        let shard = URL(fileURLWithPath: test.backup + "/shard-01.sqlite")
+        var bytes = try Data(contentsOf: shard)
+        bytes[9000] ^= 1
+        try bytes.write(to: shard)
+        try FileManager.default.removeItem(atPath: test.backup + "/keys.json")
+        try Data("no accounts".utf8).write(to: URL(fileURLWithPath: test.backup + "/accounts.sqlite"))
+        let found = try damages(in: test.backup)
+        #expect(
+            found.contains(
+                StoreDamage(kind: .checksum, place: "shard-01.sqlite", finding: "it is not what was backed up")))
+        #expect(found.contains(StoreDamage(kind: .continuity, place: "keys.json", finding: "it is missing")))
+        #expect(found.filter { $0.place == "accounts.sqlite" }.map(\.kind) == [.checksum, .database])
+    }
+
+    @Test("accounts that cannot be read are damage of data, too")
+    func damagedAccounts() throws {
+        try restore(to: test.restored)
+        #expect(try StoreVerification(directory: test.restored).checkDatabase() == [])
+        try Data("no accounts".utf8).write(to: URL(fileURLWithPath: test.restored + "/accounts.sqlite"))
+        let found = try StoreVerification(directory: test.restored).checkDatabase()
+        #expect(found.map(\.place) == ["accounts.sqlite"] && found.map(\.kind) == [.database])
+    }
+
     @Test("one changed byte anywhere in a backup is found, and then nothing is restored")
     func damagedBackup() throws {
         for name in ["shard-02.sqlite", "accounts.sqlite", "keys.json", "manifest.json"] {

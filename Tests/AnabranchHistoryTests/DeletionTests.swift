@@ -36,12 +36,18 @@ import Testing
         try test.store.commit([seal])
         file.finish(seal, nil)
         _ = try file.makeGeneration(endingAt: .max)
-        // As if its clients needed nothing, and there were an archive.
+        // As if its clients needed nothing, and there were an archive and views.
         try (test.store as? SQLiteStore)?.shards[file.id.shard].pool.write { db in
             try db.execute(
                 sql: """
                     INSERT INTO archived_segment SELECT file, last, length(block), block FROM log_segment WHERE file = ?
                     """, arguments: [file.id.number])
+            try db.execute(
+                sql: "INSERT INTO client_view VALUES (:file, 3, 1, 1, 1, 1, 1, '{}', '[]', x'00')",
+                arguments: ["file": file.id.number])
+            try db.execute(
+                sql: "INSERT INTO view_entry VALUES (:file, 3, 1, 1, 0, 0, 1, NULL, x'', NULL, x'00')",
+                arguments: ["file": file.id.number])
         }
         return file
     }

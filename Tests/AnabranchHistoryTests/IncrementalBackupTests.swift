@@ -286,7 +286,9 @@ import Testing
         for bases in [[], [moved[1]], [folder.path], [test.path]] {
             let words = refusal { _ = try BackupRestoration(from: moved[2], bases: bases, to: far + "2") }
             #expect(words.contains("\(moved[1]) holds what has changed since the backup \(backups[0]) of "))
-            #expect(words.contains("which is not there: say where it is with --base"))
+            // The second one is the backup itself, which was found.
+            let given = bases.isEmpty || bases == [moved[1]] ? "" : "; --base names something else (\(bases[0]))"
+            #expect(words.contains("which is not there\(given): say where it is with --base"))
         }
         #expect(!FileManager.default.fileExists(atPath: far + "2"))
         #expect(try BackupRestoration(from: moved[2], bases: [moved[1], far], to: far + "2").run() == [])
@@ -301,7 +303,12 @@ import Testing
         _ = try StoreBackup(of: other.path, to: other.backup).run()
         func backUp(_ base: String) throws { _ = try StoreBackup(of: test.path, to: test.backup, bases: [base]) }
         #expect(refusal { try backUp(other.backup) }.contains("is a backup of another store"))
-        #expect(refusal { try backUp(test.path) }.contains("was not made by `anabranch backup`"))
+        #expect(refusal { try backUp(test.path) }.hasSuffix("is no backup; --base takes an earlier backup"))
+        let inside = backups[0] + "/inside"
+        #expect(
+            refusal { _ = try StoreBackup(of: test.path, to: inside, bases: [backups[0]]) }
+                .contains("is inside of \(backups[0])"))
+        #expect(!FileManager.default.fileExists(atPath: inside))
         #expect(refusal { try backUp(test.path + "/none") }.contains("no such directory"))
         try FileManager.default.removeItem(atPath: backups[1])
         _ = try StoreBackup(of: test.path, to: backups[1]).run()

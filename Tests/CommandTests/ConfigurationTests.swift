@@ -192,7 +192,7 @@ import Testing
         ),
         (
             "apps: {a: {provider: [anon-user]}}",
-            "did you mean 'providers'? allowed: providers, destructive-schema, issuer"
+            "did you mean 'providers'? allowed: providers, sync, destructive-schema, issuer"
         ),
         ("apps: {a: {}}", "apps: a: providers is missing"), ("apps: {a: }", "apps: a: providers is missing"),
         ("tls-cert: x", "there is no setting 'tls-cert'; allowed: data, listen,"),

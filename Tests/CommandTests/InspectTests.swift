@@ -155,7 +155,7 @@ import Testing
         let fixture = try Fixture()
         let store = try SQLiteStore(directory: fixture.directory)
         let error = #expect(throws: InputError.self) { try fixture.log() }
-        #expect(error?.description.hasSuffix("in use by another process") == true)
+        #expect(error?.description.hasSuffix("in use by another process: stop the server, or use a backup") == true)
         try store.close()
         #expect(try fixture.log().count == 2)
     }

@@ -28,6 +28,10 @@ public struct HistoryPolicy: Equatable, Sendable {
     public var bootstrapDays: UInt64 = 7
     /// What becomes of the entries that go.
     public var keep = Keep.drop
+    /// What the log of a file may hold, in bytes of changesets. While one holds more, a server refuses changes of its
+    /// clients with code 201, which they repeat later. A log of more than half as many is looked at more often, and
+    /// gets a bootstrap generation as soon as enough of it can go then.
+    public var logBytesMax = UInt64.max
 
     /// At about how many bytes an entry of a generation ends.
     package var generationEntryBytes = BootstrapChangesets.usualBytes
@@ -38,8 +42,22 @@ public struct HistoryPolicy: Equatable, Sendable {
     /// Whether a file may have something to be done; if not, it need not be opened for that.
     public func mayBeDue(for head: FileHead) -> Bool {
         head.version.rawValue - head.baseVersion.rawValue >= sealEntries
-            || head.logBytes >= sealBytes && head.logBytes > 0
+            || head.logBytes >= sealBytes && head.logBytes > 0 || isLong(head)
     }
+
+    /// Whether nothing may be added to the log of a file. A single entry always stays, so it does not count as full.
+    public func isFull(_ head: FileHead) -> Bool {
+        head.logBytes > logBytesMax && head.version > head.baseVersion + 1
+    }
+
+    /// The first generation is made when the log has more than so many bytes: before, nothing can go.
+    package var firstGenerationBytes: UInt64 { min(generationBytes, logBytesMax / 2) }
+
+    /// Whether the log of a file is on its way to be full.
+    func isLong(_ head: FileHead) -> Bool { head.logBytes > logBytesMax / 2 }
+
+    /// So many bytes have to go from a long log for a generation to be worth it. After so many the next round is due.
+    var worthwhileBytes: UInt64 { max(1, logBytesMax / 8) }
 }
 
 /// Why a client file has expired.

@@ -46,9 +46,13 @@ extension SyncedFile {
     }
 
     /// What could go if a client file expired: entries, and the bytes of their changesets.
+    /// - Parameter policy: of a log that is long by it all may go, since there would be a generation.
     /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
-    public func freed(byExpiring ident: ClientFileID) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
-        try freed(byExpiring: ident, upTo: generations().last?.version ?? 0)
+    public func freed(
+        byExpiring ident: ClientFileID, under policy: HistoryPolicy = HistoryPolicy()
+    ) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
+        let limit = policy.isLong(head) ? head.version - 1 : try generations().last?.version ?? 0
+        return try freed(byExpiring: ident, upTo: limit)
     }
 
     /// - Parameter limit: up to where entries may go if nobody needs them.
@@ -67,6 +71,14 @@ extension SyncedFile {
             (try view.cumulativeSize(at: before), try view.cumulativeSize(at: after))
         }
         return (after.rawValue - before.rawValue, end - start)
+    }
+
+    /// Who would keep most of the log if a client file expired; nil if nobody would keep any of it.
+    /// - Throws: a failure of the store.
+    public func lowestPin(afterExpiring ident: ClientFileID) throws(HistoryError) -> ClientFilePin? {
+        var others = PinScan(upTo: head.version, excluding: ident)
+        try run(&others)
+        return others.lowest
     }
 
     func run(_ scan: inout PinScan) throws(HistoryError) {

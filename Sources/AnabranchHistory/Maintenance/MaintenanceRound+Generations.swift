@@ -1,5 +1,16 @@
 import AnabranchCore
 
+/// What of a log could go if there were a generation of its end, as far as client files were looked at.
+struct GenerationBenefit {
+    /// What is up to here can go as it is.
+    let start: ServerVersion
+    /// And with the generation up to here.
+    var floor: ServerVersion
+    var pins: PinScan
+    /// Who is to expire keeps nothing.
+    let expiry: Expiry
+}
+
 /// The bootstrap generations of a file: when one is made, and when one goes (`Spec/BoundedHistory.md`, section 2).
 extension SyncedFile {
     /// Whether much was written since the newest one. A relay has no state to make one of.
@@ -11,6 +22,47 @@ extension SyncedFile {
         }
         let bytes = head.cumulativeSize - newest.cumulativeSize
         return bytes > policy.generationBytes && Double(bytes) > policy.generationRatio * Double(newest.bytes)
+    }
+
+    /// A log of more than half of what it may hold gets a generation if that lets enough of it go: otherwise it would
+    /// become full, and stay so, where nobody needs it.
+    /// - Returns: nil if it cannot.
+    func benefitOfGeneration(_ round: MaintenanceRound) throws(HistoryError) -> GenerationBenefit? {
+        guard keepsState, head.stateVersion == head.version, round.limit == nil, round.policy.isLong(head) else {
+            return nil
+        }
+        let benefit = GenerationBenefit(
+            start: max(head.baseVersion, try generations().last?.version ?? 0), floor: head.version - 1,
+            pins: PinScan(upTo: head.version), expiry: try expiry(round, head.version))
+        return try bytes(of: benefit) >= round.policy.worthwhileBytes ? benefit : nil
+    }
+
+    /// Looks at a page of client files. Behind the last one the generation is made, or not.
+    func weigh(_ benefit: GenerationBenefit, _ round: inout MaintenanceRound) throws(HistoryError) -> Commit? {
+        let weighed = try read { view throws(HistoryError) in
+            var benefit = benefit
+            try benefit.pins.advance(over: view) { file, pin throws(HistoryError) in
+                // It expires as soon as it is the generation's turn to go.
+                if isAway(file.ident), benefit.expiry.reason(for: file, pin: pin) != nil { return }
+                benefit.floor = min(benefit.floor, pin)
+            }
+            return benefit
+        }
+        if try bytes(of: weighed) < round.policy.worthwhileBytes {
+            round.stage = try stageBehindGeneration(round)
+        } else if weighed.pins.isDone {
+            return try beginGeneration(&round)
+        } else {
+            round.stage = .weigh(weighed)
+        }
+        return nil
+    }
+
+    private func bytes(of benefit: GenerationBenefit) throws(HistoryError) -> UInt64 {
+        guard benefit.floor > benefit.start else { return 0 }
+        return try read { view throws(HistoryError) in
+            try view.cumulativeSize(at: benefit.floor) - view.cumulativeSize(at: benefit.start)
+        }
     }
 
     /// Makes a generation if the log has lost its beginning and there is none, and forgets nothing.

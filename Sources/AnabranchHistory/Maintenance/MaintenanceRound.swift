@@ -61,12 +61,13 @@ public struct ExpiredClientFile: Equatable, Sendable {
 /// One round of maintenance over a file, in steps of bounded work:
 ///
 ///     seal ──▶ make a generation ──▶ look at client files ──▶ trim ──▶ drop generations ──▶ done
-///                                       ▲              │
-///                                       └── expire ◀───┘
+///                ▲           │             ▲              │
+///                └── weigh ◀─┘             └── expire ◀───┘
 package struct MaintenanceRound {
     enum Stage {
         case seal
         case generate
+        case weigh(GenerationBenefit)
         case build(GenerationBuild)
         case scan(PinScan, ExpiryScan)
         case expire([ClientFileID: ExpiryReason])
@@ -93,7 +94,7 @@ package struct MaintenanceRound {
     fileprivate let time: UInt64
     fileprivate let expires: Bool
     fileprivate let connected: Set<ClientFileID>
-    fileprivate let limit: ServerVersion?
+    let limit: ServerVersion?
     fileprivate let isThorough: Bool
     var stage = Stage.seal
     /// How often empty entries were appended in this round.
@@ -148,15 +149,20 @@ extension SyncedFile {
         return round.report
     }
 
-    /// Whether so much was written since the last round, or since the file was opened, that one may find work.
+    /// Whether so much was written since the last round, or since the file was opened, that one may find work; or room
+    /// is sought.
     package func isMaintenanceDue(_ policy: HistoryPolicy) -> Bool {
         let written = head.version.rawValue - maintained.version.rawValue
         let bytes = head.cumulativeSize - maintained.cumulativeSize
-        return written >= policy.sealEntries || bytes >= policy.sealBytes && written > 0
+        let bytesMax = min(policy.sealBytes, policy.worthwhileBytes)
+        return written >= policy.sealEntries || bytes >= bytesMax && written > 0 || isRoomSought
     }
 
+    /// Has a round be due though nothing was written: client files may need less than when it was last looked at.
+    package func seekRoom() { isRoomSought = true }
+
     /// Nothing is due before more is written.
-    package func putOffMaintenance() { maintained = head }
+    package func putOffMaintenance() { (maintained, isRoomSought) = (head, false) }
 
     /// Notes that clients are connected, as if they had just identified themselves.
     package func noteSeen(_ idents: Set<ClientFileID>) throws(HistoryError) {
@@ -177,12 +183,16 @@ extension SyncedFile {
             round.stage = .generate
         case .generate:
             // One is enough, however much is written meanwhile.
-            if round.report.generationsMade == 0, try isGenerationDue(round.policy) {
-                return try beginGeneration(&round)
+            if round.report.generationsMade == 0 {
+                if try isGenerationDue(round.policy) { return try beginGeneration(&round) }
+                if let benefit = try benefitOfGeneration(round) {
+                    round.stage = .weigh(benefit)
+                    return nil
+                }
             }
-            let written = head.version.rawValue - scanned.rawValue
-            let isWorthwhile = written >= head.clientFileCount / 8 || round.report.generationsMade > 0
-            round.stage = round.isThorough || isWorthwhile ? try beginScan(round) : .drop
+            round.stage = try stageBehindGeneration(round)
+        case .weigh(let benefit):
+            return try weigh(benefit, &round)
         case .build(let build):
             return try continueGeneration(build, &round)
         case .scan(let pins, let expiry):
@@ -212,18 +222,34 @@ extension SyncedFile {
 
     // MARK: Expiry
 
+    func stageBehindGeneration(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceRound.Stage {
+        let written = head.version.rawValue - scanned.rawValue
+        let isWorthwhile =
+            written >= head.clientFileCount / 8 || round.report.generationsMade > 0 || round.policy.isFull(head)
+        return round.isThorough || isWorthwhile ? try beginScan(round) : .drop
+    }
+
     private func beginScan(_ round: MaintenanceRound) throws(HistoryError) -> MaintenanceRound.Stage {
         let limit = try min(newestTrimmed(by: round), head.stateVersion)
         guard limit > head.baseVersion else { return .drop }
+        lowestCommittedPin = .largest
+        let expiry = try expiry(round, limit)
+        return .scan(PinScan(upTo: limit), MaintenanceRound.ExpiryScan(expiry: expiry))
+    }
+
+    /// - Parameter limit: up to where entries may go if nobody keeps them.
+    func expiry(_ round: MaintenanceRound, _ limit: ServerVersion) throws(HistoryError) -> Expiry {
         let heavy = try read { view throws(HistoryError) in
             try view.version(moreThan: round.policy.pinnedBytes, before: limit)
         }
-        lowestCommittedPin = .largest
-        let connected = round.expires ? round.connected : []
-        let expiry = Expiry(
-            policy: round.policy, time: round.expires ? round.time : 0, connected: connected, limit: limit,
-            heavyVersion: heavy)
-        return .scan(PinScan(upTo: limit), MaintenanceRound.ExpiryScan(expiry: expiry))
+        return Expiry(
+            policy: round.policy, time: round.expires ? round.time : 0,
+            connected: round.expires ? round.connected : [], limit: limit, heavyVersion: heavy)
+    }
+
+    /// Whether nothing is known of a client file that its row does not say.
+    func isAway(_ ident: ClientFileID) -> Bool {
+        queue.progress(of: ident) == nil && unwritten[ident] == nil && identified[ident] == nil
     }
 
     /// The version up to which entries may go if nobody needs them.
@@ -239,9 +265,7 @@ extension SyncedFile {
         let (pins, found) = try read { view throws(HistoryError) in
             var pins = pins, found = found
             try pins.advance(over: view) { file, pin throws(HistoryError) in
-                guard found.reasons.count < MaintenanceRound.expiredCountMax,
-                    queue.progress(of: file.ident) == nil, unwritten[file.ident] == nil, identified[file.ident] == nil
-                else { return }
+                guard found.reasons.count < MaintenanceRound.expiredCountMax, isAway(file.ident) else { return }
                 found.reasons[file.ident] = found.expiry.reason(for: file, pin: pin)
             }
             return (pins, found)
@@ -262,8 +286,7 @@ extension SyncedFile {
         var commit = Commit(file: id, lease: lease, head: head)
         for case var file? in files where !file.isExpired {
             // Somebody has come meanwhile.
-            guard let reason = reasons[file.ident], queue.progress(of: file.ident) == nil,
-                unwritten[file.ident] == nil, identified[file.ident] == nil, !round.connected.contains(file.ident),
+            guard let reason = reasons[file.ident], isAway(file.ident), !round.connected.contains(file.ident),
                 file.lastSeen &+ Self.seenPrecision <= round.time
             else { continue }
             file.isExpired = true

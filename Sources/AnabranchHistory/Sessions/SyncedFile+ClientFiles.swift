@@ -166,19 +166,22 @@ extension SyncedFile {
 
     /// Lets a client file expire: from now on it is refused with `clientFileExpired`. Nothing happens to one that has
     /// expired already.
+    /// - Returns: whether it had not.
     /// - Throws: `badClientFileIdent` if there is no such file or it is a reserved row.
-    public func expire(_ ident: ClientFileID) throws(HistoryError) {
+    @discardableResult
+    public func expire(_ ident: ClientFileID) throws(HistoryError) -> Bool {
         let (head, file) = try read(missesTail: false) { view throws(HistoryError) in
             (try view.head(), try current(ident, in: view))
         }
         guard var file, file.salt != 0 else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
         }
-        if file.isExpired { return }
+        if file.isExpired { return false }
         // It would revive the file.
         if queue.progress(of: ident) != nil { dropIntegration() }
         file.isExpired = true
         try commit([file], at: head)
+        return true
     }
 }
 

@@ -245,8 +245,8 @@ package final class FlexibleFile {
         return state
     }
 
-    /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so that
-    ///   uploads made before and after it differ in their base.
+    /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so
+    ///   that uploads made before and after it differ in their base.
     private func commit(_ view: ClientView, addingVersion addsVersion: Bool) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         if addsVersion {

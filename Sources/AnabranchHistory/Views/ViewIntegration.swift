@@ -45,17 +45,17 @@ struct ViewIntegration {
         var rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
         // What was refused is undone at once, and what follows it is merged with the undoing: a run ends there. How
         // long a run can be is not known before it was tried.
-        var countMax = Int.max
+        var runLength = Int.max
         while let base = rest.first?.cursor.serverVersion {
-            let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(countMax)
+            let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(runLength)
             let newest = view.lastNumber
             let (count, forms) = try integrate(run)
             if count < run.count {
                 apply(try merged(run.prefix(count), meetingUpTo: newest).forms)
-                countMax = 1
+                runLength = 1
             } else {
                 apply(forms)
-                countMax = countMax > Int.max / 2 ? .max : 2 * countMax
+                runLength = runLength > Int.max / 2 ? .max : 2 * runLength
             }
             rest = rest.dropFirst(count)
         }

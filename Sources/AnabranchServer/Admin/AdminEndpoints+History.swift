@@ -20,6 +20,9 @@ extension AdminEndpoints {
         var members = Self.members(of: file, policy)
         members["sealed_version"] = JSONValue(status.sealedVersion)
         members["generation_version"] = JSONValue(status.generationVersion)
+        members["first_generation_bytes"] = JSONValue(policy.firstGenerationBytes)
+        members["log_bytes_max"] = policy.logBytesMax == .max ? .null : JSONValue(policy.logBytesMax)
+        members["full"] = .bool(policy.isFull(status.head))
         members["state_bytes"] = JSONValue(stateBytes)
         members["pinned_by"] =
             status.lowestPin.map { pin in
@@ -42,6 +45,18 @@ extension AdminEndpoints {
     }
 
     var policy: HistoryPolicy { server.files.environment.options.history }
+
+    /// What could go from the log without a client file, and who keeps it then.
+    static func freed(
+        byExpiring ident: ClientFileID, in file: SyncedFile, _ policy: HistoryPolicy
+    ) throws(HistoryError) -> JSONValue {
+        let (entries, bytes) = try file.freed(byExpiring: ident, under: policy)
+        let pin = try file.lowestPin(afterExpiring: ident)
+        return [
+            "entries": JSONValue(entries), "bytes": JSONValue(bytes), "keep": .string(policy.keep.rawValue),
+            "pinned_by": pin.map { ["client": JSONValue($0.ident), "version": JSONValue($0.version)] } ?? .null,
+        ]
+    }
 
     // MARK: Acting
 

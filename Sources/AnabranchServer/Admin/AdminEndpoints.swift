@@ -126,18 +126,14 @@ struct AdminEndpoints: HTTPEndpoints {
     private func expire(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try await knownFile(of: body)
         let ident = ClientFileID(rawValue: try body.number("client"))
+        let isNew: Bool
         do {
             guard body["dry_run"] != true else {
-                let (entries, bytes) = try await server.files.run(on: path) { file in
-                    try file.openedSessions().file.freed(byExpiring: ident)
+                return try await server.files.run(on: path) { [policy] file in
+                    try Self.freed(byExpiring: ident, in: file.openedSessions().file, policy)
                 }
-                return [
-                    "entries": JSONValue(entries), "bytes": JSONValue(bytes), "keep": .string(policy.keep.rawValue),
-                ]
             }
-            try await server.files.run(on: path) { file in
-                try file.expire(ident)
-            }
+            isNew = try await server.files.run(on: path) { file in try file.expire(ident) }
         } catch let error as HistoryError where error.code == .badClientFileIdent {
             throw Self.noSuch("client file")
         } catch {
@@ -147,7 +143,7 @@ struct AdminEndpoints: HTTPEndpoints {
             "client file expired by the operator",
             metadata: ["path": "\(path.abbreviated)", "client_ident": "\(ident)"]
         )
-        return [:]
+        return ["was_expired": .bool(!isNew)]
     }
 
     private func deleteFile(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {

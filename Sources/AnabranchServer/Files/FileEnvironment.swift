@@ -17,6 +17,7 @@ final class FileEnvironment: Sendable {
     let longMerges: MergeBudget
     let space: SpaceReserve
     let clock: MaintenanceClock
+    let fullFiles = FullFiles()
     /// The memory of the requests that are not done yet.
     let budget: MemoryBudget
     /// The memory of long messages, from clients and to them.
@@ -113,8 +114,6 @@ struct FileOptions: Sendable {
     var storeBytesMax = Int.max
     /// How much of the past is kept.
     var history = HistoryPolicy()
-    /// Of a synced file with more bytes of changesets in its log the changes of clients are refused.
-    var fileBytesMax = UInt64.max
     /// What the long merges may occupy together in bytes, beside the largest of them.
     var longMergeBytesMax = 256 << 20
     /// A file with more sessions keeps in memory for a while what they report without uploading anything. Otherwise it

@@ -48,6 +48,13 @@ struct FileLog {
             metadata: ["path": "\(path.abbreviated)", "client": "\(client)", "reason": "\(reason)"])
     }
 
+    /// The log of a file has become as long as it may be, and nothing of it can go.
+    func noteFull(_ path: VirtualPath) {
+        logger.warning(
+            "a synced file is full: changes of its clients wait; `anabranch admin file` says what keeps its log",
+            metadata: ["path": "\(path.abbreviated)"])
+    }
+
     func note(_ error: HistoryError, path: VirtualPath, client: ClientFileID? = nil) {
         metrics.failed(error)
         var metadata: Logger.Metadata = ["path": "\(path.abbreviated)", "error": "\(error.withWireCode)"]

@@ -150,11 +150,13 @@ final class FileSessions {
         uploads.append((clientFile, charge))
     }
 
-    /// - Throws: `storeFailed` while the log holds more than it may.
+    /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
     private func requireRoom() throws(HistoryError) {
-        let bytesMax = environment.options.fileBytesMax
-        guard file.head.logBytes > bytesMax else { return }
-        throw HistoryError(.storeFailed, "the log of the file has more than \(bytesMax) bytes: nothing is added to it")
+        let policy = environment.options.history
+        guard policy.isFull(file.head) else { return }
+        if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.seekRoom() }
+        throw HistoryError(
+            .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
     }
 
     private func scan(
@@ -233,11 +235,14 @@ final class FileSessions {
     // MARK: For the operator
 
     /// Expires a client file. The session that uses it fails.
-    func expire(_ clientFile: ClientFileID) throws(HistoryError) {
-        try file.expire(clientFile)
+    /// - Returns: whether it had not expired before.
+    @discardableResult
+    func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
+        let isNew = try file.expire(clientFile)
         if let key = sessionOfClientFile[clientFile] {
             fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
         }
+        return isNew
     }
 
     // MARK: Transactions

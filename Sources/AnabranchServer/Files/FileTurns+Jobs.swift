@@ -12,11 +12,13 @@ struct FileJob: Sendable {
 
 extension FileTurns {
     /// Expires a client file; the session that uses it ends.
+    /// - Returns: whether it had not expired before.
     /// - Throws: `badClientFileIdent` if there is no such client file; trouble of the store.
-    func expire(_ clientFile: ClientFileID) throws(HistoryError) {
+    @discardableResult
+    func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
         let sessions = try openedSessions()
         do {
-            try sessions.expire(clientFile)
+            return try sessions.expire(clientFile)
         } catch {
             if error.isTransient { close(because: error) }
             throw error

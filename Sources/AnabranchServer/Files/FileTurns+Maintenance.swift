@@ -83,7 +83,11 @@ extension FileTurns {
         let commit = try sessions.file.step(&round)
         let report = round.report
         maintenance.round = round.isDone ? nil : round
-        if round.isDone { didMaintain(report) }
+        if round.isDone {
+            let isFull = environment.options.history.isFull(sessions.file.head)
+            if environment.fullFiles.note(path, isFull: isFull) { environment.log.noteFull(path) }
+            didMaintain(report)
+        }
         guard let commit else { return }
         store(commit) { [self] sessions, failure in
             // It may have been stored all the same.

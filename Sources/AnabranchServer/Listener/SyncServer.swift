@@ -214,7 +214,6 @@ public final class SyncServer: Service {
         options.reservedBytes = settings.freeBytesMin
         options.storeBytesMax = settings.storeBytesMax
         options.history = settings.history
-        options.fileBytesMax = settings.fileBytesMax
         return FileEnvironment(
             store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,
             logger: logger,

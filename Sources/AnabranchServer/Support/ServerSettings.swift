@@ -73,9 +73,6 @@ public struct ServerSettings: Sendable {
     public var storeBytesMax = Int.max
     /// How much of the past synced files keep.
     public var history = HistoryPolicy()
-    /// What the log of a synced file may hold, in bytes of changesets. While one holds more, changes of its clients are
-    /// refused with code 201, which they repeat later; everything can be read, and maintenance goes on.
-    public var fileBytesMax = UInt64.max
     /// What all synced files keep in memory together to make what comes next cheaper, in bytes: the newest log entries,
     /// client files, and objects of states.
     public var cachesBytesMax = 256 << 20

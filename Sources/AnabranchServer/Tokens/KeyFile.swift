@@ -47,6 +47,10 @@ public final class KeyFile: Sendable {
         return newest.ident
     }
 
+    /// Whether a file holds keys, whoever can read it.
+    /// - Throws: `FileError` if it does not.
+    public static func check(path: String) throws { _ = try secrets(in: path) }
+
     /// The keys, the one that signs first.
     func keys() async -> [TokenKey] { await file.value() }
 
@@ -68,6 +72,10 @@ public final class KeyFile: Sendable {
 
     private static func read(_ path: String) throws -> [Secret] {
         try PrivateFile.check(path)
+        return try secrets(in: path)
+    }
+
+    private static func secrets(in path: String) throws -> [Secret] {
         let notKeys = FileError(path, "not a file of keys")
         guard let bytes = FileManager.default.contents(atPath: path),
             let entries = try? JSONValue(parsing: bytes)["keys"]?.array

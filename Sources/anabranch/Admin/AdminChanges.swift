@@ -36,7 +36,9 @@ struct AdminExpire: AsyncParsableCommand {
         discussion: """
             Its client is told to reset: it downloads the file anew, and what it had not uploaded is handled as the \
             application has chosen for client resets. What is kept because of it alone goes with the next maintenance: \
-            --dry-run says how much that is.
+            --dry-run says how much that is, and who keeps the log then. `admin maintain` does it at once.
+
+            It acts without asking, since scripts use it and what the client has uploaded stays.
 
             EXAMPLES
               anabranch admin expire 'my-app/"notes"' 7 --dry-run
@@ -55,15 +57,22 @@ struct AdminExpire: AsyncParsableCommand {
         struct Body: Encodable {
             var path: String, client: UInt64, dry_run: Bool
         }
-        struct Freed: Decodable { var entries: UInt64, bytes: UInt64, keep: String }
+        struct Pin: Decodable { var client: UInt64, version: UInt64 }
+        struct Freed: Decodable { var entries: UInt64, bytes: UInt64, keep: String, pinned_by: Pin? }
+        struct Expired: Decodable { var was_expired: Bool }
         try await options.run { server in
             let answer = try await server.post(
                 "/v1/clients/expire", Body(path: file, client: client, dry_run: dryRun))
             if options.json { return show(answer) }
-            guard dryRun else { return print("expired") }
+            guard dryRun else {
+                let expired = try JSONDecoder().decode(Expired.self, from: answer)
+                return print(expired.was_expired ? "was expired already" : "expired")
+            }
             let freed = try JSONDecoder().decode(Freed.self, from: answer)
             let place = freed.keep == "drop" ? "" : " to the archive, which frees no space"
             print("\(freed.entries) log entries with \(freed.bytes) bytes could go\(place)")
+            let pin = freed.pinned_by.map { "client \($0.client) keeps all above version \($0.version)" }
+            print("then \(pin ?? "nobody keeps any of the log")")
         }
     }
 }

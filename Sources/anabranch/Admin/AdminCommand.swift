@@ -69,6 +69,9 @@ struct AdminOptions: ParsableArguments {
         let configuration = try store.configuration()
         if let address = try AdminAddress(path: configuration.adminAddressPath) { return address }
         let folder = URL(fileURLWithPath: configuration.data, isDirectory: true).path
+        guard FileManager.default.fileExists(atPath: folder) else {
+            throw AdminError(description: "\(folder): no such directory")
+        }
         throw AdminError(description: "no server is running over \(folder), or its admin interface is off")
     }
 }

@@ -31,23 +31,33 @@ struct AdminDelete: AsyncParsableCommand {
     var yes = false
 
     func validate() throws {
-        guard (path == nil) != (user == nil) else { throw ValidationError("give --path or --user") }
+        guard path != nil || user != nil else { throw ValidationError("give --path or --user") }
+        guard path == nil || user == nil else { throw ValidationError("give --path or --user, not both") }
     }
 
     func run() async throws {
         try await options.run { server in
             var deletion = Deletion(server: server, isReal: yes, isQuiet: options.json)
             if let path { try await deletion.delete(path) }
-            if let user { try await deletion.deleteFiles(of: user) }
+            if let user {
+                try await deletion.deleteFiles(of: user)
+                if deletion.isEmpty, try await !server.hasUser(user) {
+                    throw AdminError(description: "\(Self.nothing(of: user)), and there is no such user")
+                }
+            }
             if options.json {
                 let encoder = JSONEncoder()
                 encoder.outputFormatting = .sortedKeys
                 show(try encoder.encode(deletion.result))
+            } else if let user, deletion.isEmpty {
+                print(Self.nothing(of: user))
             } else {
                 deletion.printEnd()
             }
         }
     }
+
+    private static func nothing(of user: String) -> String { "no synced file has anything of user \(user)" }
 }
 
 /// What the command does, and what has become of it.
@@ -80,6 +90,8 @@ private struct Deletion {
     let isReal: Bool
     let isQuiet: Bool
     var result = Result()
+
+    var isEmpty: Bool { result.deleted.isEmpty && result.shared.isEmpty }
 
     mutating func delete(_ path: String, onlyOf user: String? = nil) async throws {
         if isReal {
@@ -133,8 +145,18 @@ private struct Deletion {
 
     func printEnd() {
         guard isReal else { return print("nothing was deleted; --yes does it") }
-        if result.deleted.isEmpty, result.shared.isEmpty { return print("there is no such file") }
         if !result.freed { print("what they occupied is freed by the daily maintenance") }
         print("backups that were made before keep it")
+    }
+}
+
+extension AdminClient {
+    fileprivate func hasUser(_ user: String) async throws -> Bool {
+        do {
+            _ = try await get("/v1/user", [("user", user)])
+            return true
+        } catch let error as AdminError where error.status == 404 {
+            return false
+        }
     }
 }

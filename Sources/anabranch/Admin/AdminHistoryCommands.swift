@@ -7,7 +7,8 @@ struct AdminFile: AsyncParsableCommand {
         commandName: "file", abstract: "One synced file: what it keeps of the past, and because of whom.",
         discussion: """
             A log keeps what some client may still need: the line `kept by` names the client file that needs most. If \
-            its device is gone for good, `admin expire --dry-run` says what could go without it.
+            its device is gone for good, `admin expire --dry-run` says what could go without it. A line `full` says \
+            that the log is as long as it may be, so that changes of clients wait, and what to do.
 
             EXAMPLES
               anabranch admin file 'my-app/"notes"'
@@ -27,7 +28,25 @@ struct AdminFile: AsyncParsableCommand {
         var version: UInt64, base_version: UInt64, sealed_version: UInt64, log_bytes: UInt64
         var archived_bytes: UInt64
         var state_version: UInt64, state_bytes: UInt64, generation_version: UInt64, clients: UInt64
+        var first_generation_bytes: UInt64, log_bytes_max: UInt64?, full: Bool
         var pinned_by: Pin?
+
+        private var generation: String {
+            if generation_version > 0 { return "of version \(generation_version)" }
+            if log_bytes > first_generation_bytes { return "none; made as soon as clients need less of the log" }
+            return "none; made after \(first_generation_bytes) bytes of changes, before that nothing goes"
+        }
+
+        /// What to do about a log that is as long as it may be.
+        private var fullRow: [String]? {
+            guard full, let log_bytes_max else { return nil }
+            let remedy = pinned_by == nil ? "admin maintain" : "admin expire of who keeps it and admin maintain"
+            return [
+                "full",
+                "more than partition-bytes (\(log_bytes_max)), so changes of clients wait; \(remedy), admin delete or "
+                    + "a higher limit frees it",
+            ]
+        }
 
         var rows: [[String]] {
             [
@@ -36,10 +55,10 @@ struct AdminFile: AsyncParsableCommand {
                 ["sealed", "up to version \(sealed_version)"],
                 ["archive", "\(archived_bytes) bytes"],
                 ["state", "at version \(state_version), \(state_bytes) bytes"],
-                ["generation", generation_version == 0 ? "none" : "of version \(generation_version)"],
+                ["generation", generation],
                 ["clients", "\(clients)"],
                 ["kept by", pinned_by?.text ?? "nobody"],
-            ]
+            ] + (fullRow.map { [$0] } ?? [])
         }
     }
 
@@ -85,7 +104,7 @@ struct AdminMaintain: AsyncParsableCommand {
         try await options.run { server in
             var maintenance = Maintenance(server: server, isQuiet: options.json)
             if trustClock { try await maintenance.trustClock() }
-            if let path { try await maintenance.maintain(path) } else { try await maintenance.maintainAll() }
+            if let path { try await maintenance.maintainOne(path) } else { try await maintenance.maintainAll() }
             try await maintenance.maintainStore()
             if options.json { show(try maintenance.result.json()) } else { maintenance.printEnd() }
         }
@@ -97,8 +116,9 @@ private struct Maintenance {
     struct Result: Encodable {
         /// What was done in the files in which anything was, by their paths.
         var files: [String: FileReport] = [:]
-        /// In how many files something was looked for.
+        /// In how many files something was looked for, and how many there are.
         var looked = 0
+        var of = 0
         /// Nil if the store does not know.
         var freed_bytes: UInt64?
 
@@ -160,13 +180,21 @@ private struct Maintenance {
         repeat {
             let answer = try await server.get("/v1/files", [("after", next), ("limit", "1000")])
             let page = try JSONDecoder().decode(AdminFiles.Listing.self, from: answer)
-            for file in page.files where file.may_be_due { try await maintain(file.path) }
+            for file in page.files {
+                result.of += 1
+                if file.may_be_due { try await maintain(file.path) }
+            }
             next = page.next
         } while next != nil
         tell("")
     }
 
-    mutating func maintain(_ path: String) async throws {
+    mutating func maintainOne(_ path: String) async throws {
+        result.of = 1
+        try await maintain(path)
+    }
+
+    private mutating func maintain(_ path: String) async throws {
         tell("file \(result.looked + 1): \(path)")
         let answer = try await server.post("/v1/files/maintain", Path(path: path), timeout: Self.timeout)
         let report = try JSONDecoder().decode(FileReport.self, from: answer)
@@ -185,7 +213,7 @@ private struct Maintenance {
     }
 
     func printEnd() {
-        print("files looked at: \(result.looked), something was due in: \(result.files.count)")
+        print("files looked at: \(result.looked) of \(result.of), something was due in: \(result.files.count)")
     }
 
     /// On a terminal, in one line that changes.

@@ -97,9 +97,9 @@ struct Configuration {
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
         if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
         if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
-        if let partitionBytesMax { settings.fileBytesMax = UInt64(partitionBytesMax) }
         settings.history = history
         settings.flexibleApps = Set(apps.filter(\.value.isFlexible).keys)
+        if let partitionBytesMax { settings.history.logBytesMax = UInt64(partitionBytesMax) }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }

@@ -80,6 +80,10 @@ struct ServeCommand: AsyncParsableCommand {
         let store = try SQLiteStore(directory: configuration.data, options: configuration.store) {
             progress.note($0)
         }
+        if store.isNew {
+            let path = URL(fileURLWithPath: configuration.data, isDirectory: true).path
+            logger.notice("there was no store: a new one is made", metadata: ["data": "\(path)"])
+        }
         if let shards = configuration.shards, shards != store.shardCount {
             logger.notice(
                 "the store keeps the shards that it was made with", metadata: ["shards": "\(store.shardCount)"])

@@ -80,7 +80,7 @@ struct Setting {
                 "Whether a client file of nobody goes to the first user who comes with it."),
             Setting(
                 "partition-bytes", \.partitionBytesMax, .count(upTo: UInt64(Int.max)),
-                "What the log of a partition may hold; while one holds more, changes of its clients wait."),
+                "What the log of a partition may hold; from half on what nobody needs goes, beyond it changes wait."),
         ] + history
     }
 
@@ -97,7 +97,7 @@ struct Setting {
                 "Or fewer with so many bytes: a segment is read as a whole, one of 256 KiB in about a millisecond."),
             Setting(
                 "history-generation-bytes", \.history.generationBytes, .count(from: 1),
-                "With so many bytes of new changes, what fresh clients begin with is made anew: less is not worth it."),
+                "With so many bytes of new changes, what fresh clients begin with is made anew, and old ones can go."),
             Setting(
                 "history-generation-ratio", \.history.generationRatio, .ratio,
                 "And with so many times the bytes of the state, since making it reads and writes all of that."),

@@ -218,7 +218,7 @@ import Testing
     // MARK: Limits
 
     @Test func aLogThatHoldsMoreThanItMayTakesNoMore() throws {
-        let rig = TurnRig { $0.fileBytesMax = 30 }, clients = try rig.join(Self.path, count: 2)
+        let rig = TurnRig { $0.history.logBytesMax = 30 }, clients = try rig.join(Self.path, count: 2)
         rig.upload(TurnRig.updates(3), of: clients[0])
         rig.finish()
         rig.upload(TurnRig.updates(1), from: 4, of: clients[0])
@@ -226,5 +226,57 @@ import Testing
         rig.finish()
         #expect(clients[0].errors.map(\.code) == [.otherSessionError] && clients[0].errors[0].triesAgain)
         #expect(clients[1].errors.isEmpty && clients[1].downloads.last?.cursor.serverVersion == 3)
+    }
+
+    /// Who keeps it comes on while it is full: then it is looked again, though nothing was written.
+    @Test func aFullLogHasRoomWhenNobodyNeedsItAnyMore() throws {
+        let rig = TurnRig(keepsState: true) { $0.history.logBytesMax = 60 }
+        let client = try rig.join(Self.path, count: 1)[0]
+        func upload(_ changesets: [[UInt8]], upTo number: UInt64, behind version: ServerVersion) {
+            let cursor = UploadCursor(clientVersion: ClientVersion(number), serverVersion: version)
+            let uploaded = changesets.map { UploadedChangeset(cursor: cursor, timestamp: 5, changeset: $0) }
+            let upload = Upload(progress: cursor, lockedVersion: version, changesets: uploaded)
+            rig.submit(.integrate(UploadMessage(upload)), of: client)
+            rig.finish()
+        }
+        upload([TurnRig.object], upTo: 1, behind: 0)
+        for number in 2...6 as ClosedRange<UInt64> where client.errors.isEmpty {
+            upload(TurnRig.updates(1), upTo: number, behind: 0)
+        }
+        #expect(client.errors.map(\.code) == [.otherSessionError])
+        let full = try #require(client.version)
+        // It learns what the others have written, and says so.
+        rig.bind(client)
+        rig.submit(.scan(from: DownloadCursor()), of: client)
+        rig.finish()
+        upload([], upTo: full.rawValue + 1, behind: full)
+        #expect(client.errors.count == 1)
+        upload(TurnRig.updates(1), upTo: full.rawValue + 2, behind: full)
+        #expect(client.errors.count == 2 && client.version == full)
+        rig.clock.seconds += FullFiles.roundSeconds
+        let latest = try #require(client.downloads.last).latest
+        func comeAgain() {
+            let cursor = DownloadCursor(serverVersion: full, clientVersion: ClientVersion(full.rawValue))
+            let bind = BindRequest(partition: client.path.bytes, needsFileIdent: false)
+            rig.submit(.open(bind), of: client)
+            rig.submit(.identify(IdentRequest(file: client.file, download: cursor, latest: latest)), of: client)
+            rig.finish()
+            upload(TurnRig.updates(1), upTo: full.rawValue + 2, behind: full)
+        }
+        comeAgain()
+        #expect(client.errors.map(\.code) == [.otherSessionError, .otherSessionError, .otherSessionError])
+        comeAgain()
+        #expect(client.errors.count == 3 && client.version == full + 1)
+    }
+
+    @Test func aFullFileIsToldOfOnceAndLookedAtOnceAMinute() {
+        let files = FullFiles(), path = VirtualPath(Self.path)
+        #expect(files.isRoundDue(for: path, at: 100) && !files.isRoundDue(for: path, at: 159))
+        #expect(files.isRoundDue(for: path, at: 160) && files.isRoundDue(for: VirtualPath("//other"), at: 160))
+        // The clock was set back.
+        #expect(files.isRoundDue(for: path, at: 1))
+        #expect(!files.note(path, isFull: false))
+        #expect(files.note(path, isFull: true) && !files.note(path, isFull: true))
+        #expect(!files.note(path, isFull: false) && files.note(path, isFull: true))
     }
 }

@@ -337,7 +337,7 @@ import Testing
         }
         let ident = clients[1].file.ident
         if isExpired {
-            rig.files.submit(FileJob(comesAfterMerge: false) { try? $0?.expire(ident) }, to: clients[1].path)
+            rig.files.submit(FileJob(comesAfterMerge: false) { _ = try? $0?.expire(ident) }, to: clients[1].path)
             rig.finish()
         }
         #expect(budget.waitingCount == 0)

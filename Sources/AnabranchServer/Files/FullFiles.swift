@@ -1,0 +1,40 @@
+import AnabranchHistory
+import Synchronization
+
+/// The synced files whose logs are full, whether they are open or not.
+final class FullFiles: Sendable {
+    private struct State {
+        var lastRound: UInt64?
+        var isNoted = false
+    }
+
+    private let states = Mutex<[VirtualPath: State]>([:])
+
+    /// How long it is waited until it is looked again whether something of a full log can go, in seconds.
+    static let roundSeconds: UInt64 = 60
+
+    /// Whether it is to be looked now what can go, since somebody wants to add to the log.
+    /// - Parameter time: in seconds since 1970.
+    func isRoundDue(for path: VirtualPath, at time: UInt64) -> Bool {
+        states.withLock { states in
+            var state = states[path] ?? State()
+            if let last = state.lastRound, last <= time, time - last < Self.roundSeconds { return false }
+            state.lastRound = time
+            states[path] = state
+            return true
+        }
+    }
+
+    /// Notes what a round of maintenance has left.
+    /// - Returns: whether the log has become full.
+    func note(_ path: VirtualPath, isFull: Bool) -> Bool {
+        states.withLock { states in
+            guard isFull else {
+                states[path] = nil
+                return false
+            }
+            defer { states[path, default: State()].isNoted = true }
+            return !(states[path]?.isNoted ?? false)
+        }
+    }
+}
