@@ -155,6 +155,7 @@ package final class FlexibleRun {
 
     private func leave(_ index: Int) {
         participants[index].session = nil
+        file.leave(participants[index].client.ident)
         tally.disconnections += 1
     }
 
@@ -253,8 +254,7 @@ package final class FlexibleRun {
         participant.session = session
         // One message of ten is lost with its connection.
         if random.isOne(in: 10), !isEnding {
-            participants[index].session = nil
-            tally.disconnections += 1
+            leave(index)
             return false
         }
         try check(message, for: participant)

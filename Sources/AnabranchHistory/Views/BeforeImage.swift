@@ -11,8 +11,12 @@ struct BeforeImage {
     /// - Parameters:
     ///   - touched: the objects that exist before or after the entry.
     ///   - state: before it.
-    init(of touched: [ObjectReference], in state: ObjectGraph) throws(HistoryError) {
-        var changesets = ObjectChangesets(of: touched, in: state)
+    ///   - later: the one behind it.
+    ///   - fields: by class, the properties that somebody can ask for.
+    init(
+        of touched: [ObjectReference], in state: ObjectGraph, before later: ObjectGraph, only fields: FieldNames
+    ) throws(HistoryError) {
+        var changesets = ObjectChangesets(of: touched, in: state, before: later, only: fields.byClass)
         do { changeset = try changesets.next() ?? [] } catch { throw HistoryError(readingStateFailed: error) }
     }
 

@@ -6,6 +6,16 @@ import AnabranchQuery
 package final class FlexibleFile {
     let file: SyncedFile
     private var views: [ClientFileID: ClientView]
+    /// The clients that have a session.
+    private var connected: Set<ClientFileID> = []
+    /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
+    private var index = ViewIndex()
+    private var fields = FieldNames()
+    /// By client file with a session, the newest version of its own that the log has.
+    private var ownVersions: [ClientFileID: ClientVersion] = [:]
+    private var news: Set<ClientFileID> = []
+    /// How often views that ask the same were asked what a commit means for them.
+    package private(set) var evaluationCount = 0
     /// By class, which properties queries may name, beside the primary key; nil for all.
     package var queryableFields: [String: Set<String>]?
     private let roleOf: (ClientFileID) -> ViewRole
@@ -27,6 +37,7 @@ package final class FlexibleFile {
             uniqueKeysWithValues: try store.views(of: file.id).map {
                 ($0.record.ident, ClientView($0, role: roleOf($0.record.ident), in: state))
             })
+        for view in views.values { fields.add(view) }
     }
 
     // MARK: IDENT
@@ -43,6 +54,8 @@ package final class FlexibleFile {
         }
         let progress = try file.identify(request, user: user)
         let ident = request.file.ident, position = request.download.serverVersion
+        leave(ident)
+        connected.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
             try begin(&session)
@@ -62,6 +75,23 @@ package final class FlexibleFile {
         session.compensated = position
         views[ident] = view
         return session
+    }
+
+    /// The session of a client file is over: nothing is calculated for it any more.
+    package func leave(_ ident: ClientFileID) {
+        if index.contains(ident) {
+            views[ident]?.projected = file.head.version
+            index.remove(ident)
+        }
+        connected.remove(ident)
+        ownVersions[ident] = nil
+        news.remove(ident)
+    }
+
+    /// The clients with a session that have to be told something since this was last asked.
+    package func takeNews() -> Set<ClientFileID> {
+        defer { news = [] }
+        return news
     }
 
     /// The first bootstrap: the schema, and the objects of the set that the client has already, which is empty unless
@@ -147,7 +177,7 @@ package final class FlexibleFile {
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
                 past: PendingLog(continuing: stored, head: file.head), options: file.mergeOptions,
-                versionSalt: file.versionSalt, time: max(1, time))
+                versionSalt: file.versionSalt, fields: fields, time: max(1, time))
             try integration.integrate(upload)
             return integration.outcome
         }
@@ -157,7 +187,9 @@ package final class FlexibleFile {
         commit.received = integration.received
         commit.clientFiles = [integration.file]
         commit.state = integration.state
-        try self.commit(integration.view, in: commit)
+        let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
+        try self.commit(integration.view, in: commit, step)
+        ownVersions[ident] = nil
         return integration.refusals
     }
 
@@ -185,12 +217,13 @@ package final class FlexibleFile {
         guard var commit else { return made }
         if let entry = commit.entries.first, let after = commit.state?.after {
             guard try isAccepted(entry.changeset) else { return ServerWrite(version: version, isRepetition: false) }
-            var arena = ChangesetArena()
-            let index = try entry.decode(into: &arena)
-            let touched = try arena.touchedObjects(of: index).map { try after.reference(to: $0) }
-            commit.entries[0].section = try BeforeImage(of: touched, in: before).section
+            let step = try LogStep([entry], from: before, to: after)
+            let image = try BeforeImage(of: step.touched.keys.sorted(), in: before, before: after, only: fields)
+            commit.entries[0].section = image.section
+            try self.commit(nil, in: commit, step)
+        } else {
+            try file.commit(commit)
         }
-        try file.commit(commit)
         return made
     }
 
@@ -221,7 +254,10 @@ package final class FlexibleFile {
         guard var view = views[ident] else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
-        guard view.projected < file.head.version else { return view }
+        if index.contains(ident) {
+            view.projected = file.head.version
+            return view
+        }
         let before = view.lastNumber
         let state = try currentState(), clientVersion = try ownVersion(of: ident)
         view = try file.read { [view] stored throws(HistoryError) in
@@ -231,13 +267,58 @@ package final class FlexibleFile {
             return view
         }
         // Where the view ends need not be stored: it can be found out again.
-        if view.lastNumber > before { try commit(view, addingVersion: false) } else { views[ident] = view }
+        if view.lastNumber > before { try commit(view, addingVersion: false) } else { keep(view) }
         return view
     }
 
+    /// What a step means for views that are up to date; it is stored with the step.
+    private func views(
+        concernedBy step: LogStep, except author: ClientFileID?
+    ) throws(HistoryError) -> [ClientView] {
+        var concerned: [ClientView] = []
+        for members in try index.members(concernedBy: step) {
+            var result: ViewProjection.Result?
+            for ident in members where ident != author {
+                guard var view = views[ident] else { continue }
+                if result == nil {
+                    result = try ViewProjection.result(of: step, for: view)
+                    evaluationCount += 1
+                }
+                guard let result, !result.isEmpty else { break }
+                do {
+                    try view.append(
+                        result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident))
+                    concerned.append(view)
+                } catch {
+                    guard error.code == .clientFileExpired else { throw error }
+                    // It is told when it asks, and nobody else suffers.
+                    leaveBehind(ident)
+                }
+            }
+        }
+        return concerned
+    }
+
+    /// A view is not kept up to date any more: it ends at the head of the log.
+    private func leaveBehind(_ ident: ClientFileID) {
+        guard index.contains(ident) else { return }
+        views[ident]?.projected = file.head.version
+        index.remove(ident)
+        news.insert(ident)
+    }
+
+    private func keep(_ view: ClientView) {
+        views[view.ident] = view
+        fields.add(view)
+        if connected.contains(view.ident) { index.insert(view) }
+    }
+
     private func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
+        if let known = ownVersions[ident] { return known }
         let row = try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
-        return row?.newestReceipt?.clientVersion ?? row?.baseClientVersion ?? 0
+        let version = row?.newestReceipt?.clientVersion ?? row?.baseClientVersion ?? 0
+        if connected.contains(ident) { ownVersions[ident] = version }
+        return version
     }
 
     private func currentState() throws(HistoryError) -> ObjectGraph {
@@ -261,11 +342,18 @@ package final class FlexibleFile {
         try self.commit(view, in: commit)
     }
 
-    private func commit(_ view: ClientView, in commit: Commit) throws(HistoryError) {
-        var commit = commit
-        commit.views = [ViewChange(from: views[view.ident], to: view)]
+    /// - Parameters:
+    ///   - view: of the client that has caused the commit; it is at its end.
+    ///   - step: what it adds to the log that others may see.
+    private func commit(_ view: ClientView?, in commit: Commit, _ step: LogStep? = nil) throws(HistoryError) {
+        var commit = commit, changed = view.map { [$0] } ?? []
+        if let step { changed += try views(concernedBy: step, except: view?.ident) }
+        commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) }
         try file.commit(commit)
-        views[view.ident] = view
+        for view in changed {
+            keep(view)
+            if connected.contains(view.ident) { news.insert(view.ident) }
+        }
     }
 }
 

@@ -6,6 +6,21 @@ package enum ObjectFilter: Sendable {
     case none, all
     case matching(Query)
 
+    /// By what they can be found.
+    var index: QueryIndex {
+        switch self {
+        case .none: .never
+        case .all: .always
+        case .matching(let query): query.index
+        }
+    }
+
+    /// The names of the properties, beside the primary key, that decide.
+    var fields: Set<[UInt8]> {
+        guard case .matching(let query) = self else { return [] }
+        return Set(query.fields.map(\.name))
+    }
+
     /// Whether an object of the class is one of them. One that takes too long to look at is none.
     /// - Throws: `storeFailed` if objects cannot be read.
     func includes(_ object: StateObject, in state: ObjectGraph) throws(HistoryError) -> Bool {

@@ -7,6 +7,8 @@ struct ViewIntegration {
     private let log: PendingLog
     private let options: MergeOptions
     private let versionSalt: Salt
+    /// What before-images put back.
+    private let fields: FieldNames
     /// Seconds since 1970.
     private let time: UInt64
 
@@ -24,7 +26,7 @@ struct ViewIntegration {
     ///   - state: the state there.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog, options: MergeOptions,
-        versionSalt: Salt, time: UInt64
+        versionSalt: Salt, fields: FieldNames, time: UInt64
     ) {
         self.view = view
         self.file = file
@@ -32,6 +34,7 @@ struct ViewIntegration {
         self.log = log
         self.options = options
         self.versionSalt = versionSalt
+        self.fields = fields
         self.time = time
     }
 
@@ -151,7 +154,8 @@ struct ViewIntegration {
         let touched = try arena.touchedObjects(of: index)
             .map { object throws(HistoryError) in (try state.graph.reference(to: object), object.className) }
         let isDirty = arena.isDirty(index), ident = view.ident
-        let image = try BeforeImage(of: touched.map(\.0), in: before.graph)
+        let image = try BeforeImage(
+            of: touched.map(\.0), in: before.graph, before: state.graph, only: fields)
         append(
             arena.encoded(index), origin: ident, clientVersion: sent.cursor.clientVersion, timestamp: sent.timestamp,
             base: sent.cursor.serverVersion, image)
@@ -223,7 +227,7 @@ struct ViewIntegration {
         // What it brings back was there before the entry that it follows, whose image says so.
         append(
             insertions, origin: 0, clientVersion: 0, timestamp: sent.timestamp, base: nil,
-            try BeforeImage(of: [], in: state.graph))
+            try BeforeImage(of: [], in: state.graph, before: state.graph, only: fields))
         conflictKeys += arena.conflictKeys(of: index).writes
             .map { ConflictKeyEntry(key: $0, version: version, origin: 0) }
         if let entry = entries.last {

@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Extends the log of a view by what the log of the file says behind `ClientView.projected`: what happens to objects
-/// that stay in the view as it was made, and what enters or leaves as erasing and creating (`Spec/FlexibleSync.md`).
+/// What a step, or a range of the log, means for views that ask the same: what happens to objects that stay is kept as
+/// it was made, and what enters or leaves becomes erasing and creating (`Spec/FlexibleSync.md`).
 struct ViewProjection {
     /// What a log of a view holds at most, in bytes; a client that lets it grow longer has to begin anew.
     static let logBytesMax = 16 << 20
@@ -15,49 +15,23 @@ struct ViewProjection {
         case leaves, enters
     }
 
+    private var outcomes: [ObjectReference: Outcome] = [:]
     /// The state at the end of the range.
     private let state: ObjectGraph
-    private var touched: [ObjectReference: [UInt8]] = [:]
-    private var outcomes: [ObjectReference: Outcome] = [:]
 
     /// - Parameters:
-    ///   - head: the end of the log, which no entry of the client itself comes before behind `projected`.
-    ///   - state: the state there.
-    ///   - clientVersion: the newest one of the client that the log has.
-    static func extend(
-        _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, clientVersion: ClientVersion,
-        reading file: any FileView
+    ///   - touched: the objects, with the names of their classes.
+    ///   - view: one of those that ask the same.
+    ///   - before: the state before the range, as far as the queries and roles of views look at these objects.
+    ///   - state: the one behind it.
+    private init(
+        of touched: [ObjectReference: [UInt8]], for view: ClientView, from before: ObjectGraph, to state: ObjectGraph
     ) throws(HistoryError) {
-        guard view.projected < head else { return }
-        var projection = ViewProjection(state: state)
-        let range = VersionRange(after: view.projected, through: head)
-        try projection.decide(for: view, in: range, reading: file)
-        try projection.append(range, to: &view, clientVersion, reading: file)
-        view.projected = head
-    }
-
-    private init(state: ObjectGraph) { self.state = state }
-
-    /// Finds out what becomes of the objects.
-    private mutating func decide(
-        for view: ClientView, in range: VersionRange, reading file: any FileView
-    ) throws(HistoryError) {
-        var before = state
-        var known: Set<ObjectReference> = []
-        var replay = LogReplay(range)
-        while !replay.isDone {
-            for entry in try replay.next(from: file) {
-                var arena = ChangesetArena()
-                let index = try entry.decode(into: &arena)
-                for object in arena.touchedObjects(of: index) {
-                    touched[try state.reference(to: object)] = object.className
-                }
-                try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
-            }
-        }
+        self.state = state
         for (object, className) in touched {
             let wasThere = try before.has(object)
-            let wasIn = try view.includes(object, of: className, in: before)
+            var wasIn = false
+            if wasThere { wasIn = try view.includes(object, of: className, in: before) }
             let isIn = try view.includes(object, of: className, in: state)
             outcomes[object] =
                 if wasIn {
@@ -71,27 +45,9 @@ struct ViewProjection {
         }
     }
 
-    private func append(
-        _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
-    ) throws(HistoryError) {
-        var replay = LogReplay(range)
-        while !replay.isDone {
-            for entry in try replay.next(from: file) {
-                let changeset = try filtered(entry)
-                if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
-            }
-            try view.checkLogBytes()
-        }
-        let leaving = outcomes.filter { $1 == .leaves }.keys, entering = outcomes.filter { $1 == .enters }.keys
-        let changesets = try state.changesets(leaving: leaving.sorted(), entering: entering.sorted())
-        for changeset in changesets {
-            view.appendSynthetic(range.last, clientVersion: clientVersion, changeset)
-        }
-        try view.checkLogBytes()
-    }
-
     /// What of an entry concerns the schema, or objects that stay.
     private func filtered(_ entry: LogEntry) throws(HistoryError) -> [UInt8] {
+        guard outcomes.values.contains(where: { $0 != .stays }) else { return entry.changeset }
         var arena = ChangesetArena()
         let index = try entry.decode(into: &arena)
         var discarded: Set<ObjectKeyID> = []
@@ -102,13 +58,104 @@ struct ViewProjection {
         arena.discardInstructions(on: discarded, of: index)
         return arena.encoded(index)
     }
+
+    private func changesetsOfMoved() throws(HistoryError) -> [[UInt8]] {
+        let leaving = outcomes.filter { $1 == .leaves }.keys, entering = outcomes.filter { $1 == .enters }.keys
+        return try state.changesets(leaving: leaving.sorted(), entering: entering.sorted())
+    }
+}
+
+// MARK: A step
+
+extension ViewProjection {
+    /// What a step means for views that ask the same and were up to date before it.
+    struct Result {
+        fileprivate var kept: [(entry: LogEntry, changeset: [UInt8])] = []
+        fileprivate var moved: [[UInt8]] = []
+
+        /// Whether it means nothing to them.
+        var isEmpty: Bool { kept.isEmpty && moved.isEmpty }
+    }
+
+    static func result(of step: LogStep, for view: ClientView) throws(HistoryError) -> Result {
+        let projection = try ViewProjection(of: step.touched, for: view, from: step.before, to: step.after)
+        var result = Result()
+        for entry in step.entries {
+            let changeset = try projection.filtered(entry)
+            if !changeset.isEmpty { result.kept.append((entry, changeset)) }
+        }
+        result.moved = try projection.changesetsOfMoved()
+        return result
+    }
 }
 
 extension ClientView {
-    fileprivate func checkLogBytes() throws(HistoryError) {
+    /// - Parameters:
+    ///   - version: the end of the step.
+    ///   - clientVersion: the newest one of the client that the log has.
+    /// - Throws: `clientFileExpired`.
+    mutating func append(
+        _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion
+    ) throws(HistoryError) {
+        for (entry, changeset) in result.kept { append(entry, changeset, clientVersion: clientVersion) }
+        for changeset in result.moved { appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        projected = version
+        try checkLogBytes()
+    }
+
+    fileprivate func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(logBytes) }
+}
+
+// MARK: A range of the log
+
+extension ViewProjection {
+    /// Extends the log of a view that was left behind by what the log of the file says behind `ClientView.projected`.
+    ///
+    /// - Parameters:
+    ///   - head: the end of the log, which no entry of the client itself comes before behind `projected`.
+    ///   - state: the state there.
+    ///   - clientVersion: the newest one of the client that the log has.
+    static func extend(
+        _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, clientVersion: ClientVersion,
+        reading file: any FileView
+    ) throws(HistoryError) {
+        guard view.projected < head else { return }
+        let range = VersionRange(after: view.projected, through: head)
+        var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
+        try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            var arena = ChangesetArena()
+            let index = try entry.decode(into: &arena)
+            for object in arena.touchedObjects(of: index) {
+                touched[try state.reference(to: object)] = object.className
+            }
+            try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
+        }
+        let projection = try ViewProjection(of: touched, for: view, from: before, to: state)
+        var bytes = view.logBytes
+        try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            let changeset = try projection.filtered(entry)
+            guard !changeset.isEmpty else { return }
+            view.append(entry, changeset, clientVersion: clientVersion)
+            bytes += changeset.count
+            try checkBytes(bytes)
+        }
+        for changeset in try projection.changesetsOfMoved() {
+            view.appendSynthetic(head, clientVersion: clientVersion, changeset)
+        }
+        view.projected = head
+        try view.checkLogBytes()
+    }
+
+    fileprivate static func checkBytes(_ count: Int) throws(HistoryError) {
         try require(
-            logBytes <= ViewProjection.logBytesMax, .clientFileExpired,
-            "the client has not confirmed more than \(ViewProjection.logBytesMax) bytes")
+            count <= logBytesMax, .clientFileExpired, "the client has not confirmed more than \(logBytesMax) bytes")
+    }
+
+    private static func forEachEntry(
+        of range: VersionRange, in file: any FileView, _ body: (LogEntry) throws(HistoryError) -> Void
+    ) throws(HistoryError) {
+        var replay = LogReplay(range)
+        while !replay.isDone { for entry in try replay.next(from: file) { try body(entry) } }
     }
 }
 

@@ -41,6 +41,9 @@ package struct ViewQueries: Sendable {
         self.init(predicates: predicates, queries: queries)
     }
 
+    /// The names of the classes that there are queries of.
+    var classNames: some Sequence<[UInt8]> { queries.keys }
+
     subscript(className: [UInt8]) -> ObjectFilter { queries[className].map { .matching($0) } ?? .none }
 
     /// The names of the classes of which two sets have different objects.

@@ -286,12 +286,19 @@ final class FileSessions {
     /// is the same for most of them, until the step is over. The others are told the newest version, and ask for a
     /// DOWNLOAD when they can send one.
     func announce(until limit: StepLimit) {
+        if let flexible {
+            for ident in flexible.takeNews() {
+                if let key = sessionOfClientFile[ident] { reply(key, .versionExposed(file.version)) }
+            }
+            announcedVersion = file.version
+            return
+        }
         var next = running.startIndex
         while next < running.endIndex {
             let index = next
             running.formIndex(after: &next)
             let key = running.keys[index], cursor = running.values[index].progress.download
-            let news = limit.isOver || flexible != nil ? nil : news(for: running.values[index])
+            let news = limit.isOver ? nil : news(for: running.values[index])
             guard let (progress, body) = news else {
                 reply(key, .versionExposed(file.version))
                 continue
@@ -347,7 +354,9 @@ final class FileSessions {
 
     private func remove(_ key: SessionKey) {
         open.remove(key)
-        if let removed = running.removeValue(forKey: key) { sessionOfClientFile[removed.clientFile] = nil }
+        guard let removed = running.removeValue(forKey: key) else { return }
+        sessionOfClientFile[removed.clientFile] = nil
+        flexible?.leave(removed.clientFile)
     }
 
     /// Ends a session at once: an upload behind one that was refused would leave a gap.

@@ -128,9 +128,16 @@ struct RecordedObject: Sendable {
 struct CanonicalColumns: Sendable {
     private var columns: [ClassID: [Column]] = [:]
 
-    init(of schema: Schema) {
+    /// - Parameter fields: by the names of the top-level classes, which of their columns; nil for all.
+    init(of schema: Schema, only fields: [[UInt8]: Set<[UInt8]>]? = nil) {
         for number in schema.present {
-            columns[number] = schema[number].columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
+            let state = schema[number]
+            var present = state.columns.compactMap { $0 }
+            if let fields, state.kind != .embedded {
+                let wanted = fields[state.name] ?? []
+                present.removeAll { !wanted.contains($0.name) }
+            }
+            columns[number] = present.sorted { $0.name.compare($1.name) < 0 }
         }
     }
 

@@ -2,6 +2,8 @@
 /// and created anew with all its contents if the state has it. They are made one by one, like `BootstrapChangesets`.
 package struct ObjectChangesets: Sendable {
     private let graph: ObjectGraph
+    /// What names the classes.
+    private let schema: Schema
     private let columns: CanonicalColumns
     private let endBytes: Int
     /// The objects that come later, the last of them first.
@@ -14,17 +16,20 @@ package struct ObjectChangesets: Sendable {
     ///   - objects: Which, in the order in which they are made; of classes that the state has.
     ///   - absent: Those of them that are only erased.
     ///   - graph: The state. Nothing that is read of it is kept.
+    ///   - later: A later state, which may have more classes; nil if the state itself has all of them.
+    ///   - fields: By the names of the classes, which properties are put back, beside the primary key; nil for all.
     ///   - endBytes: A changeset ends with the instruction by which it gets so many bytes. A long value is never
     ///     divided.
     package init(
         of objects: [ObjectReference], absent: Set<ObjectReference> = [], in graph: ObjectGraph,
-        endingAt endBytes: Int = .max
+        before later: ObjectGraph? = nil, only fields: [[UInt8]: Set<[UInt8]>]? = nil, endingAt endBytes: Int = .max
     ) {
         self.graph = graph
+        schema = (later ?? graph).schema
         self.endBytes = endBytes
         self.objects = objects.reversed()
         self.absent = absent
-        columns = CanonicalColumns(of: graph.schema)
+        columns = CanonicalColumns(of: graph.schema, only: fields)
     }
 
     /// The next changeset; nil after the last one.
@@ -41,9 +46,9 @@ package struct ObjectChangesets: Sendable {
         if try object?.recordNext(to: &recorder) == true { return true }
         object = nil
         guard let next = objects.popLast() else { return false }
-        let className = graph.schema[next.classID].name
+        let className = schema[next.classID].name
         recorder.eraseObject(className, next.key)
-        if !absent.contains(next), let fields = try graph.fields(of: next) {
+        if !absent.contains(next), graph.schema.contains(next.classID), let fields = try graph.fields(of: next) {
             recorder.createObject(className, next.key)
             object = RecordedObject(next, fields, in: graph.schema, columns)
         }

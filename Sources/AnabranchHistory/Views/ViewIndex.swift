@@ -1,0 +1,125 @@
+import AnabranchCore
+import AnabranchQuery
+
+/// The views that are kept up to date, by what an object must be like to concern them: a change of an object meets only
+/// the views that it can concern, and views of equal queries and equal roles meet it once (`Spec/FlexibleSync.md`).
+struct ViewIndex {
+    /// Equal views have equal answers.
+    private struct Question: Hashable {
+        let predicates: [String: String]
+        let role: String
+    }
+
+    private struct Group {
+        let question: Question
+        var members: Set<ClientFileID>
+        /// By class, what finds it.
+        let places: [[UInt8]: QueryIndex]
+    }
+
+    /// How the groups that can be concerned by an object of one class are found.
+    fileprivate struct ClassIndex {
+        /// Those that have to be asked about every object.
+        var others: Set<Int> = []
+        var byValue: [FieldValue: Set<Int>] = [:]
+        /// How many values of them there are in `byValue`.
+        var properties: [Property: Int] = [:]
+    }
+
+    private var groups: [Int: Group] = [:]
+    private var numbers: [Question: Int] = [:]
+    private var numberOfMember: [ClientFileID: Int] = [:]
+    private var classes: [[UInt8]: ClassIndex] = [:]
+    private var newestNumber = 0
+
+    func contains(_ ident: ClientFileID) -> Bool { numberOfMember[ident] != nil }
+
+    var count: Int { numberOfMember.count }
+
+    // MARK: Members
+
+    /// Adds a view, or finds it a new place when it asks for something else.
+    mutating func insert(_ view: ClientView) {
+        let question = Question(predicates: view.queries.predicates, role: view.role.name)
+        if let number = numberOfMember[view.ident] {
+            guard groups[number]?.question != question else { return }
+            remove(view.ident)
+        }
+        let number = numbers[question] ?? addGroup(question, view)
+        groups[number]?.members.insert(view.ident)
+        numberOfMember[view.ident] = number
+    }
+
+    mutating func remove(_ ident: ClientFileID) {
+        guard let number = numberOfMember.removeValue(forKey: ident) else { return }
+        groups[number]?.members.remove(ident)
+        guard let group = groups[number], group.members.isEmpty else { return }
+        groups[number] = nil
+        numbers[group.question] = nil
+        for (className, place) in group.places { classes[className]?.remove(number, at: place) }
+    }
+
+    private mutating func addGroup(_ question: Question, _ view: ClientView) -> Int {
+        newestNumber += 1
+        let places = Dictionary(
+            uniqueKeysWithValues: view.queries.classNames.map { ($0, view.place(in: $0)) })
+        groups[newestNumber] = Group(question: question, members: [], places: places)
+        numbers[question] = newestNumber
+        for (className, place) in places { classes[className, default: ClassIndex()].add(newestNumber, at: place) }
+        return newestNumber
+    }
+
+    // MARK: Changes
+
+    /// The members of the groups that a step can concern.
+    func members(concernedBy step: LogStep) throws(HistoryError) -> [Set<ClientFileID>] {
+        if step.changesSchema { return groups.values.map(\.members) }
+        var found: Set<Int> = []
+        for (object, className) in step.touched {
+            guard let index = classes[className] else { continue }
+            found.formUnion(index.others)
+            for state in [step.before, step.after] where !index.properties.isEmpty {
+                guard let object = try state.read(object) else { continue }
+                for property in index.properties.keys {
+                    for value in object.indexedValues(of: property) { found.formUnion(index.byValue[value] ?? []) }
+                }
+            }
+        }
+        return found.compactMap { groups[$0]?.members }
+    }
+}
+
+extension ViewIndex.ClassIndex {
+    fileprivate mutating func add(_ number: Int, at place: QueryIndex) {
+        switch place {
+        case .never: break
+        case .always, .evaluated: others.insert(number)
+        case .oneOf(let values):
+            for value in values {
+                byValue[value, default: []].insert(number)
+                properties[value.property, default: 0] += 1
+            }
+        }
+    }
+
+    fileprivate mutating func remove(_ number: Int, at place: QueryIndex) {
+        others.remove(number)
+        guard case .oneOf(let values) = place else { return }
+        for value in values {
+            byValue[value]?.remove(number)
+            if byValue[value]?.isEmpty == true { byValue[value] = nil }
+            let count = properties[value.property, default: 1] - 1
+            properties[value.property] = count > 0 ? count : nil
+        }
+    }
+}
+
+extension ClientView {
+    /// By what objects of a class are found that it can see: what its query and its role both say.
+    fileprivate func place(in className: [UInt8]) -> QueryIndex {
+        let places = [queries[className].index, role[className].read.index]
+        if places.contains(.never) { return .never }
+        let values = places.compactMap { if case .oneOf(let values) = $0 { values } else { nil } }
+        return values.min { $0.count < $1.count }.map(QueryIndex.oneOf) ?? .evaluated
+    }
+}
