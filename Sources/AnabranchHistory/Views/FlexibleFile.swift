@@ -4,7 +4,7 @@ import AnabranchQuery
 /// A synced file of which each client sees a part: the objects that its queries and its role let it see
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
 package final class FlexibleFile {
-    let file: SyncedFile
+    package let file: SyncedFile
     private var views: [ClientFileID: ClientView]
     /// The clients that have a session.
     private var connected: Set<ClientFileID> = []

@@ -11,10 +11,11 @@ struct SyncHandshake: Sendable {
 
     /// - Parameters:
     ///   - address: the client's IP address, if it is known.
-    ///   - mode: the kind of sync of each app.
+    ///   - mode: the kind of sync of an app whose client came with a kind.
     /// - Throws: `unknownPath` or `malformed`.
     init(
-        _ head: HTTPRequestHead, from address: String? = nil, mode: (_ app: String) -> SyncMode = { _ in .partition }
+        _ head: HTTPRequestHead, from address: String? = nil,
+        mode: (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition }
     ) throws(HandshakeError) {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let app = Self.app(of: parts[0]) else { throw .unknownPath }
@@ -26,9 +27,12 @@ struct SyncHandshake: Sendable {
         let keys = head.headers["sec-websocket-key"]
         guard keys.count == 1, Self.isKey(keys[0]) else { throw .malformed("WebSocket key") }
         do {
-            negotiation = try Negotiation(
-                offer: head.headers["sec-websocket-protocol"].joined(separator: ","),
-                userAgent: head.headers["user-agent"].first, accepting: [mode(app)])
+            func negotiate(_ modes: Set<SyncMode>) throws(NegotiationError) -> Negotiation {
+                try Negotiation(
+                    offer: head.headers["sec-websocket-protocol"].joined(separator: ","),
+                    userAgent: head.headers["user-agent"].first, accepting: modes)
+            }
+            negotiation = try negotiate([mode(app, try negotiate([.partition, .flexible]).mode)])
         } catch {
             throw .malformed("no known subprotocol")
         }

@@ -12,8 +12,8 @@ final class WebSocketUpgrade {
     private let users: ConnectionLimit
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
-    /// The kind of sync of each app.
-    private let mode: (_ app: String) -> SyncMode
+    /// The kind of sync of an app whose client came with a kind.
+    private let mode: (_ app: String, _ offered: SyncMode) -> SyncMode
     /// Adds the handlers of the sync protocol to the socket's pipeline.
     private let onUpgrade: (any Channel, AcceptedHandshake) throws -> Void
     /// Why a well-formed handshake was not accepted.
@@ -26,7 +26,7 @@ final class WebSocketUpgrade {
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, users: ConnectionLimit, messageBytesMax: Int, metrics: ConnectionMetrics,
-        mode: @escaping (_ app: String) -> SyncMode = { _ in .partition },
+        mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator

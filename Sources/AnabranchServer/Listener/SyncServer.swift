@@ -24,6 +24,7 @@ public final class SyncServer: Service {
     private let metrics: SyncMetrics
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
+    private let modes: AppModes
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
     /// To send long messages while memory is short.
@@ -55,6 +56,7 @@ public final class SyncServer: Service {
         connectionMetrics = ConnectionMetrics(factory: metrics)
         self.admin = admin
         self.settings = settings
+        modes = AppModes(settings, store: store)
         newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
         newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
         self.store = store
@@ -160,7 +162,7 @@ public final class SyncServer: Service {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, users: users, messageBytesMax: settings.limits.messageBytesMax,
-            metrics: connectionMetrics, mode: settings.mode
+            metrics: connectionMetrics, mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
@@ -206,7 +208,7 @@ public final class SyncServer: Service {
         options.objectBytesMax = settings.objectBytesMax
         options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
-        options.isFlexible = { settings.isFlexible($0) }
+        options.isFlexible = { [modes] in modes.isFlexible($0) }
         options.newFiles = newFiles
         options.newClientFiles = newClientFiles
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax

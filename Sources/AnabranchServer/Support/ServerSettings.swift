@@ -57,6 +57,9 @@ public struct ServerSettings: Sendable {
     public var destructiveSchema = DestructiveSchema.refuse
     /// The apps whose clients subscribe to queries, by their ids (`Spec/FlexibleSync.md`); all others have partitions.
     public var flexibleApps: Set<String> = []
+    /// For development: the first client of any other app decides whether it has partitions or subscribes to queries,
+    /// for as long as the store has files of the app.
+    public var takesModeOfFirstClient = false
     /// How large an object can grow, in bytes: each change of an object writes all of it. A value has 16 MiB at most,
     /// so that an object with such a value and some more fields is taken.
     public var objectBytesMax = 17 << 20
@@ -91,14 +94,6 @@ public struct ServerSettings: Sendable {
         eventLoopThreads = max(1, cores)
         workerThreads = max(1, cores)
         committerThreads = max(2, cores)
-    }
-
-    /// The kind of sync of an app.
-    func mode(ofApp app: String) -> SyncMode { flexibleApps.contains(app) ? .flexible : .partition }
-
-    /// The one file of a flexible app has the app's id as path, in which there is no slash, unlike in all others.
-    func isFlexible(_ path: VirtualPath) -> Bool {
-        !flexibleApps.isEmpty && flexibleApps.contains(String(decoding: path.bytes, as: UTF8.self))
     }
 
     /// What holds for a synced file, whose path begins with the id of its app.

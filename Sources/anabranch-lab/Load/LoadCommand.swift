@@ -22,6 +22,7 @@ struct LoadCommand: ParsableCommand {
             """,
         subcommands: [
             IdleCommand.self, FanoutCommand.self, WritersCommand.self, SlowCommand.self, StormCommand.self,
-            VisitsCommand.self, FirstSyncCommand.self, FloodCommand.self, AttackCommand.self, FloorCommand.self,
+            VisitsCommand.self, FirstSyncCommand.self, FlexibleCommand.self, FloodCommand.self, AttackCommand.self,
+            FloorCommand.self,
         ])
 }

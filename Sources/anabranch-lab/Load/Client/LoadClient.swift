@@ -17,6 +17,8 @@ actor LoadClient: SessionPeer {
     private var acknowledged: UploadCursor
     private var version: ClientVersion
     private var lastTimestamp: ChangesetTime = 0
+    /// What it has subscribed to, of flexible sync; nil with partitions.
+    private var subscriptions: SubscriptionSet?
 
     // The session.
     private var connection: LoadConnection?
@@ -49,7 +51,8 @@ actor LoadClient: SessionPeer {
     /// - Parameters:
     ///   - eventLoop: that of all connections that the client will have.
     ///   - memory: from an earlier life.
-    init(of partition: String, on eventLoop: any EventLoop, memory: Memory = Memory()) {
+    init(of partition: String, on eventLoop: any EventLoop, memory: Memory = Memory(), mode: SyncMode = .partition) {
+        subscriptions = mode == .flexible ? SubscriptionSet.none : nil
         self.partition = Array("\"\(partition)\"".utf8)
         self.eventLoop = eventLoop
         (file, download, latest) = (memory.file, memory.download, memory.latest)
@@ -113,7 +116,7 @@ actor LoadClient: SessionPeer {
     /// IDENT of a file that has been bound.
     func identify() throws {
         guard let file else { throw LoadError("the client has no file ident") }
-        send(.ident(session: session, IdentRequest(file: file, download: download, latest: latest)))
+        send(.ident(session: session, IdentRequest(file: file, download: download, latest: latest, subscriptions: subscriptions)))
     }
 
     /// BIND, and the ident if the file is new and wants one.
@@ -123,7 +126,12 @@ actor LoadClient: SessionPeer {
         session = try await connection.begin(self)
         isBound = true
         let isNew = needsFileIdent && file == nil
-        send(.bind(session: session, BindRequest(partition: partition, needsFileIdent: isNew)))
+        send(
+            .bind(
+                session: session,
+                subscriptions == nil
+                    ? BindRequest(partition: partition, needsFileIdent: isNew)
+                    : BindRequest(flexible: FlexibleBind(), needsFileIdent: isNew)))
         if isNew { _ = try await wait { $0.file != nil } }
     }
 
@@ -140,6 +148,24 @@ actor LoadClient: SessionPeer {
         self.connection = nil
         await connection?.close()
     }
+
+    // MARK: Flexible sync
+
+    /// Subscribes to something else.
+    ///
+    /// - Parameter predicates: by class.
+    /// - Returns: the number of the set, and when the message was sent.
+    func subscribe(_ predicates: [String: String]) throws -> (version: QueryVersion, time: ContinuousClock.Instant) {
+        let version = QueryVersion(rawValue: (subscriptions?.version.rawValue ?? 0) + 1)
+        let set = SubscriptionSet(version: version, query: Array(try JSONEncoder().encode(predicates)))
+        let time = ContinuousClock.now
+        send(.query(session: session, set))
+        subscriptions = set
+        return (version, time)
+    }
+
+    /// The newest set of which the objects are there.
+    private(set) var bootstrapped: QueryVersion?
 
     // MARK: Messages
 
@@ -232,6 +258,7 @@ actor LoadClient: SessionPeer {
 
     private func take(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
         let isNews = message.progress.cursor.serverVersion > download.serverVersion
+        if let batch = message.batch, batch.state == .last { bootstrapped = batch.version }
         download = message.progress.cursor
         latest = message.progress.latest
         acknowledged = message.progress.upload

@@ -12,8 +12,8 @@ actor LoadConnection {
 
     private let target: LoadTarget
     private let traffic: Traffic
-    private let codec = ClientMessageCodec()
-    private let serverCodec = ServerMessageCodec()
+    private let codec: ClientMessageCodec
+    private let serverCodec: ServerMessageCodec
     private var channel: (any Channel)?
     private var clients: [SessionID: any SessionPeer] = [:]
     private var lastSession: SessionID = 0
@@ -34,6 +34,8 @@ actor LoadConnection {
 
     init(to target: LoadTarget, on eventLoop: any EventLoop, traffic: Traffic) {
         self.target = target
+        codec = ClientMessageCodec(mode: target.mode)
+        serverCodec = ServerMessageCodec(mode: target.mode)
         self.eventLoop = eventLoop
         self.traffic = traffic
     }

@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import Foundation
 
 /// Where the server is, and as whom clients come.
@@ -6,6 +7,8 @@ struct LoadTarget: Sendable {
     var port: Int
     /// With the query, which has the token.
     var path: String
+    /// What clients come with.
+    var mode = SyncMode.partition
 
     /// - Parameter text: `ws://HOST:PORT`, with or without a path.
     init(url text: String) throws {
@@ -22,6 +25,14 @@ struct LoadTarget: Sendable {
 
     /// For the header `Host`, and for people.
     var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    /// The same for clients of flexible sync, who come without a token.
+    func flexible(app: String) -> LoadTarget {
+        var target = self
+        target.path = "/api/client/v2.0/app/\(app)/realm-sync"
+        target.mode = .flexible
+        return target
+    }
 
     /// The same for clients with a token. Those of an app come by the path of the app.
     func with(token: String, app: String?) -> LoadTarget {

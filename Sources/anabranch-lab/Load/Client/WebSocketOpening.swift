@@ -1,3 +1,4 @@
+import AnabranchProtocol
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket
@@ -6,7 +7,11 @@ import NIOWebSocket
 enum WebSocketOpening {
     /// Longest message that the server may send.
     private static let frameBytesMax = Int(UInt32.max)
-    private static let offer = (2...14).reversed().map { "com.mongodb.realm-sync#\($0)" }.joined(separator: ", ")
+
+    private static func offer(_ mode: SyncMode) -> String {
+        let name = mode == .partition ? "com.mongodb.realm-sync" : "com.mongodb.realm-query-sync"
+        return (2...14).reversed().map { "\(name)#\($0)" }.joined(separator: ", ")
+    }
 
     /// - Parameter onOpen: called when the socket is a WebSocket, on its event loop.
     /// - Returns: what happens when the server has answered; fails if it does not let the client in.
@@ -21,7 +26,7 @@ enum WebSocketOpening {
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: target.path,
             headers: [
-                "Host": target.authority, "Sec-WebSocket-Protocol": offer, "User-Agent": "anabranch-lab",
+                "Host": target.authority, "Sec-WebSocket-Protocol": offer(target.mode), "User-Agent": "anabranch-lab",
             ])
         var configuration = NIOUpgradableHTTPClientPipelineConfiguration(
             upgradeConfiguration: NIOTypedHTTPClientUpgradeConfiguration<Void>(

@@ -103,8 +103,8 @@ final class LoadRun: Sendable {
     var nextEventLoop: any EventLoop { eventLoops.next() }
 
     /// A new connection that is not open yet; the run closes it in the end.
-    func connection(on eventLoop: (any EventLoop)? = nil) -> LoadConnection {
-        let connection = LoadConnection(to: target, on: eventLoop ?? nextEventLoop, traffic: traffic)
+    func connection(on eventLoop: (any EventLoop)? = nil, to other: LoadTarget? = nil) -> LoadConnection {
+        let connection = LoadConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }

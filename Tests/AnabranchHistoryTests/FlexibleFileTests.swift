@@ -1,0 +1,124 @@
+import AnabranchHistory
+import AnabranchTesting
+import Foundation
+import Testing
+
+@testable import AnabranchCore
+
+/// What single operations on a flexible file do; the whole is in `FlexibleRunTests`.
+@Suite struct FlexibleFileTests {
+    private struct Device {
+        var client: MemoryClient
+        var session: ViewSession
+    }
+
+    private static func open(_ test: TestStore) throws -> FlexibleFile {
+        try FlexibleFile(SyncedFile(path: VirtualPath("app"), store: test.store))
+    }
+
+    private static func connect(_ file: FlexibleFile, _ predicates: [String: String] = [:]) throws -> Device {
+        let salted = try file.file.allocateIdents(for: [nil], at: 1)[0]
+        var request = IdentRequest(file: salted)
+        request.subscriptions = SubscriptionSet.none
+        var device = Device(client: MemoryClient(salted), session: try file.identify(request))
+        try receive(&device, from: file)
+        guard !predicates.isEmpty else { return device }
+        let query = SubscriptionSet(version: 1, query: Array(try JSONEncoder().encode(predicates)))
+        #expect(try file.query(query, in: &device.session) == nil)
+        try receive(&device, from: file)
+        return device
+    }
+
+    private static func receive(_ device: inout Device, from file: FlexibleFile) throws {
+        while let message = try file.download(for: &device.session) { try device.client.integrate(message.download) }
+    }
+
+    private static func upload(_ device: inout Device, to file: FlexibleFile) throws {
+        while let upload = device.client.nextUpload(), let rest = try device.session.progress.accept(upload) {
+            try file.integrate(rest, from: device.client.ident, at: 1)
+        }
+    }
+
+    private static func addClass(_ transaction: WriteTransaction) throws {
+        try transaction.addClass("Task", key: "_id", .int)
+        try transaction.addColumn("owner", .string, to: "Task")
+        try transaction.addColumn("count", .int, to: "Task")
+    }
+
+    private static func create(_ id: Int64, _ owner: String, in transaction: WriteTransaction) throws {
+        try transaction.create("Task", key: .int(id), ["owner": .string(Array(owner.utf8)), "count": .int(0)])
+    }
+
+    /// The server would look for the object as it was before, in a class that was not there.
+    @Test(arguments: StoreKind.allCases)
+    func aChangesetMayAddAClassAndItsFirstObject(kind: StoreKind) throws {
+        let test = try TestStore(kind), file = try Self.open(test)
+        var writer = try Self.connect(file)
+        // It has no query for the class, so its object is refused; the class stays.
+        try writer.client.write(at: 1) { transaction in
+            try Self.addClass(transaction)
+            try Self.create(1, "ann", in: transaction)
+        }
+        try Self.upload(&writer, to: file)
+        var reader = try Self.connect(file, ["Task": "TRUEPREDICATE"])
+        #expect(try reader.client.state.read { try $0.objects("Task").count } == 0)
+        _ = try file.write(at: 2) { try Self.create(2, "ann", in: $0) }
+        try Self.receive(&reader, from: file)
+        #expect(try reader.client.state.read { try $0.objects("Task").count } == 1)
+        // And by the server, while somebody sees everything.
+        _ = try file.write(at: 3) { transaction in
+            try transaction.addClass("Note", key: "_id", .int)
+            try transaction.create("Note", key: .int(1), [:])
+        }
+        try Self.receive(&reader, from: file)
+        #expect(try reader.client.state.read { try $0.objects("Note").count } == 0)
+    }
+
+    /// A commit asks the views that its objects can be in, before or after it, and no others, however many there are.
+    @Test(arguments: [10, 10_000]) func aCommitAsksTheViewsThatItCanConcern(_ count: Int) throws {
+        let file = try Self.open(TestStore(.memory))
+        _ = try file.write(at: 1) { transaction in
+            try Self.addClass(transaction)
+            for id in 0..<Int64(count) { try Self.create(id, "u\(id)", in: transaction) }
+        }
+        var devices = try (0..<count).map { try Self.connect(file, ["Task": "owner == \"u\($0)\""]) }
+        _ = file.takeNews()
+        func evaluations(_ body: (WriteTransaction) throws -> Void) throws -> Int {
+            let before = file.evaluationCount
+            _ = try file.write(at: 2, body)
+            return file.evaluationCount - before
+        }
+        func news() -> [Int] {
+            let idents = file.takeNews()
+            return devices.indices.filter { idents.contains(devices[$0].client.ident) }
+        }
+        #expect(try evaluations { try $0.object("Task", key: 3)?.set("count", to: .int(1)) } == 1)
+        #expect(news() == [3])
+        #expect(try evaluations { try $0.object("Task", key: 3)?.set("owner", to: .string(Array("u7".utf8))) } == 2)
+        #expect(news() == [3, 7])
+        #expect(try evaluations { try $0.object("Task", key: 3)?.set("owner", to: .string(Array("nobody".utf8))) } == 1)
+        #expect(news() == [7])
+        #expect(try evaluations { try Self.create(Int64(count), "nobody", in: $0) } == 0)
+        #expect(news() == [])
+        // An upload of one of them as well.
+        let before = file.evaluationCount
+        try devices[5].client.write(at: 3) { try $0.object("Task", key: 5)?.set("count", to: .int(5)) }
+        try Self.upload(&devices[5], to: file)
+        #expect(file.evaluationCount - before == 1)
+        #expect(news() == [5])
+    }
+
+    /// Views that ask the same are asked once.
+    @Test func equalViewsAreAskedOnce() throws {
+        let file = try Self.open(TestStore(.memory))
+        _ = try file.write(at: 1) { try Self.addClass($0) }
+        var devices = try (0..<20).map { _ in try Self.connect(file, ["Task": "count < 5"]) }
+        let before = file.evaluationCount
+        _ = try file.write(at: 2) { try Self.create(1, "ann", in: $0) }
+        #expect(file.evaluationCount - before == 1)
+        for index in devices.indices {
+            try Self.receive(&devices[index], from: file)
+            #expect(try devices[index].client.state.read { try $0.objects("Task").count } == 1)
+        }
+    }
+}
