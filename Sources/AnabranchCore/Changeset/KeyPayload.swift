@@ -30,6 +30,18 @@ extension PrimaryKey {
         guard let key else { return nil }
         self = key
     }
+
+    /// - Returns: nil for a value that is no key.
+    package init?(_ value: Payload) {
+        switch value {
+        case .null: self = .null
+        case .int(let value): self = .int(value)
+        case .string(let text): self = .string(text)
+        case .objectID(let value): self = .objectID(value)
+        case .uuid(let value): self = .uuid(value)
+        default: return nil
+        }
+    }
 }
 
 extension ByteReader {

@@ -11,6 +11,7 @@ package final class FlexibleFile {
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
     private var index = ViewIndex()
     private var fields = FieldNames()
+    private var objects = ObjectIndex()
     /// By client file with a session, the newest version of its own that the log has.
     private var ownVersions: [ClientFileID: ClientVersion] = [:]
     private var news: Set<ClientFileID> = []
@@ -110,7 +111,8 @@ package final class FlexibleFile {
             throw HistoryError(readingStateFailed: error)
         }
         let wanted = ViewQueries(accepted: session.predicates, in: state)
-        try view.change(to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion)
+        try view.change(
+            to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion, finding: &objects)
         try commit(view, addingVersion: true)
     }
 
@@ -151,7 +153,8 @@ package final class FlexibleFile {
     ) throws(HistoryError) {
         let clientVersion = try ownVersion(of: view.ident)
         try view.change(
-            to: wanted, at: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap)
+            to: wanted, at: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap,
+            finding: &objects)
         try commit(view, addingVersion: true)
     }
 
@@ -349,7 +352,9 @@ package final class FlexibleFile {
         var commit = commit, changed = view.map { [$0] } ?? []
         if let step { changed += try views(concernedBy: step, except: view?.ident) }
         commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) }
+        let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
         try file.commit(commit)
+        objects.apply(changes)
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }
@@ -363,14 +368,16 @@ extension ClientView {
     /// - Parameter bootstrap: the number of the set that the client waits for; nil if it waits for none.
     mutating func change(
         to wanted: ViewQueries, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        bootstrap: UInt64?
+        bootstrap: UInt64?, finding objects: inout ObjectIndex
     ) throws(HistoryError) {
         var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
         for name in wanted.classes(differingFrom: queries) {
             guard let number = state.schema(ofClass: Array(name.utf8))?.number else { continue }
             let className = Array(name.utf8), read = role[className].read
             let before = queries[className], after = wanted[className]
-            try state.visit(number) { object throws(HistoryError) in
+            let places = [before, after].map { QueryIndex.ofBoth($0.index, read.index) }
+            let candidates = try objects.objects(of: number, at: places, in: state)
+            try state.visit(number, only: candidates) { object throws(HistoryError) in
                 guard let reference = object.reference, try read.includes(object, in: state) else { return }
                 switch (try before.includes(object, in: state), try after.includes(object, in: state)) {
                 case (true, false): leaving.append(reference)
@@ -391,9 +398,15 @@ extension ClientView {
 }
 
 extension ObjectGraph {
-    fileprivate func visit(
-        _ number: ClassID, _ body: (StateObject) throws(HistoryError) -> Void
+    /// - Parameter objects: those that are visited; nil for all of the class.
+    func visit(
+        _ number: ClassID, only objects: [ObjectReference]? = nil,
+        _ body: (StateObject) throws(HistoryError) -> Void
     ) throws(HistoryError) {
+        if let objects {
+            for reference in objects { if let object = try read(reference) { try body(object) } }
+            return
+        }
         var failure: HistoryError?
         do throws(ApplyError) {
             try forEachObject(of: number) { object throws(ApplyError) in

@@ -115,11 +115,16 @@ extension ViewIndex.ClassIndex {
 }
 
 extension ClientView {
-    /// By what objects of a class are found that it can see: what its query and its role both say.
     fileprivate func place(in className: [UInt8]) -> QueryIndex {
-        let places = [queries[className].index, role[className].read.index]
-        if places.contains(.never) { return .never }
-        let values = places.compactMap { if case .oneOf(let values) = $0 { values } else { nil } }
+        .ofBoth(queries[className].index, role[className].read.index)
+    }
+}
+
+extension QueryIndex {
+    /// By what objects are found that match both of two queries.
+    static func ofBoth(_ first: QueryIndex, _ second: QueryIndex) -> QueryIndex {
+        if [first, second].contains(.never) { return .never }
+        let values = [first, second].compactMap { if case .oneOf(let values) = $0 { values } else { nil } }
         return values.min { $0.count < $1.count }.map(QueryIndex.oneOf) ?? .evaluated
     }
 }

@@ -49,7 +49,7 @@ struct FlexibleCommand: AsyncParsableCommand {
         let numbers = ["clients": clients, "objects": objects, "rounds": rounds, "bootstrap": bootstrap]
             .mapValues(Double.init)
         try await options.run("flx", numbers) { directory in
-            try FlexibleApp(objects: objects, owners: clients).write(to: directory.path)
+            try FlexibleApp(objects: objects, owners: clients, bootstrap: bootstrap).write(to: directory.path)
         } _: { run in
             try await run.measure { try await load(run) }
         }
@@ -131,9 +131,9 @@ struct FlexibleCommand: AsyncParsableCommand {
 
     private func queries(_ run: LoadRun, _ outcome: inout LoadOutcome) async throws {
         for _ in 0..<10 {
-            let (client, time) = try await connect(run, FlexibleApp.query(below: bootstrap))
+            let (client, time) = try await connect(run, FlexibleApp.query(bootstrap))
             outcome.latencies["bootstrap", default: []].append(time)
-            let change = try await subscribe(client, FlexibleApp.query(below: bootstrap + 1))
+            let change = try await subscribe(client, FlexibleApp.query(bootstrap, and: objects - 1))
             outcome.latencies["query_change", default: []].append(change)
             await client.leave()
         }
@@ -147,10 +147,16 @@ private struct FlexibleApp {
 
     let objects: Int
     let owners: Int
+    /// How many of the objects are of the batch that has this number.
+    let bootstrap: Int
 
     static func query(owner: Int) -> String { "owner_id == \"u\(owner)\"" }
 
-    static func query(below id: Int) -> String { "_id < \(id)" }
+    /// So many objects.
+    static func query(_ count: Int) -> String { "batch == \(count)" }
+
+    /// And one more.
+    static func query(_ count: Int, and id: Int) -> String { query(count) + " OR _id == \(id)" }
 
     /// Of an object of the first owner.
     static func update(_ number: Int) -> [UInt8] {
@@ -169,6 +175,7 @@ private struct FlexibleApp {
         try file.write(at: 1) { transaction in
             try transaction.addClass(Self.className, key: "_id", .int)
             try transaction.addColumn("owner_id", .string, to: Self.className)
+            try transaction.addColumn("batch", .int, to: Self.className)
             try transaction.addColumn("title", .string, to: Self.className)
             try transaction.addColumn("count", .int, to: Self.className)
         }
@@ -180,6 +187,7 @@ private struct FlexibleApp {
                         Self.className, key: .int(Int64(id)),
                         [
                             "owner_id": .string(Array("u\(id % owners)".utf8)),
+                            "batch": .int(id < bootstrap ? Int64(bootstrap) : 0),
                             "title": .string(Array("task number \(id)".utf8)),
                         ])
                 }
