@@ -122,4 +122,8 @@ public struct StateRows: ObjectRows {
     ) throws -> [(key: [UInt8], row: [UInt8])] {
         try reader.unsafeReentrantRead { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
     }
+
+    public func readTogether(_ body: () throws -> Void) throws {
+        try reader.unsafeReentrantRead { _ in try body() }
+    }
 }

@@ -375,6 +375,11 @@ extension ClientView {
             guard let number = state.schema(ofClass: Array(name.utf8))?.number else { continue }
             let className = Array(name.utf8), read = role[className].read
             let before = queries[className], after = wanted[className]
+            if read.isAll, let moved = try objects.difference(from: before, to: after, of: number, in: state) {
+                leaving += moved.leaving
+                entering += moved.entering
+                continue
+            }
             let places = [before, after].map { QueryIndex.ofBoth($0.index, read.index) }
             let candidates = try objects.objects(of: number, at: places, in: state)
             try state.visit(number, only: candidates) { object throws(HistoryError) in
@@ -403,17 +408,17 @@ extension ObjectGraph {
         _ number: ClassID, only objects: [ObjectReference]? = nil,
         _ body: (StateObject) throws(HistoryError) -> Void
     ) throws(HistoryError) {
-        if let objects {
-            for reference in objects { if let object = try read(reference) { try body(object) } }
-            return
-        }
         var failure: HistoryError?
+        func visit(_ object: StateObject) throws(ApplyError) {
+            do throws(HistoryError) { try body(object) } catch {
+                failure = error
+                throw ApplyError.unavailable(error.reason)
+            }
+        }
         do throws(ApplyError) {
-            try forEachObject(of: number) { object throws(ApplyError) in
-                do throws(HistoryError) { try body(object) } catch {
-                    failure = error
-                    throw ApplyError.unavailable(error.reason)
-                }
+            guard let objects else { return try forEachObject(of: number, visit) }
+            try readTogether { () throws(ApplyError) in
+                for reference in objects { if let object = try object(reference) { try visit(object) } }
             }
         } catch {
             throw failure ?? HistoryError(readingStateFailed: error)

@@ -15,6 +15,17 @@ package enum ObjectFilter: Sendable {
         }
     }
 
+    /// The values that are all that decides; nil if there is more to it.
+    var decidingValues: Set<FieldValue>? {
+        switch self {
+        case .none: []
+        case .all: nil
+        case .matching(let query): query.decidingValues
+        }
+    }
+
+    var isAll: Bool { if case .all = self { true } else { false } }
+
     /// The names of the properties, beside the primary key, that decide.
     var fields: Set<[UInt8]> {
         guard case .matching(let query) = self else { return [] }

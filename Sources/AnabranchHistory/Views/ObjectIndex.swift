@@ -29,14 +29,49 @@ struct ObjectIndex {
         }
         var found: Set<PrimaryKey> = []
         for value in values {
-            if value.property.isKey {
-                if let key = PrimaryKey(value.value) { found.insert(key) }
-            } else {
-                guard try make(value.property, of: number, in: state) else { return nil }
-                found.formUnion(keys[value.property]?[value.value] ?? [])
-            }
+            guard let keys = try keys(with: value, of: number, in: state) else { return nil }
+            found.formUnion(keys)
         }
         return found.sorted().map { ObjectReference(classID: number, key: $0) }
+    }
+
+    /// The objects of a class that match one filter and not the other, if values alone decide about both; no object has
+    /// to be read for that.
+    mutating func difference(
+        from before: ObjectFilter, to after: ObjectFilter, of number: ClassID, in state: ObjectGraph
+    ) throws(HistoryError) -> (leaving: [ObjectReference], entering: [ObjectReference])? {
+        guard let old = before.decidingValues, let new = after.decidingValues,
+            let leaving = try objects(with: old.subtracting(new), butNot: new, of: number, in: state),
+            let entering = try objects(with: new.subtracting(old), butNot: old, of: number, in: state)
+        else { return nil }
+        return (leaving, entering)
+    }
+
+    private mutating func objects(
+        with values: Set<FieldValue>, butNot others: Set<FieldValue>, of number: ClassID, in state: ObjectGraph
+    ) throws(HistoryError) -> [ObjectReference]? {
+        var found: Set<PrimaryKey> = []
+        for value in values {
+            guard let keys = try keys(with: value, of: number, in: state) else { return nil }
+            found.formUnion(keys)
+        }
+        for value in others where !found.isEmpty {
+            guard let keys = try keys(with: value, of: number, in: state) else { return nil }
+            found = found.filter { !keys.contains(sorted: $0) }
+        }
+        return found.sorted().map { ObjectReference(classID: number, key: $0) }
+    }
+
+    /// The keys of the objects that have a value; nil if they are not known.
+    private mutating func keys(
+        with value: FieldValue, of number: ClassID, in state: ObjectGraph
+    ) throws(HistoryError) -> [PrimaryKey]? {
+        if value.property.isKey {
+            guard let key = PrimaryKey(value.value) else { return [] }
+            return try state.has(ObjectReference(classID: number, key: key)) ? [key] : []
+        }
+        guard try make(value.property, of: number, in: state) else { return nil }
+        return keys[value.property]?[value.value] ?? []
     }
 
     /// - Returns: whether there is an index of the property now.
@@ -113,6 +148,11 @@ extension [PrimaryKey] {
             range = self[middle] < key ? middle + 1..<range.upperBound : range.lowerBound..<middle
         }
         return range.lowerBound
+    }
+
+    fileprivate func contains(sorted key: PrimaryKey) -> Bool {
+        let index = index(of: key)
+        return index < count && self[index] == key
     }
 
     fileprivate mutating func insert(sorted key: PrimaryKey) {

@@ -171,7 +171,9 @@ extension ObjectGraph {
             of: leaving + entering, absent: Set(leaving), in: self, endingAt: Self.syntheticBytes)
         var made: [[UInt8]] = []
         do {
-            while let changeset = try changesets.next() { made.append(changeset) }
+            try readTogether { () throws(ApplyError) in
+                while let changeset = try changesets.next() { made.append(changeset) }
+            }
         } catch {
             throw HistoryError(readingStateFailed: error)
         }

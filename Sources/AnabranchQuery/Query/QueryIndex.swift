@@ -41,6 +41,9 @@ extension Query {
     /// By what the objects that match can be found.
     public var index: QueryIndex { condition.index }
 
+    /// The values of which an object has one if it matches, and only then; nil if not that alone decides.
+    public var decidingValues: Set<FieldValue>? { condition.decidingValues }
+
     /// The properties of the object itself, its primary key included, that the predicate reads: while they stay as they
     /// are, so does the answer, as far as it does not depend on other objects.
     public var fields: Set<Property> {
@@ -70,6 +73,21 @@ extension Condition {
         case .isOneOf(let property, let values, _): return .values(values, of: property)
         case .general(let sides): return sides.index
         case .between, .geoWithin, .filter: return .evaluated
+        }
+    }
+
+    fileprivate var decidingValues: Set<FieldValue>? {
+        switch self {
+        case .direct, .isOneOf: return index.values
+        case .general(let sides): return sides.index.values
+        case .or(let parts, _):
+            return parts.reduce(Set<FieldValue>?.some([])) { values, part in
+                guard let values, let more = part.decidingValues else { return nil }
+                return values.union(more)
+            }
+        case .always(let isTrue): return isTrue ? nil : []
+        case .and(let parts): return parts.count == 1 ? parts[0].decidingValues : nil
+        case .not, .between, .geoWithin, .filter: return nil
         }
     }
 

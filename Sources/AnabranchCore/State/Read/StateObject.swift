@@ -32,6 +32,18 @@ extension ObjectGraph {
         return StateObject(classID: reference.classID, key: reference.key, fields: try inMemory(fields))
     }
 
+    /// Calls `body`, which reads many single objects: it is faster for all of them together.
+    ///
+    /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable`.
+    package func readTogether(_ body: () throws(ApplyError) -> Void) throws(ApplyError) {
+        guard let rows else { return try body() }
+        do { try rows.readTogether(body) } catch let error as ApplyError {
+            throw error
+        } catch {
+            throw ApplyError(.unavailable, "\(error)")
+        }
+    }
+
     /// Calls `body` with each object of a class, in the order of their keys.
     ///
     /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.

@@ -16,6 +16,14 @@ public protocol ObjectRows: Sendable {
     func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])]
+
+    /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
+    func readTogether(_ body: () throws -> Void) throws
+}
+
+extension ObjectRows {
+    /// Calls `body`, and prepares nothing.
+    public func readTogether(_ body: () throws -> Void) throws { try body() }
 }
 
 /// The name of a row: the schema, an object, a part of an object, or a link to an object.
