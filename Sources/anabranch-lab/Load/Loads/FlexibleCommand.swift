@@ -17,7 +17,7 @@ struct FlexibleCommand: AsyncParsableCommand {
             "flexible_acknowledged", "partition_reader" and "partition_acknowledged", from the moment when the UPLOAD \
             was sent; "bootstrap", from QUERY to the last of --bootstrap objects; and "query_change", the same when \
             one object more comes into view. "commit_ratio" divides the medians of the readers, "cpu_ratio" what the \
-            server's processor needs for a round. An operation is a commit of flexible sync.
+            server's processor needs for a round; "rss_kib_per_client" counts from the second client on. An operation is a commit of flexible sync.
 
             EXAMPLE
               anabranch-lab load flx --clients 1000 --serve .build/release/anabranch
@@ -56,6 +56,8 @@ struct FlexibleCommand: AsyncParsableCommand {
     }
 
     private func load(_ run: LoadRun) async throws -> LoadOutcome {
+        // What the app itself needs in memory is there with its first client.
+        let first = try await connect(run, FlexibleApp.query(owner: 0)).client
         let before = try run.serverSnapshot()
         let all = try await concurrentMap(0..<clients, limit: 64) { number in
             try await connect(run, FlexibleApp.query(owner: number)).client
@@ -67,7 +69,7 @@ struct FlexibleCommand: AsyncParsableCommand {
             outcome.counts["rss_kib_per_client"] =
                 Double(after.residentBytes - before.residentBytes) / 1024 / Double(clients)
         }
-        try await commits(run, reader: all[0], &outcome)
+        try await commits(run, writer: first, reader: all[0], &outcome)
         try await queries(run, &outcome)
         return outcome
     }
@@ -90,8 +92,9 @@ struct FlexibleCommand: AsyncParsableCommand {
 
     // MARK: Commits
 
-    private func commits(_ run: LoadRun, reader: LoadClient, _ outcome: inout LoadOutcome) async throws {
-        let writer = try await connect(run, FlexibleApp.query(owner: 0)).client
+    private func commits(
+        _ run: LoadRun, writer: LoadClient, reader: LoadClient, _ outcome: inout LoadOutcome
+    ) async throws {
         let others = (
             writer: try await run.connectedClient(of: FlexibleApp.id),
             reader: try await run.connectedClient(of: FlexibleApp.id)
