@@ -5,7 +5,7 @@ import AnabranchQuery
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
 package final class FlexibleFile {
     let file: SyncedFile
-    private var views: [ClientFileID: ClientView]
+    var views: [ClientFileID: ClientView]
     /// By class, which properties queries may name, beside the primary key; nil for all.
     package var queryableFields: [String: Set<String>]?
     private let roleOf: (ClientFileID) -> ViewRole
@@ -23,10 +23,14 @@ package final class FlexibleFile {
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
-        views = Dictionary(
-            uniqueKeysWithValues: try store.views(of: file.id).map {
-                ($0.record.ident, ClientView($0, role: roleOf($0.record.ident), in: state))
-            })
+        file.makesGenerations = false
+        views = [:]
+        for stored in try store.views(of: file.id) {
+            var view = ClientView(stored, role: roleOf(stored.record.ident), in: state)
+            // What its client has confirmed it was told, and the log begins before that.
+            view.projected = max(view.projected, file.head.baseVersion)
+            views[view.ident] = view
+        }
     }
 
     // MARK: IDENT
@@ -81,7 +85,7 @@ package final class FlexibleFile {
         }
         let wanted = ViewQueries(accepted: session.predicates, in: state)
         try view.change(to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion)
-        try commit(view, addingVersion: true)
+        try commit(view, addingVersion: true, of: try file.clientFile(session.ident))
     }
 
     // MARK: QUERY
@@ -224,11 +228,13 @@ package final class FlexibleFile {
         guard view.projected < file.head.version else { return view }
         let before = view.lastNumber
         let state = try currentState(), clientVersion = try ownVersion(of: ident)
-        view = try file.read { [view] stored throws(HistoryError) in
-            var view = view
-            try ViewProjection.extend(
-                &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
-            return view
+        view = try expiring(ident) { () throws(HistoryError) in
+            try file.read { [view] stored throws(HistoryError) in
+                var view = view
+                try ViewProjection.extend(
+                    &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
+                return view
+            }
         }
         // Where the view ends need not be stored: it can be found out again.
         if view.lastNumber > before { try commit(view, addingVersion: false) } else { views[ident] = view }
@@ -247,8 +253,15 @@ package final class FlexibleFile {
 
     /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so
     ///   that uploads made before and after it differ in their base.
-    private func commit(_ view: ClientView, addingVersion addsVersion: Bool) throws(HistoryError) {
+    /// - Parameter begun: the client file, if the view is its first.
+    private func commit(
+        _ view: ClientView, addingVersion addsVersion: Bool, of begun: ClientFile? = nil
+    ) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
+        if var begun {
+            begun.lineage = .view(view.changed)
+            commit.clientFiles = [begun]
+        }
         if addsVersion {
             let head = file.head, version = head.version + 1
             commit.entries = [
