@@ -30,6 +30,8 @@ public final class SyncedFile {
     /// Those of them whose lineage is not stored yet.
     var unwrittenChoices: Set<ClientFileID> = []
     var allProgressIsDue = false
+    /// Not where each client sees a part only: it begins with a view of the state.
+    var makesGenerations = true
     /// The bootstrap generations, once somebody has asked.
     private var knownGenerations: [Generation]?
     /// Whether the next commits write all of them.

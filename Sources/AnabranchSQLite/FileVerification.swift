@@ -41,6 +41,7 @@ final class FileVerification {
         try goOn(behind: "log", checkLog)
         try goOn(behind: "archive", checkArchive)
         try goOn(behind: "generations", checkGenerations)
+        try goOn(behind: "views", checkViews)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
         try goOn(behind: "state", checkState)
@@ -329,7 +330,7 @@ extension StoreDamage.Kind {
     fileprivate var isOfLog: Bool {
         switch self {
         case .database, .checksum, .continuity, .size, .value, .changeset: true
-        case .cursor, .reciprocal, .conflictKeys, .generation, .archive, .state: false
+        case .cursor, .reciprocal, .conflictKeys, .generation, .archive, .view, .state: false
         }
     }
 }

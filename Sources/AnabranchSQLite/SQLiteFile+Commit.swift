@@ -25,6 +25,7 @@ extension SQLiteFile {
         for clientFile in commit.clientFiles {
             try store(clientFile, start: start)
             try dropReciprocals(of: clientFile)
+            if clientFile.isExpired { try dropView(of: clientFile.ident) }
         }
         if let trim = commit.trim { try apply(trim, to: &record) }
         for change in commit.reciprocals { try store(change, start: start) }

@@ -28,14 +28,23 @@ extension SQLiteFile {
     /// Looks at the rows without their checksums: a file can have very many of them, and each trim asks.
     func clientFile(pinnedBelow version: ServerVersion) throws(HistoryError) -> ClientFileID? {
         try translatingErrors {
-            let unexpired = "FROM client_file WHERE file = ? AND salt <> 0 AND is_expired = 0 AND lineage"
+            let unexpired = "FROM client_file WHERE file = ?1 AND salt <> 0 AND is_expired = 0 AND lineage"
             let ofLog = try rows(
-                "SELECT ident \(unexpired) = 1 AND MIN(reciprocal_base, locked_version) < ? LIMIT 1",
+                "SELECT ident \(unexpired) = 1 AND MIN(reciprocal_base, locked_version) < ?2 LIMIT 1",
                 [id.number, sought(version)]
             ) { ClientFileID(rawValue: try $0.number(0)) }
             if let found = ofLog.first { return found }
+            let ofView = try rows(
+                """
+                SELECT ident \(unexpired) >= ?2 AND MAX(lineage - ?2, MIN(reciprocal_base, locked_version)) < ?3 LIMIT 1
+                """, [id.number, Int64(Lineage.viewOffset), sought(version)]
+            ) { ClientFileID(rawValue: try $0.number(0)) }
+            if let found = ofView.first { return found }
             let generations = Set(try generations().map(\.version))
-            return try rows("SELECT lineage, MIN(ident) \(unexpired) > 1 GROUP BY lineage", [id.number]) { row in
+            let ofGenerations = "\(unexpired) BETWEEN 2 AND ?2 GROUP BY lineage"
+            return try rows(
+                "SELECT lineage, MIN(ident) \(ofGenerations)", [id.number, Int64(Lineage.viewOffset) - 1]
+            ) { row in
                 let lineage = Lineage(rawValue: try row.number(0)), ident: ClientFileID = try row.number(1)
                 guard case .generation(let generation) = lineage else { return nil as ClientFileID? }
                 return generations.contains(generation) && generation >= version ? nil : ident

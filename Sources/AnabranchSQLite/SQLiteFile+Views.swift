@@ -39,30 +39,50 @@ extension SQLiteFile {
             ])
     }
 
+    /// Frees the view of a client file that has expired.
+    func dropView(of ident: ClientFileID) throws {
+        for table in ["view_entry", "client_view"] {
+            try execute("DELETE FROM \(table) WHERE file = ? AND ident = ?", [id.number, stored(ident)])
+        }
+    }
+
     /// - Throws: `storeDamaged` for the first view that is not what was written.
     func views() throws(HistoryError) -> [StoredView] {
         try translatingErrors {
             guard newPath == nil, try hasViews() else { return [] }
             let start = try record().start
-            let sql = """
-                SELECT ident, query_version, changed, projected, first_number, last_number, predicates, compensations,
-                checksum FROM client_view WHERE file = ? ORDER BY ident
-                """
-            return try rows(sql, [id.number]) { row in
-                let ident: ClientFileID = try row.number(0)
-                let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(7) ?? "")
-                let record = ViewRecord(
-                    ident: ident, predicates: try fields.decodedPredicates(), queryVersion: try row.number(1),
-                    changed: try row.number(2), projected: try row.number(3), firstNumber: try row.number(4),
-                    lastNumber: try row.number(5), compensations: try fields.decodedCompensations())
-                let log = try entries(of: ident, start: start)
-                let isWhole = record.firstNumber + UInt64(log.count) == record.lastNumber + 1
-                guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
-                    try Checksum(bytes: row.bytes(8)) == start.covering(record, fields)
-                else { throw damaged("the view of client file \(ident)") }
-                return StoredView(record: record, log: log)
+            return try rows("SELECT \(Self.viewColumns) FROM client_view WHERE file = ? ORDER BY ident", [id.number]) {
+                try view($0, start: start)
             }
         }
+    }
+
+    /// - Throws: `storeDamaged` if it is not what was written, or there is none.
+    func view(of ident: ClientFileID, start: Checksum) throws -> StoredView {
+        let sql = "SELECT \(Self.viewColumns) FROM client_view WHERE file = ? AND ident = ?"
+        guard let view = try rows(sql, [id.number, stored(ident)], { try view($0, start: start) }).first else {
+            throw HistoryError(.storeDamaged, "there is none")
+        }
+        return view
+    }
+
+    private static let viewColumns = """
+        ident, query_version, changed, projected, first_number, last_number, predicates, compensations, checksum
+        """
+
+    private func view(_ row: Row, start: Checksum) throws -> StoredView {
+        let ident: ClientFileID = try row.number(0)
+        let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(7) ?? "")
+        let record = ViewRecord(
+            ident: ident, predicates: try fields.decodedPredicates(), queryVersion: try row.number(1),
+            changed: try row.number(2), projected: try row.number(3), firstNumber: try row.number(4),
+            lastNumber: try row.number(5), compensations: try fields.decodedCompensations())
+        let log = try entries(of: ident, start: start)
+        let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
+        guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
+            try Checksum(bytes: row.bytes(8)) == start.covering(record, fields)
+        else { throw damaged("the view of client file \(ident)") }
+        return StoredView(record: record, log: log)
     }
 
     private func entries(of ident: ClientFileID, start: Checksum) throws -> [ViewEntry] {

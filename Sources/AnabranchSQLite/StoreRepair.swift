@@ -19,6 +19,8 @@ public struct RepairedFile: Equatable, Sendable {
         public static let generations = Parts(rawValue: 4)
         /// The archive: the segments of it that were damaged went, and what they had is lost.
         public static let archive = Parts(rawValue: 8)
+        /// The views of clients of flexible sync: the client files of those that were damaged have expired.
+        public static let views = Parts(rawValue: 16)
 
         /// A set of parts.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -41,8 +43,8 @@ public struct RepairedFile: Equatable, Sendable {
 }
 
 /// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
-/// damaged bootstrap generations and archived segments away (`Spec/Durability.md`, section 4). What the log itself,
-/// client files and reciprocal changesets have lost, nobody can tell.
+/// damaged bootstrap generations, archived segments and views away (`Spec/Durability.md`, section 4). What the log
+/// itself, client files and reciprocal changesets have lost, nobody can tell.
 public struct StoreRepair {
     private let store: SQLiteStore
 
@@ -88,6 +90,7 @@ public struct StoreRepair {
                 if parts.contains(.conflictKeys) { try file.renewConflictKeys() }
                 if parts.contains(.generations) { try file.dropGenerations(damagedBy: result.damages) }
                 if parts.contains(.archive) { try file.dropArchived(damagedBy: result.damages) }
+                if parts.contains(.views) { try file.dropViews(damagedBy: result.damages) }
                 if parts.contains(.state) { try file.dropState() }
             }
         }
@@ -129,6 +132,7 @@ extension RepairedFile.Parts {
             case .conflictKeys: parts.insert(.conflictKeys)
             case .generation: parts.insert(.generations)
             case .archive: parts.insert(.archive)
+            case .view: parts.insert(.views)
             case .database, .checksum, .continuity, .size, .value, .cursor, .reciprocal, .changeset: return []
             }
         }
@@ -168,6 +172,18 @@ extension SQLiteFile {
             expired.isExpired = true
             return expired
         }
+        try apply(commit, to: record, nil)
+    }
+
+    /// Takes those views away of which damage is told, and lets their client files expire.
+    fileprivate func dropViews(damagedBy damages: [StoreDamage]) throws {
+        let places = Set(damages.filter { $0.kind == .view }.map(\.place)), record = try record()
+        var commit = Commit(file: id, lease: record.lease, head: record.head)
+        let sql = "SELECT \(SQLiteFile.clientColumns) FROM client_file WHERE file = ? AND salt <> 0"
+        commit.clientFiles = try rows(sql, [id.number], SQLiteFile.clientFile).filter {
+            places.contains(FileVerification.viewPlace($0.ident))
+        }
+        for index in commit.clientFiles.indices { commit.clientFiles[index].isExpired = true }
         try apply(commit, to: record, nil)
     }
 

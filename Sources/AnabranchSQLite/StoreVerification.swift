@@ -29,6 +29,8 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case generation
         /// A segment of the archive is not what was written, or does not fit to what stands beside it.
         case archive
+        /// The view of a client is not what was written, or is missing.
+        case view
         /// The stored state is not what the log makes.
         case state
     }

@@ -5,7 +5,8 @@ import AnabranchTesting
 import Foundation
 
 /// Random clients of a flexible file: each sees what its queries and its role let it see, changes what it sees and what
-/// it may not, on and off line, and changes its queries meanwhile. In the end each has what the file says that it sees.
+/// it may not, on and off line, and changes its queries meanwhile. The file forgets what nobody needs; a client that
+/// was away for too long begins anew. In the end each has what the file says that it sees.
 /// Everything follows from the seed.
 package final class FlexibleRun {
     /// What is wrong.
@@ -15,6 +16,8 @@ package final class FlexibleRun {
 
     private struct Participant {
         var client: MemoryClient
+        /// Of what it has made.
+        var author: Int { Int(client.ident.rawValue) }
         /// Nil while it is away.
         var session: ViewSession?
         /// The set of queries that it has.
@@ -36,6 +39,10 @@ package final class FlexibleRun {
     private var made = AuthoredInstructions()
     private let salts: UInt64
     private var time: UInt64 = 1_000
+    private var policy = HistoryPolicy()
+    /// The file is maintained after so many steps; in some runs after each.
+    private let maintenanceInterval: Int
+    private let hasAbsences: Bool
     /// No message is lost any more.
     private var isEnding = false
     /// What has happened: proves that it does.
@@ -53,11 +60,17 @@ package final class FlexibleRun {
         let roles = try synced.withState { try Roles(&random, in: $0) }
         self.roles = roles
         file = try FlexibleFile(synced, roleOf: roles.role)
+        policy.sealEntries = UInt64(random.pick([1, 5, 20]))
+        maintenanceInterval = random.pick([1, 5, 20])
+        hasAbsences = random.isOne(in: 3)
         self.random = random
         for _ in 0..<4 {
-            let made = try synced.allocateIdents(for: [nil], at: time)
-            participants.append(Participant(client: MemoryClient(made[0])))
+            participants.append(try Self.participant(of: synced, at: time))
         }
+    }
+
+    private static func participant(of file: SyncedFile, at time: UInt64) throws -> Participant {
+        Participant(client: MemoryClient(try file.allocateIdents(for: [nil], at: time)[0]))
     }
 
     private static func open(_ store: any HistoryStore, _ salts: UInt64) throws -> SyncedFile {
@@ -69,6 +82,7 @@ package final class FlexibleRun {
         for _ in 0..<steps {
             time += 1
             try step(random.below(participants.count))
+            if random.isOne(in: maintenanceInterval) { try maintain() }
         }
         isEnding = true
         for index in participants.indices where participants[index].session == nil { try connect(index) }
@@ -103,7 +117,7 @@ package final class FlexibleRun {
             try participants[index].client.write(
                 at: timestamp,
                 if: { changeset in
-                    try isAllowed(changeset, by: index, tag, on: client.download.serverVersion)
+                    try isAllowed(changeset, by: Int(client.ident.rawValue), tag, on: client.download.serverVersion)
                 }
             ) { transaction in
                 for number in 0..<count { try world.edit(transaction, seed: seed &+ UInt64(number)) }
@@ -119,9 +133,9 @@ package final class FlexibleRun {
             let tag = OriginTag(timestamp: ChangesetTime(rawValue: time), ident: .server), version = synced.version
             let written = try file.write(
                 at: tag.timestamp,
-                if: { changeset in try isAllowed(changeset, by: participants.count, tag, on: version) },
+                if: { changeset in try isAllowed(changeset, by: 1, tag, on: version) },
                 { try world.edit($0, seed: seed) })
-            if written.version > version { made.noteUpload(by: participants.count, versions: [version.rawValue + 1]) }
+            if written.version > version { made.noteUpload(by: 1, versions: [version.rawValue + 1]) }
         } catch is ApplyError {
             // It wanted what is not there.
         }
@@ -164,7 +178,13 @@ package final class FlexibleRun {
         participant.client.startSession()
         var request = participant.client.identRequest
         request.subscriptions = try Self.subscriptions(participant.active)
-        var session = try file.identify(request)
+        var session: ViewSession
+        do throws(HistoryError) { session = try file.identify(request) } catch {
+            guard error.code == .clientFileExpired, hasAbsences else { throw error }
+            tally.resets += 1
+            participants[index] = try Self.participant(of: synced, at: time)
+            return try connect(index)
+        }
         for set in participant.pending { try send(set, from: &participant, in: &session) }
         participant.session = session
         participants[index] = participant
@@ -236,7 +256,7 @@ package final class FlexibleRun {
                 let before = synced.version
                 let refused = try file.integrate(rest, from: session.ident, at: time)
                 let entries = try synced.log(after: before).filter { $0.origin == session.ident }
-                made.noteUpload(by: index, versions: entries.map(\.version.rawValue))
+                made.noteUpload(by: participants[index].author, versions: entries.map(\.version.rawValue))
                 tally.uploads += 1
                 tally.refusedObjects += refused.count
             }
@@ -305,7 +325,18 @@ package final class FlexibleRun {
         }
     }
 
-    // MARK: Restarts and ends
+    // MARK: Maintenance, restarts and ends
+
+    private func maintain() throws {
+        if hasAbsences, random.isOne(in: 30) { time += policy.offlineDays * 86_400 }
+        // It is noted who has identified himself.
+        _ = try synced.allocateIdents(for: [], at: time)
+        let connected = participants.filter { $0.session != nil }.map(\.client.ident)
+        let report = try synced.maintain(at: time, policy, expires: hasAbsences, connected: Set(connected))
+        file.forgetViews(of: report.expired.map(\.ident))
+        tally.trimmed += Int(report.trimmedEntries)
+        tally.expired += report.expired.count
+    }
 
     private func restart() throws {
         for index in participants.indices { participants[index].session = nil }

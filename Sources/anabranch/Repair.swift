@@ -11,7 +11,8 @@ struct RepairCommand: ParsableCommand {
         discussion: """
             Checks synced files as `anabranch verify` does. Where the state or the conflict keys are damaged and the \
             log is not, they are dropped and made anew from the log, and the file is checked again. Clients notice \
-            nothing. Damaged segments of the archive are taken away. The server must not be running.
+            nothing. Damaged segments of the archive are taken away, and clients of flexible sync whose views are \
+            damaged begin anew. The server must not be running.
 
             A damaged log entry, client file or reciprocal changeset cannot be repaired; nothing of such a file is \
             changed. The damage is named, and up to which version the log is what was written: restore a backup, or \
@@ -65,6 +66,7 @@ struct RepairCommand: ParsableCommand {
         if file.repaired.contains(.generations) { parts.append("bootstrap generations") }
         var made = parts.isEmpty ? "" : ", \(parts.joined(separator: " and ")) made anew from the log"
         if file.repaired.contains(.archive) { made += ", damaged segments of the archive taken away" }
+        if file.repaired.contains(.views) { made += ", client files with damaged views expired" }
         if file.damages.isEmpty { return "\(file.path): ok\(made)" }
         return "\(file.path): DAMAGED\(made), the log is good up to version \(file.goodVersion)"
     }

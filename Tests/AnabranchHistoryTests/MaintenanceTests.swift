@@ -31,6 +31,7 @@ import Testing
             (60, Lineage.log, 7, 7, nil, ExpiryReason.offline), (59, .log, 7, 7, nil, nil),
             // Who keeps nothing stays, however long away.
             (600, .log, 100, 100, nil, nil), (600, .log, 200, 200, nil, nil),
+            (7, .view(9), 0, 9, nil, .bootstrap), (7, .view(9), 12, 12, nil, nil),
             (6, .generation(1), 0, 40, nil, nil), (7, .generation(1), 0, 40, nil, .bootstrap),
             // The newest generation is there in any case.
             (59, .generation(2), 0, 100, nil, nil),

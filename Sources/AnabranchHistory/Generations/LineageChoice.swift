@@ -50,6 +50,7 @@ extension FileView {
     /// - Throws: `clientFileExpired` if the generation is gone, or the log begins behind the version.
     func generation(of file: ClientFile, after version: ServerVersion) throws(HistoryError) -> Generation? {
         guard case .generation(let number) = file.lineage, version < number else {
+            if case .view = file.lineage, version == 0 { return nil }
             let base = try head().baseVersion
             try require(
                 version >= base, .clientFileExpired, "the log begins at version \(base), behind what the client has")
@@ -88,9 +89,9 @@ extension FileView {
 
 extension SyncedFile {
     /// Decides what a client file is sent from now on; that is written with the next commit.
-    /// - Returns: the file with its lineage.
+    /// - Returns: the file with its lineage. In flexible sync the first bootstrap decides.
     func chooseLineage(for file: ClientFile, in view: any FileView) throws(HistoryError) -> ClientFile {
-        guard file.lineage == .none, head.version > 0 else { return file }
+        guard file.lineage == .none, head.version > 0, makesGenerations else { return file }
         var file = file
         file.lineage = try view.chosenLineage()
         unwritten[file.ident] = file

@@ -23,7 +23,7 @@ public struct HistoryPolicy: Equatable, Sendable {
     public var offlineDays: UInt64 = 60
     /// Or when it keeps more than so many bytes of changesets, and its client was not seen for a day.
     public var pinnedBytes: UInt64 = 1 << 30
-    /// Or when its client began with a bootstrap generation, has uploaded nothing, and was not seen for so many days:
+    /// Or when its client began with a bootstrap, has uploaded nothing, and was not seen for so many days:
     /// no write of it is lost with the file.
     public var bootstrapDays: UInt64 = 7
     /// What becomes of the entries that go.
@@ -66,7 +66,7 @@ public enum ExpiryReason: String, CaseIterable, Sendable {
     case offline
     /// It kept more than `HistoryPolicy.pinnedBytes`.
     case pinnedBytes = "pinned_bytes"
-    /// It never got further than its bootstrap generation.
+    /// It never got further than its bootstrap.
     case bootstrap
 }
 
@@ -90,8 +90,11 @@ struct Expiry {
         guard pin < limit, !connected.contains(file.ident) else { return nil }
         // A time to come is that of a clock that was ahead once.
         let days = (time - min(time, file.lastSeen)) / Self.day
-        if case .generation = file.lineage, file.uploadCursor == UploadCursor(), file.newestReceipt == nil {
-            if days >= max(1, policy.bootstrapDays) { return .bootstrap }
+        switch file.lineage {
+        case .generation, .view:
+            let hasUploaded = file.uploadCursor != UploadCursor() || file.newestReceipt != nil
+            if !hasUploaded, days >= max(1, policy.bootstrapDays) { return .bootstrap }
+        case .none, .log: break
         }
         if days >= max(1, policy.offlineDays) { return .offline }
         if let heavyVersion, pin <= heavyVersion, days >= 1 { return .pinnedBytes }

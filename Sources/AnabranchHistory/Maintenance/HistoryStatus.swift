@@ -51,7 +51,8 @@ extension SyncedFile {
     public func freed(
         byExpiring ident: ClientFileID, under policy: HistoryPolicy = HistoryPolicy()
     ) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
-        let limit = policy.isLong(head) ? head.version - 1 : try generations().last?.version ?? 0
+        let needsNone = !makesGenerations || policy.isLong(head)
+        let limit = needsNone ? max(1, head.version) - 1 : try generations().last?.version ?? 0
         return try freed(byExpiring: ident, upTo: limit)
     }
 

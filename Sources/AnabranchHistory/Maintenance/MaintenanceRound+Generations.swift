@@ -15,7 +15,7 @@ struct GenerationBenefit {
 extension SyncedFile {
     /// Whether much was written since the newest one. A relay has no state to make one of.
     func isGenerationDue(_ policy: HistoryPolicy) throws(HistoryError) -> Bool {
-        guard keepsState, head.stateVersion == head.version else { return false }
+        guard keepsState, makesGenerations, head.stateVersion == head.version else { return false }
         guard let newest = try generations().last else {
             // Who begins with nothing has nothing to begin with, after a repair.
             return head.baseVersion > 0 || head.cumulativeSize > policy.generationBytes
@@ -28,9 +28,9 @@ extension SyncedFile {
     /// become full, and stay so, where nobody needs it.
     /// - Returns: nil if it cannot.
     func benefitOfGeneration(_ round: MaintenanceRound) throws(HistoryError) -> GenerationBenefit? {
-        guard keepsState, head.stateVersion == head.version, round.limit == nil, round.policy.isLong(head) else {
-            return nil
-        }
+        guard keepsState, makesGenerations, head.stateVersion == head.version, round.limit == nil,
+            round.policy.isLong(head)
+        else { return nil }
         let benefit = GenerationBenefit(
             start: max(head.baseVersion, try generations().last?.version ?? 0), floor: head.version - 1,
             pins: PinScan(upTo: head.version), expiry: try expiry(round, head.version))

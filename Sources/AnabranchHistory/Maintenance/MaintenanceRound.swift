@@ -255,6 +255,7 @@ extension SyncedFile {
     /// The version up to which entries may go if nobody needs them.
     private func newestTrimmed(by round: MaintenanceRound) throws(HistoryError) -> ServerVersion {
         if let limit = round.limit { return limit }
+        if !makesGenerations { return head.version }
         return try generations().last?.version ?? 0
     }
 

@@ -149,6 +149,7 @@ struct InMemoryFile: Sendable {
             let base = file.uploadCursor.serverVersion
             let stale = file.isExpired ? reciprocals[index].count : reciprocals[index].count(upTo: base)
             reciprocals[index].removeFirst(stale)
+            if file.isExpired { views[file.ident] = nil }
         }
     }
 

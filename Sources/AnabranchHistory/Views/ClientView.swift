@@ -75,8 +75,10 @@ package struct ClientView: Sendable {
         compensations.removeAll { $0.version <= version }
     }
 
-    /// What `log` occupies, in bytes.
-    var logBytes: Int { log.reduce(0) { $0 + $1.changeset.count + ($1.merged?.count ?? 0) + 64 } }
+    /// What `log` occupies beside bootstraps, in bytes: a client that gets one cannot confirm it before its end.
+    var logBytes: Int {
+        log.reduce(0) { $1.bootstrap == nil ? $0 + $1.changeset.count + ($1.merged?.count ?? 0) + 64 : $0 }
+    }
 }
 
 /// One changeset that a client is sent.

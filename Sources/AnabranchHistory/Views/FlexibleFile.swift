@@ -5,7 +5,7 @@ import AnabranchQuery
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
 package final class FlexibleFile {
     package let file: SyncedFile
-    private var views: [ClientFileID: ClientView]
+    var views: [ClientFileID: ClientView] = [:]
     /// The clients that have a session.
     private var connected: Set<ClientFileID> = []
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
@@ -15,6 +15,10 @@ package final class FlexibleFile {
     /// By client file with a session, the newest version of its own that the log has.
     private var ownVersions: [ClientFileID: ClientVersion] = [:]
     private var news: Set<ClientFileID> = []
+    /// All connected clients were told that there are so many.
+    private var toldVersion: ServerVersion
+    /// After so many versions, clients that these do not concern are told how far the log has come.
+    static let untoldVersionsMax: UInt64 = 1_000
     /// How often views that ask the same were asked what a commit means for them.
     package private(set) var evaluationCount = 0
     /// By class, which properties queries may name, beside the primary key; nil for all.
@@ -30,15 +34,19 @@ package final class FlexibleFile {
     ) throws(HistoryError) {
         self.file = file
         self.roleOf = roleOf
+        toldVersion = file.head.version
         guard let state = try file.currentState() else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
-        views = Dictionary(
-            uniqueKeysWithValues: try store.views(of: file.id).map {
-                ($0.record.ident, ClientView($0, role: roleOf($0.record.ident), in: state))
-            })
-        for view in views.values { fields.add(view) }
+        file.makesGenerations = false
+        for stored in try store.views(of: file.id) {
+            var view = ClientView(stored, role: roleOf(stored.record.ident), in: state)
+            // What its client has confirmed it was told, and the log begins before that.
+            view.projected = max(view.projected, file.head.baseVersion)
+            views[view.ident] = view
+            fields.add(view)
+        }
     }
 
     // MARK: IDENT
@@ -113,7 +121,7 @@ package final class FlexibleFile {
         let wanted = ViewQueries(accepted: session.predicates, in: state)
         try view.change(
             to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion, finding: &objects)
-        try commit(view, addingVersion: true)
+        try commit(view, addingVersion: true, of: try file.clientFile(session.ident))
     }
 
     // MARK: QUERY
@@ -263,11 +271,13 @@ package final class FlexibleFile {
         }
         let before = view.lastNumber
         let state = try currentState(), clientVersion = try ownVersion(of: ident)
-        view = try file.read { [view] stored throws(HistoryError) in
-            var view = view
-            try ViewProjection.extend(
-                &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
-            return view
+        view = try expiring(ident) { () throws(HistoryError) in
+            try file.read { [view] stored throws(HistoryError) in
+                var view = view
+                try ViewProjection.extend(
+                    &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
+                return view
+            }
         }
         // Where the view ends need not be stored: it can be found out again.
         if view.lastNumber > before { try commit(view, addingVersion: false) } else { keep(view) }
@@ -331,8 +341,15 @@ package final class FlexibleFile {
 
     /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so
     ///   that uploads made before and after it differ in their base.
-    private func commit(_ view: ClientView, addingVersion addsVersion: Bool) throws(HistoryError) {
+    /// - Parameter begun: the client file, if the view is its first.
+    private func commit(
+        _ view: ClientView, addingVersion addsVersion: Bool, of begun: ClientFile? = nil
+    ) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
+        if var begun {
+            begun.lineage = .view(view.changed)
+            commit.clientFiles = [begun]
+        }
         if addsVersion {
             let head = file.head, version = head.version + 1
             commit.entries = [
@@ -358,6 +375,11 @@ package final class FlexibleFile {
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }
+        }
+        // Who is never concerned has to hear of the versions all the same, so that the log can forget them.
+        if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
+            news = connected
+            toldVersion = file.head.version
         }
     }
 }

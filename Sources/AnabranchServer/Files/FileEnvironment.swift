@@ -75,14 +75,6 @@ final class FileEnvironment: Sendable {
             adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax)
         return FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
     }
-
-    /// How much of the past a file keeps. Views may need all of it.
-    func history(of path: VirtualPath) -> HistoryPolicy {
-        guard options.isFlexible(path) else { return options.history }
-        var policy = options.history
-        policy.generationBytes = .max
-        return policy
-    }
 }
 
 /// How synced files are served.

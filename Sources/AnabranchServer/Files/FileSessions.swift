@@ -238,7 +238,7 @@ final class FileSessions {
     /// - Returns: whether it had not expired before.
     @discardableResult
     func expire(_ clientFile: ClientFileID) throws(HistoryError) -> Bool {
-        let isNew = try file.expire(clientFile)
+        let isNew = if let flexible { try flexible.expire(clientFile) } else { try file.expire(clientFile) }
         if let key = sessionOfClientFile[clientFile] {
             fail(key, ErrorMessage(HistoryError(.clientFileExpired, "the operator has let the client file expire")))
         }

@@ -37,7 +37,7 @@ extension FileTurns {
     var isMaintenanceOverdue: Bool { maintenance.mergeCount > Self.shortTurnsMax && isMaintenanceWaiting }
 
     private func isMaintenanceDue(for file: SyncedFile) -> Bool {
-        !environment.isEnding && file.isMaintenanceDue(environment.history(of: path))
+        !environment.isEnding && file.isMaintenanceDue(environment.options.history)
     }
 
     /// Has a round begin that looks at everything.
@@ -93,6 +93,7 @@ extension FileTurns {
             // It may have been stored all the same.
             if let failure { return close(because: failure) }
             environment.log.note(report, since: before, path: path)
+            sessions.flexible?.forgetViews(of: report.expired.dropFirst(before.expired.count).map(\.ident))
             if sessions.hasNews { sessions.announce(until: environment.beginStep()) }
         }
     }
@@ -102,7 +103,7 @@ extension FileTurns {
         maintenance.completions = maintenance.requests
         maintenance.requests = []
         return MaintenanceRound(
-            environment.history(of: path), at: environment.unixSeconds(), expires: environment.clock.isTrusted,
+            environment.options.history, at: environment.unixSeconds(), expires: environment.clock.isTrusted,
             connected: Set(sessions.clientFiles), isThorough: isRequested)
     }
 

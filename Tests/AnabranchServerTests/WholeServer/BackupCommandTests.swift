@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -171,6 +172,40 @@ final class BackupCommandTests {
         #expect(words.split(separator: "\n").count == 1)
         #expect(!FileManager.default.fileExists(atPath: backup))
         try await check(server, client)
+    }
+
+    @Test("what a client of flexible sync was sent and has not confirmed is restored, also from an incremental backup")
+    func viewsRestored() async throws {
+        let path = VirtualPath("pets"), set = SubscriptionSet(version: 1, query: Array(#"{"Dog":"age > 3"}"#.utf8))
+        let store = try SQLiteStore(directory: data), synced = try SyncedFile(path: path, store: store)
+        let file = try FlexibleFile(synced)
+        try file.write(at: 1) { transaction in
+            try transaction.addClass("Dog", key: "_id", .int)
+            try transaction.addColumn("age", .int, to: "Dog")
+        }
+        var client = MemoryClient(try synced.allocateIdents(for: [nil], at: 1)[0])
+        var session = try file.identify(client.identRequest)
+        try client.integrate(try #require(try file.download(for: &session)).download)
+        #expect(try await run("backup", "--data", data, "--to", folder + "/base").status == 0)
+        #expect(try file.query(set, in: &session) == nil)
+        for key in Int64(0)..<8 { try file.write(at: 2) { try $0.create("Dog", key: .int(key), ["age": .int(key)]) } }
+        while try file.download(for: &session) != nil {}
+        let options = ["--base", folder + "/base", "--verify"]
+        let made = try await AdminCommandTests.run(["backup", "--data", data, "--to", backup] + options)
+        #expect(made.status == 0, "\(made)")
+        try store.close()
+
+        let restored = folder + "/restored"
+        #expect(try await run("restore", "--from", backup, "--data", restored).status == 0)
+        let again = try SQLiteStore(directory: restored), other = try SyncedFile(path: path, store: again)
+        let views = try FlexibleFile(other)
+        client.startSession()
+        session = try views.identify(client.identRequest)
+        #expect(try views.query(set, in: &session) == nil)
+        while let message = try views.download(for: &session) { try client.integrate(message.download) }
+        #expect(try client.state.read { try $0.objects("Dog").count } == 4)
+        try again.close()
+        #expect(try await run("verify", "--data", restored).status == 0)
     }
 
     @Test("clients go on with what was restored, or are told to reset, and a backup of a running server has its users")

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSimulation
 import AnabranchTesting
+import Synchronization
 import Testing
 
 @testable import AnabranchProtocol
@@ -160,6 +161,39 @@ import Testing
             let state = try #require(device.client.subscriptions.state(of: refused))
             #expect("\(state)".contains("no property"))
             #expect(try device.dogs == ["Ada"])
+        }
+    }
+
+    @Test func whatNobodyNeedsGoesWhileClientsAreConnected() async throws {
+        var settings = Self.settings()
+        settings.history.sealEntries = 4
+        settings.history.generationBytes = 0
+        try await withServer(settings: settings) { server in
+            var writer = Device(CoreVersion(14, 14), 14), reader = Device(CoreVersion(13, 1), 7)
+            try await writer.connect(port: server.port)
+            try await writer.settle()
+            try writer.client.write(at: 1) { try Self.addSchema($0) }
+            _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
+            try await writer.settle()
+            try await reader.connect(port: server.port)
+            _ = try reader.client.subscribe(#"{"Dog":"(age > 3)"}"#)
+            try await reader.settle()
+            for number in 1...20 {
+                try writer.client.write(at: ChangesetTime(rawValue: UInt64(number) + 1)) {
+                    try Self.create(Int64(number), "Dog \(number)", age: Int64(number % 5), in: $0)
+                }
+                try await writer.settle()
+                try await reader.settle()
+            }
+            let files = try #require(server.server.files.withLock { $0 }), path = VirtualPath("pets")
+            let report = try await files.maintain(path)
+            #expect(report.generationsMade == 0)
+            let base = try await files.run(on: path) { try $0.openedSessions().file.head.baseVersion }
+            #expect(base > 10)
+            try writer.client.write(at: 30) { try $0.object("Dog", key: 4)?.set("age", to: .int(0)) }
+            try await writer.settle()
+            try await reader.settle()
+            #expect(try reader.dogs.count == 3)
         }
     }
 

@@ -1,0 +1,59 @@
+import AnabranchCore
+import AnabranchHistory
+import GRDB
+
+extension FileVerification {
+    /// What damage of a view is told of.
+    static func viewPlace(_ ident: ClientFileID) -> String { "view of client file \(ident)" }
+
+    /// The views of a flexible file: whether they are what was written, and each client file has its own.
+    func checkViews() throws {
+        guard try file.hasViews() else { return }
+        var idents: Set<ClientFileID> = []
+        let sql = """
+            SELECT ident FROM client_view WHERE file = ?1 UNION SELECT ident FROM view_entry WHERE file = ?1 ORDER BY 1
+            """
+        try forEach(sql, named: "view") { row in
+            let ident: ClientFileID = try row.number(0)
+            idents.insert(ident)
+            do {
+                try check(try file.view(of: ident, start: start))
+            } catch let error as HistoryError {
+                expect(false, ident, error.reason)
+            }
+        }
+        for (ident, clientFile) in clientFiles where !clientFile.isExpired {
+            if case .view = clientFile.lineage { expect(idents.contains(ident), ident, "it is missing") }
+        }
+    }
+
+    private func check(_ view: StoredView) throws(HistoryError) {
+        let record = view.record, ident = record.ident
+        if let clientFile = clientFiles[ident] {
+            let isView = if case .view = clientFile.lineage { true } else { false }
+            expect(isView && !clientFile.isExpired, ident, "the client file has none, or has expired")
+        }
+        expect(
+            record.changed <= head.version && record.projected <= head.version, ident, "it is further than the log")
+        var last: ServerVersion = 0
+        for entry in view.log {
+            expect(
+                last <= entry.version && entry.version <= head.version, ident,
+                "entry \(entry.number) of version \(entry.version) follows one of version \(last)")
+            last = entry.version
+            for changeset in [entry.changeset, entry.merged].compactMap({ $0 }) {
+                var arena = ChangesetArena()
+                do {
+                    let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
+                    _ = try arena.decode(changeset, version: entry.number, tag: tag)
+                } catch {
+                    expect(false, ident, "entry \(entry.number): \(error)")
+                }
+            }
+        }
+    }
+
+    private func expect(_ holds: Bool, _ ident: ClientFileID, _ finding: @autoclosure () -> String) {
+        expect(holds, .view, Self.viewPlace(ident), finding())
+    }
+}
