@@ -7,6 +7,9 @@ package struct ViewQueries: Sendable {
     package let predicates: [String: String]
     private let queries: [[UInt8]: Query]
 
+    /// Of how many classes a client can ask for objects.
+    static let classesMax = 1_000
+
     /// No objects.
     package static let empty = ViewQueries(predicates: [:], queries: [:])
 
@@ -23,6 +26,9 @@ package struct ViewQueries: Sendable {
     package init(
         _ predicates: [String: String], in state: ObjectGraph, queryableFields: [String: Set<String>]? = nil
     ) throws(QueryError) {
+        guard predicates.count <= Self.classesMax else {
+            throw QueryError(.limit, at: 0, "Invalid query: more than \(Self.classesMax) classes")
+        }
         var queries: [[UInt8]: Query] = [:]
         for className in predicates.keys.sorted() {
             queries[Array(className.utf8)] = try Query(

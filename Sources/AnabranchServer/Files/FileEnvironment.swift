@@ -96,6 +96,8 @@ struct FileOptions: Sendable {
     var newFiles = UserQuota()
     /// A user whose share of new client files is used up gets no further ident.
     var newClientFiles = UserQuota()
+    /// A user whose share of milliseconds for queries is used up has to wait with further ones.
+    var queryTime = UserQuota()
     /// What is kept of the bodies of DOWNLOADs that several readers may want.
     var sharedBodiesBytesMax = Int.max
     /// What all files may keep in memory together only to make what comes next cheaper.

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import Metrics
 
 /// A synced file and the sessions that use it.
 ///
@@ -88,7 +89,7 @@ final class FileSessions {
             case .integrate(let upload):
                 try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor): try scan(request, from: cursor, memory: memory)
-            case .query(let subscriptions): try query(subscriptions, of: key)
+            case .query(let subscriptions): try query(subscriptions, of: key, user: request.user)
             // A bootstrap is one message.
             case .scanBootstrap: reply(key, .failed(SyncMode.partition.refusalOfOthers))
             case .close: remove(key)
@@ -191,11 +192,21 @@ final class FileSessions {
     }
 
     /// QUERY: the view changes at once, and the bootstrap waits for the session to ask.
-    private func query(_ subscriptions: SubscriptionSet, of key: SessionKey) throws(HistoryError) {
+    private func query(
+        _ subscriptions: SubscriptionSet, of key: SessionKey, user: String?
+    ) throws(HistoryError) {
         guard let flexible else { return reply(key, .failed(SyncMode.partition.refusalOfOthers)) }
         guard var view = running[key]?.view else { return }
         try environment.space.require()
+        let quota = environment.options.queryTime, now = Int64(clamping: environment.unixSeconds())
+        if let user, quota.isUsedUp(by: user, now: now) {
+            environment.metrics.refusedSession(because: .queries)
+            return fail(key, SessionRefusal.queries.message)
+        }
+        let start = ContinuousClock.now
         let refusal = try flexible.query(subscriptions, in: &view)
+        if let user { quota.count(user, 1 + Int((ContinuousClock.now - start) / .milliseconds(1)), now: now) }
+        environment.metrics.queriesTaken.increment()
         running[key]?.view = view
         if let refusal {
             reply(key, .queryRefused(QueryRefusal(version: subscriptions.version, message: refusal)))
@@ -208,7 +219,11 @@ final class FileSessions {
     ) throws(HistoryError) {
         let time = environment.unixSeconds()
         if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
-        for refused in try flexible.integrate(upload, from: clientFile, at: time) {
+        let evaluationCount = flexible.evaluationCount
+        let refused = try flexible.integrate(upload, from: clientFile, at: time)
+        environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
+        environment.metrics.compensatedObjects.increment(by: refused.count)
+        for refused in refused {
             environment.log.note(refused: refused.reason, of: clientFile, path: file.path)
         }
         if hasNews { announce(until: environment.beginStep()) }

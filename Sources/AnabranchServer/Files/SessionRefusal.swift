@@ -10,6 +10,8 @@ enum SessionRefusal: String {
     case partition
     /// There is no such synced file, and no room for a new one.
     case space
+    /// In flexible sync: changing what they ask for has taken the user's clients too long within a minute.
+    case queries
 
     /// What the client is told.
     var message: ErrorMessage {
@@ -17,6 +19,7 @@ enum SessionRefusal: String {
         case .files: ErrorMessage(.otherSessionError, "too many new files; wait")
         case .clientFiles: ErrorMessage(.otherSessionError, "too many new client files; wait")
         case .partition: ErrorMessage(.illegalRealmPath, "too long for a new file")
+        case .queries: ErrorMessage(.otherSessionError, "too much time for queries; wait")
         case .space: ErrorMessage(.otherSessionError, "no room for a new file; wait")
         }
     }

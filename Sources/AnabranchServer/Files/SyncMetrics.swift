@@ -39,6 +39,11 @@ struct SyncMetrics: Sendable {
     private let versionsMade: Counter
     private let entriesVisited: Counter
     private let skippedInstructions: Counter
+    /// In flexible sync: queries that were taken, how often views were asked what a commit means for them, and objects
+    /// whose writes were undone.
+    let queriesTaken: Counter
+    let viewEvaluations: Counter
+    let compensatedObjects: Counter
     private let commitDuration: Timer
     private let scanDuration: Timer
 
@@ -73,6 +78,9 @@ struct SyncMetrics: Sendable {
         versionsMade = Counter(label: "anabranch_versions_made_total", factory: factory)
         entriesVisited = Counter(label: "anabranch_log_entries_visited_total", factory: factory)
         skippedInstructions = Counter(label: "anabranch_moot_instructions_total", factory: factory)
+        queriesTaken = Counter(label: "anabranch_queries_total", factory: factory)
+        viewEvaluations = Counter(label: "anabranch_view_evaluations_total", factory: factory)
+        compensatedObjects = Counter(label: "anabranch_compensated_objects_total", factory: factory)
         commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)
     }

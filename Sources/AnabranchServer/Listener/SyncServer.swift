@@ -27,6 +27,7 @@ public final class SyncServer: Service {
     private let modes: AppModes
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
+    private let queryTime: UserQuota
     /// To send long messages while memory is short.
     private let turns = UserTurns()
     /// The synced files; nil unless the server runs.
@@ -59,6 +60,7 @@ public final class SyncServer: Service {
         modes = AppModes(settings, store: store)
         newFiles = UserQuota(perMinuteMax: settings.newFilesPerMinuteMax)
         newClientFiles = UserQuota(perMinuteMax: settings.newClientFilesPerMinuteMax)
+        queryTime = UserQuota(perMinuteMax: settings.queryMillisecondsPerMinuteMax)
         self.store = store
         self.authenticator = authenticator
         self.endpoints = endpoints ?? NoEndpoints()
@@ -211,6 +213,7 @@ public final class SyncServer: Service {
         options.isFlexible = { [modes] in modes.isFlexible($0) }
         options.newFiles = newFiles
         options.newClientFiles = newClientFiles
+        options.queryTime = queryTime
         options.sharedBodiesBytesMax = settings.sharedBodiesBytesMax
         options.cachesBytesMax = settings.cachesBytesMax
         options.reservedBytes = settings.freeBytesMin

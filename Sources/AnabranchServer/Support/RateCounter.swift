@@ -12,13 +12,15 @@ final class RateCounter: Sendable {
 
     private let state = Mutex(State())
 
-    /// - Parameter now: seconds since 1970.
-    /// - Returns: how many events of the name there were within this minute, this one included.
+    /// - Parameters:
+    ///   - amount: how many at once.
+    ///   - now: seconds since 1970.
+    /// - Returns: how many events of the name there were within this minute, these included.
     @discardableResult
-    func count(_ name: String, now: Int64) -> Int {
+    func count(_ name: String, _ amount: Int = 1, now: Int64) -> Int {
         state.withLock { state in
             state.turn(to: now)
-            state.counts[state.key(name), default: 0] += 1
+            state.counts[state.key(name), default: 0] += amount
             return state.counts[state.key(name), default: 0]
         }
     }

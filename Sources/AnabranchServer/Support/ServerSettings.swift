@@ -51,6 +51,9 @@ public struct ServerSettings: Sendable {
     /// Idents of one user for new client files within a minute: a client asks for one when it opens a synced file for
     /// the first time, or after a reset. The sessions of a user beyond the limit wait for the rest of the minute.
     public var newClientFilesPerMinuteMax = 1_000
+    /// In flexible sync, how many milliseconds of a processor the queries of one user may take within a minute, to find
+    /// the objects that enter and leave. For the rest of the minute further ones end their sessions, and wait.
+    public var queryMillisecondsPerMinuteMax = 10_000
     /// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of their apps.
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.

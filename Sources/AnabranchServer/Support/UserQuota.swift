@@ -12,6 +12,6 @@ struct UserQuota: Sendable {
     /// - Parameter now: seconds since 1970.
     func isUsedUp(by user: String, now: Int64) -> Bool { counter.current(user, now: now) >= perMinuteMax }
 
-    /// The user has had one more.
-    func count(_ user: String, now: Int64) { counter.count(user, now: now) }
+    /// The user has had one more, or so many.
+    func count(_ user: String, _ amount: Int = 1, now: Int64) { counter.count(user, amount, now: now) }
 }

@@ -91,6 +91,7 @@ struct Configuration {
             settings.connectionsPerUserMax = .max
             settings.newFilesPerMinuteMax = .max
             settings.newClientFilesPerMinuteMax = .max
+            settings.queryMillisecondsPerMinuteMax = .max
             settings.destructiveSchema = allowsDestructiveSchema ? .allow : .refuse
         }
         settings.adoptsUnownedClientFiles = adoptsUnownedClients

@@ -208,4 +208,39 @@ import Testing
             #expect(try await flexible.message().description.contains("114"))
         }
     }
+
+    @Test func inDevelopmentTheFirstClientDecides() async throws {
+        var settings = ServerSettings.small
+        settings.takesModeOfFirstClient = true
+        try await withServer(settings: settings) { server in
+            func open(_ app: String, _ name: String) async throws -> WebSocketClient {
+                try await WebSocketClient.open(
+                    port: server.port, path: "/api/client/v2.0/app/\(app)/realm-sync", offer: "com.mongodb.\(name)#14")
+            }
+            var device = Device(CoreVersion(14, 14), 14)
+            try await device.connect(port: server.port)
+            try await device.settle()
+            #expect(try await open("pets", "realm-sync").message().description.contains("113"))
+            let partition = try await open("others", "realm-sync")
+            try await partition.send("bind 1 1 0 1 0\nx")
+            #expect(try await partition.message().kind == "ident")
+            #expect(try await open("others", "realm-query-sync").message().description.contains("114"))
+        }
+    }
+
+    /// By the files that it has.
+    @Test func theStoreRemembersHowAnAppSyncs() throws {
+        let store = InMemoryStore()
+        for path in ["pets", "others/\"x\"", "empty/"] { _ = try store.open(VirtualPath(path)) }
+        var settings = ServerSettings.small
+        settings.takesModeOfFirstClient = true
+        let modes = AppModes(settings, store: store)
+        #expect(modes.mode(ofApp: "pets", offered: .partition) == .flexible)
+        #expect(modes.mode(ofApp: "others", offered: .flexible) == .partition)
+        #expect(modes.mode(ofApp: "empty", offered: .flexible) == .partition)
+        #expect(modes.mode(ofApp: "new", offered: .flexible) == .flexible)
+        #expect(modes.mode(ofApp: "new", offered: .partition) == .flexible)
+        #expect(modes.isFlexible(VirtualPath("new")) && modes.isFlexible(VirtualPath("pets")))
+        #expect(!modes.isFlexible(VirtualPath("pets/")) && !modes.isFlexible(VirtualPath("others")))
+    }
 }
