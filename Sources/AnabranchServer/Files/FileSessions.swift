@@ -208,7 +208,12 @@ final class FileSessions {
     ) throws(HistoryError) {
         let time = environment.unixSeconds()
         if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
-        for refused in try flexible.integrate(upload, from: clientFile, at: time) {
+        let refusals: [CompensatingWrite.Object]
+        do throws(HistoryError) { refusals = try flexible.integrate(upload, from: clientFile, at: time) } catch {
+            if error.code == .backlogFull { environment.log.note(error, path: file.path) }
+            throw error
+        }
+        for refused in refusals {
             environment.log.note(refused: refused.reason, of: clientFile, path: file.path)
         }
         if hasNews { announce(until: environment.beginStep()) }
