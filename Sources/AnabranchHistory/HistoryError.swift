@@ -28,6 +28,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case clientFileExpired
         /// The client file belongs to another user.
         case userMismatch
+        /// The client may not write what it has uploaded, and that cannot be undone.
+        case writeNotAllowed
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
         /// The upload has ended the process too often: it is to come again later.
@@ -44,6 +46,8 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
     public var code: Code
     /// What was found, in words for a log; no secrets, no user data.
     public var reason: String
+    /// What was refused, with `writeNotAllowed`.
+    package var refusal: CompensatingWrite?
 
     /// Puts the parts together.
     public init(_ code: Code, _ reason: String) {
@@ -61,7 +65,7 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
             .badChangeset, .tooLarge, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld,
-            .clientFileExpired, .userMismatch:
+            .clientFileExpired, .userMismatch, .writeNotAllowed:
             false
         }
     }

@@ -27,6 +27,18 @@ extension FileVerification {
         }
     }
 
+    /// The objects of asymmetric classes.
+    func checkIngested() throws {
+        guard try file.hasIngested() else { return }
+        let sql = "SELECT \(SQLiteFile.ingestedColumns) FROM ingested WHERE file = ? ORDER BY number"
+        try forEach(sql, named: "ingested object") { row in
+            let object = try file.ingested(row, start: start)
+            expect(
+                object.number / IngestedObject.countMax <= head.version.rawValue, .value,
+                "ingested object \(object.number)", "the log has no such version")
+        }
+    }
+
     private func check(_ view: StoredView) throws(HistoryError) {
         let record = view.record, ident = record.ident
         if let clientFile = clientFiles[ident] {

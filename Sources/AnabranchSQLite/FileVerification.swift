@@ -42,6 +42,7 @@ final class FileVerification {
         try goOn(behind: "archive", checkArchive)
         try goOn(behind: "generations", checkGenerations)
         try goOn(behind: "views", checkViews)
+        try goOn(behind: "ingested objects", checkIngested)
         try goOn(behind: "reciprocal changesets", checkReciprocals)
         try goOn(behind: "changesets as received", checkReceived)
         try goOn(behind: "state", checkState)

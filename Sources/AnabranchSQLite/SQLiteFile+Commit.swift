@@ -36,6 +36,8 @@ extension SQLiteFile {
         if let key = commit.idempotencyKey { try store(key) }
         if let change = commit.generation { try apply(change, start: start) }
         for change in commit.views { try store(change, start: start) }
+        if commit.freedIngested > 0 { try freeIngested(through: commit.freedIngested) }
+        for object in commit.ingested { try store(object, start: start) }
         if let sealed = commit.sealed { try seal(sealed, of: record.head, start: start) }
         record.head = commit.newHead
         record.lease = max(record.lease, commit.lease)

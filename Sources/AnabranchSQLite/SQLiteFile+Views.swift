@@ -106,7 +106,7 @@ extension SQLiteFile {
 
 extension SQLiteStore: ViewStore {
     package func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
-        try shards[file.shard].views(of: file.number)
+        try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.views() }
     }
 }
 
@@ -201,7 +201,7 @@ extension Checksum {
 }
 
 extension PrimaryKey {
-    fileprivate var stored: (type: PayloadType, bytes: [UInt8]) {
+    var stored: (type: PayloadType, bytes: [UInt8]) {
         switch self {
         case .null: (.null, [])
         case .int(let value): (.int, Array("\(value)".utf8))
@@ -212,7 +212,7 @@ extension PrimaryKey {
         }
     }
 
-    fileprivate init?(_ type: PayloadType, stored bytes: [UInt8]) {
+    init?(_ type: PayloadType, stored bytes: [UInt8]) {
         switch type {
         case .null: self = .null
         case .int:

@@ -155,8 +155,22 @@ enum StoreSchema {
             checksum BLOB NOT NULL,
             PRIMARY KEY (file, ident, number)
         );
+        CREATE TABLE IF NOT EXISTS ingested (
+            file INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            class BLOB NOT NULL,
+            key_type INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            time INTEGER NOT NULL,
+            user TEXT,
+            object BLOB NOT NULL,
+            checksum BLOB NOT NULL,
+            PRIMARY KEY (file, number),
+            UNIQUE (file, class, key_type, key)
+        );
         CREATE TRIGGER IF NOT EXISTS views_of_deleted_file AFTER DELETE ON deleted_file
         BEGIN
+            DELETE FROM ingested WHERE file = OLD.file;
             DELETE FROM client_view WHERE file = OLD.file;
             DELETE FROM view_entry WHERE file = OLD.file;
         END;

@@ -211,8 +211,11 @@ final class StoreShard: Sendable {
         try translatingErrors { try pool.read { db in try body(self.file(file, db).view()) } }
     }
 
-    func views(of file: Int64) throws(HistoryError) -> [StoredView] {
-        try translatingErrors { try pool.read { db in try self.file(file, db).views() } }
+    /// For what a view of a file does not have.
+    func readFile<Result>(
+        _ file: Int64, _ body: (SQLiteFile) throws(HistoryError) -> Result
+    ) throws(HistoryError) -> Result {
+        try translatingErrors { try pool.read { db in try body(self.file(file, db)) } }
     }
 
     /// A read of its own goes on for as long as the state is kept.

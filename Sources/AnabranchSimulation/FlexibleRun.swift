@@ -37,6 +37,7 @@ package final class FlexibleRun {
     private let world: RandomWorld
     private var participants: [Participant] = []
     private var made = AuthoredInstructions()
+    private var events = UploadedEvents()
     private let salts: UInt64
     private var time: UInt64 = 1_000
     private var policy = HistoryPolicy()
@@ -89,6 +90,7 @@ package final class FlexibleRun {
         // What one uploads concerns the others; after two rounds without news nobody has any.
         for _ in 0..<3 { for index in participants.indices { try exchange(index) } }
         for index in participants.indices { try check(index) }
+        tally.ingested += try events.check(file)
         tally.rounds += 1
     }
 
@@ -255,6 +257,7 @@ package final class FlexibleRun {
             if let rest = try session.progress.accept(upload) {
                 let before = synced.version
                 let refused = try file.integrate(rest, from: session.ident, at: time)
+                try events.note(rest)
                 let entries = try synced.log(after: before).filter { $0.origin == session.ident }
                 made.noteUpload(by: participants[index].author, versions: entries.map(\.version.rawValue))
                 tally.uploads += 1

@@ -48,6 +48,9 @@ import Testing
             try db.execute(
                 sql: "INSERT INTO view_entry VALUES (:file, 3, 1, 1, 0, 0, 1, NULL, x'', NULL, x'00')",
                 arguments: ["file": file.id.number])
+            try db.execute(
+                sql: "INSERT INTO ingested VALUES (:file, 3, x'41', 0, x'31', 1, NULL, x'7b7d', x'00')",
+                arguments: ["file": file.id.number])
         }
         return file
     }

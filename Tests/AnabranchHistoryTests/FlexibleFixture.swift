@@ -59,10 +59,10 @@ struct FlexibleFixture {
         try synced.writeProgress()
     }
 
-    mutating func restart(isClosed: Bool = false) throws {
+    mutating func restart(isClosed: Bool = false, role: ViewRole = .full) throws {
         try test.restart(isClosed: isClosed)
         synced = try SyncedFile(path: VirtualPath("notes"), store: test.store)
-        file = try FlexibleFile(synced)
+        file = try FlexibleFile(synced) { _ in role }
     }
 
     /// The client comes back.

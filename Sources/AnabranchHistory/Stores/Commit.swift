@@ -29,6 +29,10 @@ public struct Commit: Sendable {
     package var sealed: SealedEntries?
     /// Views as they are afterwards. Only for stores that keep some.
     package var views: [ViewChange] = []
+    /// New objects of asymmetric classes, in the order of their numbers. Only for such stores.
+    package var ingested: [IngestedObject] = []
+    /// Up to which number they go; 0 if none do.
+    package var freedIngested: UInt64 = 0
     /// What becomes of a bootstrap generation; nil if nothing does. Only for stores whose files have a `frozenState`.
     package var generation: GenerationChange?
     /// What becomes of the stored state; nil if it stays as it is.
@@ -82,7 +86,8 @@ public struct Commit: Sendable {
     /// Whether nothing is changed.
     public var isEmpty: Bool {
         entries.isEmpty && clientFiles.isEmpty && reciprocals.isEmpty && state == nil && idempotencyKey == nil
-            && trim == nil && sealed == nil && generation == nil && views.isEmpty && !deletesFile
+            && trim == nil && sealed == nil && generation == nil && views.isEmpty && ingested.isEmpty
+            && freedIngested == 0 && !deletesFile
     }
 }
 

@@ -21,6 +21,7 @@ struct InMemoryFile: Sendable {
     private var reciprocals: [[ReciprocalChangeset]] = [[], []]
     private var received: [ServerVersion: ReceivedChangeset] = [:]
     private(set) var views: [ClientFileID: StoredView] = [:]
+    private(set) var ingested = IngestedObjects()
     /// All objects are in memory.
     private(set) var state = ObjectGraph()
     private var stateVersion: ServerVersion = 0
@@ -117,6 +118,8 @@ struct InMemoryFile: Sendable {
             let ident = change.record.ident
             views[ident, default: StoredView(record: change.record, log: [])].apply(change)
         }
+        ingested.free(through: commit.freedIngested)
+        ingested.append(commit.ingested)
         if let sealed = commit.sealed { seal(sealed) }
         if let change = commit.generation { builtGenerations.apply(change) }
         if let update = commit.state { (state, stateVersion) = (update.after, update.version) }

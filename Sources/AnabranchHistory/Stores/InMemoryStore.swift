@@ -93,6 +93,18 @@ extension InMemoryStore: ViewStore {
     package func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
         try self.file(file).content.withLock { $0.views.values.sorted { $0.record.ident < $1.record.ident } }
     }
+
+    package func ingested(
+        of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
+    ) throws(HistoryError) -> [IngestedObject] {
+        try self.file(file).content.withLock {
+            $0.ingested.page(after: number, countMax: countMax, byteBudget: byteBudget)
+        }
+    }
+
+    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64 {
+        try self.file(file).content.withLock { $0.ingested.list.reduce(0) { $0 + $1.byteCount } }
+    }
 }
 
 extension InMemoryStore: HistoryCatalog {

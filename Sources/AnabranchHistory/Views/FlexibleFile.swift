@@ -5,6 +5,7 @@ import AnabranchQuery
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
 package final class FlexibleFile {
     package let file: SyncedFile
+    let store: any ViewStore
     var views: [ClientFileID: ClientView] = [:]
     /// The clients that have a session.
     private var connected: Set<ClientFileID> = []
@@ -24,6 +25,10 @@ package final class FlexibleFile {
     /// By class, which properties queries may name, beside the primary key; nil for all.
     package var queryableFields: [String: Set<String>]?
     private let roleOf: (ClientFileID) -> ViewRole
+    /// As `ingestedBytesMax` of the type, unless a test says something else.
+    package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
+    /// What waits for a consumer, in bytes; nil if that has to be asked.
+    var ingestedBytes: UInt64?
 
     /// - Parameters:
     ///   - file: kept with its state, and used by nobody else from now on.
@@ -39,6 +44,7 @@ package final class FlexibleFile {
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
+        self.store = store
         file.makesGenerations = false
         for stored in try store.views(of: file.id) {
             var view = ClientView(stored, role: roleOf(stored.record.ident), in: state)
@@ -192,8 +198,10 @@ package final class FlexibleFile {
             try integration.integrate(upload)
             return integration.outcome
         }
+        try requireRoom(for: integration.ingested)
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         commit.entries = integration.entries
+        commit.ingested = integration.ingested
         commit.conflictKeys = integration.conflictKeys
         commit.received = integration.received
         commit.clientFiles = [integration.file]

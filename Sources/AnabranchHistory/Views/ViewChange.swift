@@ -83,4 +83,13 @@ extension ClientView {
 package protocol ViewStore: HistoryStore {
     /// The views of a file, with what they were sent and have not confirmed, in the order of their client files.
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView]
+
+    /// The objects of asymmetric classes behind a number, in order, until there are so many, or they have so many
+    /// bytes.
+    func ingested(
+        of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
+    ) throws(HistoryError) -> [IngestedObject]
+
+    /// What all of them occupy.
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64
 }

@@ -10,7 +10,7 @@ struct ViewIntegration {
     /// What before-images put back.
     private let fields: FieldNames
     /// Seconds since 1970.
-    private let time: UInt64
+    let time: UInt64
 
     private(set) var view: ClientView
     private(set) var file: ClientFile
@@ -18,6 +18,8 @@ struct ViewIntegration {
     private(set) var entries: [LogEntry] = []
     private(set) var conflictKeys: [ConflictKeyEntry] = []
     private(set) var received: [ReceivedChangeset] = []
+    /// The objects of asymmetric classes.
+    var ingested: [IngestedObject] = []
     /// Which objects were refused, by the client version of the changeset.
     private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
 
@@ -38,7 +40,7 @@ struct ViewIntegration {
         self.time = time
     }
 
-    private var version: ServerVersion { entries.last?.version ?? log.version }
+    var version: ServerVersion { entries.last?.version ?? log.version }
 
     // MARK: Merging
 
@@ -141,6 +143,7 @@ struct ViewIntegration {
     private mutating func integrate(
         _ index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena
     ) throws(HistoryError) {
+        try ingest(from: index, of: &arena, as: sent)
         let before = state
         var check = WriteCheck(of: view, before: before.graph)
         arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
@@ -259,11 +262,13 @@ extension ViewIntegration {
         /// Nil if nothing was added to the log.
         var state: StateUpdate?
         var refusals: [CompensatingWrite.Object]
+        var ingested: [IngestedObject]
     }
 
     var outcome: Outcome {
         Outcome(
             view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
-            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects))
+            state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects),
+            ingested: ingested)
     }
 }

@@ -64,10 +64,16 @@ struct WriteCheck {
     }
 
     private mutating func refuse(_ object: TouchedObject, _ reference: ObjectReference, isOutside: Bool) {
-        let className = String(decoding: object.className, as: UTF8.self)
-        refused[reference] = CompensatingWrite.Object(
+        refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: isOutside)
+    }
+}
+
+extension CompensatingWrite.Object {
+    init(refusing object: TouchedObject, isOutside: Bool = false) {
+        let table = String(decoding: object.className, as: UTF8.self)
+        self.init(
             className: object.className, key: object.key,
-            reason: "write to \(object.key.words) in table \"\(className)\" not allowed"
+            reason: "write to \(object.key.words) in table \"\(table)\" not allowed"
                 + (isOutside ? "; object is outside of the current query view" : ""))
     }
 }

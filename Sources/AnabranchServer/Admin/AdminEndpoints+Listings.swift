@@ -10,6 +10,7 @@ extension AdminEndpoints {
         case .clients: try await clients(query)
         case .history: try await history(query)
         case .sessions: try await sessions(query)
+        case .ingested: try await ingested(query)
         default: try await users(query)
         }
     }

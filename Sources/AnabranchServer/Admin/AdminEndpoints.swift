@@ -48,11 +48,12 @@ struct AdminEndpoints: HTTPEndpoints {
         case .health: return EndpointResponse(.ok, ["status": "ok"])
         case .ready: return await ready()
         case .metrics: return await metrics()
-        case .files, .clients, .history, .sessions, .users:
+        case .files, .clients, .history, .sessions, .ingested, .users:
             let query = try ListingQuery(request.query, countMax: admin.settings.listingCountMax)
             return EndpointResponse(.ok, try await list(route, query))
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
+        case .freeIngested: return EndpointResponse(.ok, try await freeIngested(try request.object()))
         case .deleteFile: return EndpointResponse(.ok, try await deleteFile(try request.object()))
         case .file: return EndpointResponse(.ok, try await file(try ListingQuery(request.query, countMax: 1)))
         case .maintainFile: return EndpointResponse(.ok, try await maintainFile(try request.object()))

@@ -139,6 +139,18 @@ struct CommittedStore: ViewStore {
         return try base.views(of: file)
     }
 
+    func ingested(
+        of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
+    ) throws(HistoryError) -> [IngestedObject] {
+        guard let base = base as? any ViewStore else { return [] }
+        return try base.ingested(of: file, after: number, countMax: countMax, byteBudget: byteBudget)
+    }
+
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64 {
+        guard let base = base as? any ViewStore else { return 0 }
+        return try base.ingestedBytes(of: file)
+    }
+
     func close(_ file: SyncedFileID, _ lease: Lease) { base.close(file, lease) }
 
     func contains(_ path: VirtualPath) throws(HistoryError) -> Bool { try base.contains(path) }

@@ -219,11 +219,14 @@ final class FileSessions {
     ) throws(HistoryError) {
         let time = environment.unixSeconds()
         if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
-        let evaluationCount = flexible.evaluationCount
-        let refused = try flexible.integrate(upload, from: clientFile, at: time)
+        let evaluationCount = flexible.evaluationCount, refusals: [CompensatingWrite.Object]
+        do throws(HistoryError) { refusals = try flexible.integrate(upload, from: clientFile, at: time) } catch {
+            if error.code == .backlogFull { environment.log.note(error, path: file.path) }
+            throw error
+        }
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
-        environment.metrics.compensatedObjects.increment(by: refused.count)
-        for refused in refused {
+        environment.metrics.compensatedObjects.increment(by: refusals.count)
+        for refused in refusals {
             environment.log.note(refused: refused.reason, of: clientFile, path: file.path)
         }
         if hasNews { announce(until: environment.beginStep()) }

@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 
@@ -18,6 +19,7 @@ extension ErrorCode {
         case .destructiveSchemaChange, .clientTooOld: self = .invalidSchemaChange
         case .clientFileExpired: self = .clientFileExpired
         case .userMismatch: self = .userMismatch
+        case .writeNotAllowed: self = .writeNotAllowed
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge:
             self = .otherSessionError
         }
@@ -31,6 +33,7 @@ extension ErrorMessage {
         // The user of the app may see it, and can do something about it.
         if error.code == .clientTooOld { message = error.reason }
         if error.code == .storeDamaged || error.code == .uploadPutOff { backOff = .untilRepaired }
+        rejection = error.refusal.map { Rejection($0, serverVersion: nil) }
         // The client keeps its changes: no reset, and no other attempt before the app opens the file again.
         if error.code == .tooLarge { (action, triesAgain) = (.applicationBug, false) }
     }
@@ -40,11 +43,16 @@ extension ErrorMessage {
     /// Code 231: writes that were left out, and are undone by what follows.
     init(_ write: CompensatingWrite) {
         self.init(.compensatingWrite)
-        rejection = Rejection(
-            clientVersion: write.clientVersion, serverVersion: write.version,
+        rejection = Rejection(write, serverVersion: write.version)
+    }
+}
+
+extension ErrorMessage.Rejection {
+    fileprivate init(_ write: CompensatingWrite, serverVersion: ServerVersion?) {
+        self.init(
+            clientVersion: write.clientVersion, serverVersion: serverVersion,
             updates: write.objects.map { object in
-                Rejection.Update(
-                    reason: object.reason, table: String(decoding: object.className, as: UTF8.self), key: object.key)
+                Update(reason: object.reason, table: String(decoding: object.className, as: UTF8.self), key: object.key)
             })
     }
 }

@@ -23,8 +23,9 @@ struct AdminCommand: AsyncParsableCommand {
             """,
         subcommands: [
             AdminHealth.self, AdminReady.self, AdminMetrics.self, AdminFiles.self, AdminFile.self, AdminClients.self,
-            AdminHistory.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self, AdminExpire.self,
-            AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self, AdminEnable.self,
+            AdminHistory.self, AdminIngested.self, AdminSessions.self, AdminUsers.self, AdminDisconnect.self,
+            AdminExpire.self, AdminMaintain.self, AdminDelete.self, AdminRevoke.self, AdminDisable.self,
+            AdminEnable.self,
         ])
 }
 

@@ -154,7 +154,7 @@ import Testing
     @Test func everySubcommandHasHelpWithAnExample() async throws {
         let names = [
             "health", "ready", "metrics", "files", "file", "clients", "history", "sessions", "users", "disconnect",
-            "expire", "maintain", "delete", "revoke", "disable", "enable",
+            "expire", "maintain", "delete", "revoke", "disable", "enable", "ingested",
         ]
         let ofUsers = ["list", "show", "add", "import", "set-password", "set-data", "delete"]
         for arguments in [["help", "admin"]] + names.map({ ["help", "admin", $0] })

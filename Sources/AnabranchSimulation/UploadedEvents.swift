@@ -1,0 +1,27 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// The objects of an asymmetric class that clients have uploaded: all of them, and no others, wait for a consumer.
+struct UploadedEvents {
+    private var keys: Set<PrimaryKey> = []
+
+    mutating func note(_ upload: Upload) throws {
+        for sent in upload.changesets {
+            var arena = ChangesetArena()
+            let index = try arena.decode(sent.changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
+            let created = arena.touchedObjects(of: index).filter {
+                $0.className == Array("Event".utf8) && $0.firstKind == .createObject
+            }
+            keys.formUnion(created.map(\.key))
+        }
+    }
+
+    /// - Returns: how many there are.
+    func check(_ file: FlexibleFile) throws -> Int {
+        let found = try file.ingested(after: 0, countMax: .max, byteBudget: .max).map(\.key)
+        guard Set(found) == keys, found.count == keys.count else {
+            throw FlexibleRun.Failure(description: "\(found.count) events were taken in, and \(keys.count) uploaded")
+        }
+        return found.count
+    }
+}
