@@ -1,41 +1,39 @@
 package import AnabranchCore
 import AnabranchQuery
+package import AnabranchRules
 
 /// A synced file of which each client sees a part: the objects that its queries and its role let it see
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
 package final class FlexibleFile {
     let file: SyncedFile
     private var views: [ClientFileID: ClientView]
-    /// By class, which properties queries may name, beside the primary key; nil for all.
-    package var queryableFields: [String: Set<String>]?
-    private let roleOf: (ClientFileID) -> ViewRole
+    /// Which properties queries may name.
+    package var queryableFields = QueryableFields()
+    /// Whether clients may not add classes and columns.
+    package var isSchemaFixed = false
+    /// Those that were made for the present schema: views of equal rules share one.
+    private var roles: [UserRules: ViewRole] = [:]
 
-    /// - Parameters:
-    ///   - file: kept with its state, and used by nobody else from now on.
-    ///   - roleOf: what the user of a client file may do.
+    /// - Parameter file: kept with its state, and used by nobody else from now on.
     /// - Throws: a failure of the store; `storeUnusable` if it keeps no views.
-    package init(
-        _ file: SyncedFile, roleOf: @escaping (ClientFileID) -> ViewRole = { _ in .full }
-    ) throws(HistoryError) {
+    package init(_ file: SyncedFile) throws(HistoryError) {
         self.file = file
-        self.roleOf = roleOf
         guard let state = try file.currentState() else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
             throw HistoryError(.storeUnusable, "the store keeps no views of flexible files")
         }
-        views = Dictionary(
-            uniqueKeysWithValues: try store.views(of: file.id).map {
-                ($0.record.ident, ClientView($0, role: roleOf($0.record.ident), in: state))
-            })
+        views = [:]
+        for stored in try store.views(of: file.id) { views[stored.record.ident] = try ClientView(stored, in: state) }
     }
 
     // MARK: IDENT
 
     /// Checks an IDENT and says where the session starts.
     ///
+    /// - Parameter rules: what the user may do.
     /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read.
     package func identify(
-        _ request: IdentRequest, user: String? = nil
+        _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything
     ) throws(HistoryError) -> ViewSession {
         let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
         guard let predicates = active.predicates else {
@@ -45,7 +43,7 @@ package final class FlexibleFile {
         let ident = request.file.ident, position = request.download.serverVersion
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
-            try begin(&session)
+            try begin(&session, rules)
             return session
         }
         if position < view.changed, queryVersion == view.queryVersion {
@@ -60,15 +58,17 @@ package final class FlexibleFile {
         session.sentNumber = view.number(upTo: position)
         session.firstNumber = view.lastNumber + 1
         session.compensated = position
+        view.rules = rules
         views[ident] = view
         return session
     }
 
     /// The first bootstrap: the schema, and the objects of the set that the client has already, which is empty unless
     /// the client was restored.
-    private func begin(_ session: inout ViewSession) throws(HistoryError) {
+    private func begin(_ session: inout ViewSession, _ rules: UserRules) throws(HistoryError) {
         let state = try currentState()
-        var view = ClientView(of: session.ident, role: roleOf(session.ident))
+        var view = ClientView(of: session.ident, role: role(of: rules, in: state))
+        view.rules = rules
         view.queryVersion = session.queryVersion
         let clientVersion = try ownVersion(of: session.ident)
         let version = file.head.version + 1
@@ -147,7 +147,7 @@ package final class FlexibleFile {
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
                 past: PendingLog(continuing: stored, head: file.head), options: file.mergeOptions,
-                versionSalt: file.versionSalt, time: max(1, time))
+                isSchemaFixed: isSchemaFixed, versionSalt: file.versionSalt, time: max(1, time))
             try integration.integrate(upload)
             return integration.outcome
         }
@@ -221,9 +221,11 @@ package final class FlexibleFile {
         guard var view = views[ident] else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
+        let state = try currentState()
+        if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
         guard view.projected < file.head.version else { return view }
         let before = view.lastNumber
-        let state = try currentState(), clientVersion = try ownVersion(of: ident)
+        let clientVersion = try ownVersion(of: ident)
         view = try file.read { [view] stored throws(HistoryError) in
             var view = view
             try ViewProjection.extend(
@@ -232,6 +234,52 @@ package final class FlexibleFile {
         }
         // Where the view ends need not be stored: it can be found out again.
         if view.lastNumber > before { try commit(view, addingVersion: false) } else { views[ident] = view }
+        return view
+    }
+
+    /// Has a view that is in use follow the rules of its user, which have changed.
+    package func change(_ ident: ClientFileID, to rules: UserRules) throws(HistoryError) {
+        views[ident]?.rules = rules
+        _ = try projected(ident)
+    }
+
+    /// The role that a view should have; nil if it has that.
+    private func newRole(of view: ClientView, in state: ObjectGraph) -> ViewRole? {
+        guard let rules = view.rules, rules != view.role.source || state.schemaSize > view.role.schemaSize else {
+            return nil
+        }
+        return role(of: rules, in: state)
+    }
+
+    private func role(of rules: UserRules, in state: ObjectGraph) -> ViewRole {
+        if let known = roles[rules], known.schemaSize == state.schemaSize { return known }
+        // Nobody asks for those of other schemas again, nor for many that nobody has any more.
+        roles = roles.filter { $0.value.schemaSize == state.schemaSize && roles.count <= 2 * views.count }
+        let role = ViewRole(rules, in: state)
+        roles[rules] = role
+        return role
+    }
+
+    /// Extends a view with the role that it has, and gives it another one then.
+    private func change(
+        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
+    ) throws(HistoryError) -> ClientView {
+        let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
+        view = try file.read { [view] stored throws(HistoryError) in
+            var view = view
+            try ViewProjection.extend(
+                &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
+            return view
+        }
+        let before = view.lastNumber, version = file.head.version + 1
+        try view.change(to: role, at: version, in: state, clientVersion)
+        let isLonger = view.lastNumber > before
+        if isLonger { view.projected = version }
+        if isOther || view.lastNumber > views[view.ident]?.lastNumber ?? 0 {
+            try commit(view, addingVersion: isLonger)
+        } else {
+            views[view.ident] = view
+        }
         return view
     }
 
@@ -269,61 +317,14 @@ package final class FlexibleFile {
     }
 }
 
-extension ClientView {
-    /// Changes what is in the view, at a version of its own.
-    ///
-    /// - Parameter bootstrap: the number of the set that the client waits for; nil if it waits for none.
-    mutating func change(
-        to wanted: ViewQueries, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        bootstrap: UInt64?
-    ) throws(HistoryError) {
-        var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
-        for name in wanted.classes(differingFrom: queries) {
-            guard let number = state.schema(ofClass: Array(name.utf8))?.number else { continue }
-            let className = Array(name.utf8), read = role[className].read
-            let before = queries[className], after = wanted[className]
-            try state.visit(number) { object throws(HistoryError) in
-                guard let reference = object.reference, try read.includes(object, in: state) else { return }
-                switch (try before.includes(object, in: state), try after.includes(object, in: state)) {
-                case (true, false): leaving.append(reference)
-                case (false, true): entering.append(reference)
-                case (true, true), (false, false): break
-                }
-            }
-        }
-        var changesets = try state.changesets(leaving: leaving, entering: entering)
-        // A bootstrap without any changeset never ends for the client.
-        if changesets.isEmpty, bootstrap != nil, log.last?.version != version { changesets = [[]] }
-        for changeset in changesets {
-            appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
-        }
-        queries = wanted
-        (changed, projected) = (version, version)
-    }
-}
-
-extension ObjectGraph {
-    fileprivate func visit(
-        _ number: ClassID, _ body: (StateObject) throws(HistoryError) -> Void
-    ) throws(HistoryError) {
-        var failure: HistoryError?
-        do throws(ApplyError) {
-            try forEachObject(of: number) { object throws(ApplyError) in
-                do throws(HistoryError) { try body(object) } catch {
-                    failure = error
-                    throw ApplyError.unavailable(error.reason)
-                }
-            }
-        } catch {
-            throw failure ?? HistoryError(readingStateFailed: error)
-        }
-    }
-}
-
 extension FlexibleFile {
     /// The newest state, without the objects that a client does not see: what the client has when it has everything.
-    package func visibleState(to ident: ClientFileID) throws(HistoryError) -> ObjectGraph {
-        let view = try projected(ident), state = try currentState()
+    ///
+    /// - Parameter rules: of the client's user.
+    package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
+        var view = try projected(ident)
+        let state = try currentState()
+        view.role = ViewRole(rules, in: state)
         var hidden: [ObjectReference] = []
         for schema in state.classes where schema.kind == .topLevel {
             try state.visit(schema.number) { object throws(HistoryError) in

@@ -105,7 +105,8 @@ struct ViewProjection {
 }
 
 extension ClientView {
-    fileprivate func checkLogBytes() throws(HistoryError) {
+    /// - Throws: `clientFileExpired` if the log has become too long.
+    func checkLogBytes() throws(HistoryError) {
         try require(
             logBytes <= ViewProjection.logBytesMax, .clientFileExpired,
             "the client has not confirmed more than \(ViewProjection.logBytesMax) bytes")
