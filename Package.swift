@@ -49,7 +49,7 @@ let package = Package(
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "CZstd"]),
+        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
         .target(
             name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
@@ -60,7 +60,7 @@ let package = Package(
         .target(
             name: "AnabranchServer",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -80,7 +80,8 @@ let package = Package(
         .target(
             name: "AnabranchSimulation",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchTesting",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
+                "AnabranchTesting",
             ]),
         .executableTarget(
             name: "anabranch",

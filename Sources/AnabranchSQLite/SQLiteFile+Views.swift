@@ -13,12 +13,12 @@ extension SQLiteFile {
         try execute(
             """
             INSERT OR REPLACE INTO client_view (file, ident, query_version, changed, projected, first_number,
-            last_number, predicates, compensations, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            last_number, predicates, role, compensations, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(record.ident), stored(record.queryVersion), stored(record.changed),
                 stored(record.projected), stored(record.firstNumber), stored(record.lastNumber), fields.predicates,
-                fields.compensations, Data(start.covering(record, fields).bytes),
+                record.role, fields.compensations, Data(start.covering(record, fields).bytes),
             ])
         try execute(
             "DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ?",
@@ -67,20 +67,20 @@ extension SQLiteFile {
     }
 
     private static let viewColumns = """
-        ident, query_version, changed, projected, first_number, last_number, predicates, compensations, checksum
+        ident, query_version, changed, projected, first_number, last_number, predicates, role, compensations, checksum
         """
 
     private func view(_ row: Row, start: Checksum) throws -> StoredView {
         let ident: ClientFileID = try row.number(0)
-        let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(7) ?? "")
+        let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(8) ?? "")
         let record = ViewRecord(
-            ident: ident, predicates: try fields.decodedPredicates(), queryVersion: try row.number(1),
-            changed: try row.number(2), projected: try row.number(3), firstNumber: try row.number(4),
-            lastNumber: try row.number(5), compensations: try fields.decodedCompensations())
+            ident: ident, predicates: try fields.decodedPredicates(), role: try row.text(7) ?? "",
+            queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
+            firstNumber: try row.number(4), lastNumber: try row.number(5), compensations: try fields.decodedCompensations())
         let log = try entries(of: ident, start: start)
         let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
         guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
-            try Checksum(bytes: row.bytes(8)) == start.covering(record, fields)
+            try Checksum(bytes: row.bytes(9)) == start.covering(record, fields)
         else { throw damaged("the view of client file \(ident)") }
         return StoredView(record: record, log: log)
     }
@@ -187,7 +187,8 @@ extension Checksum {
             [
                 record.ident.rawValue, record.queryVersion, record.changed.rawValue, record.projected.rawValue,
                 record.firstNumber, record.lastNumber, UInt64(fields.predicates.utf8.count),
-            ], Array(fields.predicates.utf8) + Array(fields.compensations.utf8))
+                UInt64(record.role.utf8.count),
+            ], Array(fields.predicates.utf8) + Array(record.role.utf8) + Array(fields.compensations.utf8))
     }
 
     fileprivate func covering(_ entry: ViewEntry, of ident: ClientFileID) -> Checksum {

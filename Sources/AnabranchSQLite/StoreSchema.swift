@@ -137,6 +137,7 @@ enum StoreSchema {
             first_number INTEGER NOT NULL,
             last_number INTEGER NOT NULL,
             predicates TEXT NOT NULL,
+            role TEXT NOT NULL,
             compensations TEXT NOT NULL,
             checksum BLOB NOT NULL,
             PRIMARY KEY (file, ident)

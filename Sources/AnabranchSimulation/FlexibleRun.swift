@@ -1,6 +1,7 @@
 import AnabranchCore
 package import AnabranchHistory
 import AnabranchQuery
+import AnabranchRules
 import AnabranchTesting
 import Foundation
 
@@ -32,7 +33,7 @@ package final class FlexibleRun {
     private let reopen: () throws -> any HistoryStore
     private var synced: SyncedFile
     private var file: FlexibleFile
-    private let roles: Roles
+    private var rules: RandomRules
     private var random: SeededRandom
     private let world: RandomWorld
     private var participants: [Participant] = []
@@ -58,9 +59,8 @@ package final class FlexibleRun {
         salts = random.next()
         synced = try Self.open(store, salts)
         try synced.write(at: 1) { try RandomWorld.begin($0) }
-        let roles = try synced.withState { try Roles(&random, in: $0) }
-        self.roles = roles
-        file = try FlexibleFile(synced, roleOf: roles.role)
+        rules = try RandomRules(&random)
+        file = try FlexibleFile(synced)
         policy.sealEntries = UInt64(random.pick([1, 5, 20]))
         maintenanceInterval = random.pick([1, 5, 20])
         hasAbsences = random.isOne(in: 3)
@@ -99,7 +99,7 @@ package final class FlexibleRun {
         case 0: if participants[index].session == nil { try connect(index) } else { leave(index) }
         case 1, 2: if participants[index].session == nil { try connect(index) }
         case 3: try changeQueries(index)
-        case 4: try serverWrite()
+        case 4: try random.isOne(in: 3) ? changeRules() : serverWrite()
         case 5 where random.isOne(in: 4): try restart()
         case 6, 7: try exchange(index)
         case 8, 9: try upload(index, countMax: random.pick([1, 2, .max]))
@@ -181,7 +181,7 @@ package final class FlexibleRun {
         var request = participant.client.identRequest
         request.subscriptions = try Self.subscriptions(participant.active)
         var session: ViewSession
-        do throws(HistoryError) { session = try file.identify(request) } catch {
+        do throws(HistoryError) { session = try file.identify(request, rules: rules.rules(of: index)) } catch {
             guard error.code == .clientFileExpired, hasAbsences else { throw error }
             tally.resets += 1
             participants[index] = try Self.participant(of: synced, at: time)
@@ -239,6 +239,17 @@ package final class FlexibleRun {
                 }
         }
         return predicates
+    }
+
+    // MARK: Rules
+
+    /// Views of clients that are away follow when they are back.
+    private func changeRules() throws {
+        try rules.change(&random)
+        for (index, participant) in participants.enumerated() where participant.session != nil {
+            try file.change(participant.client.ident, to: rules.rules(of: index))
+        }
+        tally.ruleChanges += 1
     }
 
     // MARK: Messages
@@ -345,7 +356,7 @@ package final class FlexibleRun {
         for index in participants.indices { participants[index].session = nil }
         store = try reopen()
         synced = try Self.open(store, salts &+ time)
-        file = try FlexibleFile(synced, roleOf: roles.role)
+        file = try FlexibleFile(synced)
         tally.restarts += 1
     }
 
@@ -353,7 +364,9 @@ package final class FlexibleRun {
         let participant = participants[index]
         guard participant.client.isAcknowledged else { throw Failure(description: "an upload was not acknowledged") }
         guard participant.pending.isEmpty else { throw Failure(description: "a query was not answered") }
-        let states = [try file.visibleState(to: participant.client.ident), participant.client.state]
+        let states = [
+            try file.visibleState(to: participant.client.ident, by: rules.rules(of: index)), participant.client.state,
+        ]
         guard try StateDigest(of: states[0]) != StateDigest(of: states[1]) else { return }
         let texts = try states.map { String(decoding: try $0.canonicalJSON(), as: UTF8.self) }
         throw Failure(
@@ -365,26 +378,4 @@ package final class FlexibleRun {
         let start = max(0, common - 60)
         return "file:   …\(expected.dropFirst(start).prefix(160))\nclient: …\(found.dropFirst(start).prefix(160))"
     }
-}
-
-/// What the users of a run may do.
-private struct Roles {
-    private var roles: [ViewRole] = []
-
-    init(_ random: inout SeededRandom, in state: ObjectGraph) throws {
-        for _ in 0..<4 {
-            if random.isOne(in: 2) {
-                roles.append(.full)
-                continue
-            }
-            let read = try ObjectFilter.matching(Query("counter < 2 or title != null", on: "Task", of: state))
-            let write = try ObjectFilter.matching(Query("counter != 2", on: "Task", of: state))
-            let task = ClassPermissions(
-                read: random.isOne(in: 2) ? read : .all, write: random.isOne(in: 2) ? write : .all,
-                mayInsert: !random.isOne(in: 3), mayDelete: !random.isOne(in: 3))
-            roles.append(ViewRole(name: "\(random.next())", classes: [Array("Task".utf8): task], others: .full))
-        }
-    }
-
-    func role(of ident: ClientFileID) -> ViewRole { roles[Int(ident.rawValue) % roles.count] }
 }

@@ -4,7 +4,7 @@ import AnabranchTesting
 package struct FlexibleTally: RunTally {
     package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
     package var queries = 0, refusedQueries = 0, bootstraps = 0
-    package var disconnections = 0, restarts = 0
+    package var disconnections = 0, restarts = 0, ruleChanges = 0
     package var trimmed = 0, expired = 0, resets = 0, ingested = 0
     /// The seeds of the rounds that failed, with what was wrong.
     package var failures: [(seed: UInt64, reason: String)] = []
@@ -27,6 +27,7 @@ package struct FlexibleTally: RunTally {
         expired += other.expired
         resets += other.resets
         ingested += other.ingested
+        ruleChanges += other.ruleChanges
         failures += other.failures
     }
 }

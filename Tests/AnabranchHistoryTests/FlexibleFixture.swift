@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRules
 import AnabranchTesting
 import Testing
 
@@ -59,18 +60,18 @@ struct FlexibleFixture {
         try synced.writeProgress()
     }
 
-    mutating func restart(isClosed: Bool = false, role: ViewRole = .full) throws {
+    mutating func restart(isClosed: Bool = false) throws {
         try test.restart(isClosed: isClosed)
         synced = try SyncedFile(path: VirtualPath("notes"), store: test.store)
-        file = try FlexibleFile(synced) { _ in role }
+        file = try FlexibleFile(synced)
     }
 
     /// The client comes back.
-    mutating func identify() throws {
+    mutating func identify(rules: UserRules = .everything) throws {
         var request = client.identRequest
         request.subscriptions = Self.all
         client.startSession()
-        session = try file.identify(request)
+        session = try file.identify(request, rules: rules)
     }
 
     func objectCount(of name: String = "Note") throws -> Int {

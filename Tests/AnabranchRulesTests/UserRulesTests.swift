@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchRules
 import Testing
 
@@ -96,6 +97,27 @@ import Testing
 
     @Test(arguments: ["", "{}", #"{"classes": {}}"#, #"{"classes": {"A": {}}, "others": {}}"#, "[1"])
     func otherTextsAreRefused(text: String) { #expect(throws: RuleError.self) { try UserRules(text: text) } }
+
+    /// What names a field that is not there gives nothing until it is, whatever is stored meanwhile.
+    @Test func onlyWhatTheClassesHaveIsUsable() throws {
+        var state = try RuleWorld.state()
+        let mine = try RuleWorld.rules(read: #"{"color": "red"}"#).rules(for: try RuleWorld.ada())
+        let before = mine.usable(in: state)
+        #expect(before == .nothing)
+        _ = try state.write(as: 2) { try $0.addColumn("color", .string, to: "Task") }
+        #expect(before.usable(in: state) == .nothing)
+        #expect(mine.usable(in: state) == mine)
+        #expect(try UserRules(text: mine.text).usable(in: state) == mine)
+        // What is the same for all objects holds for classes that are not there yet.
+        let others = try Rules(
+            classes: ["Later": RuleWorld.file(#"{"roles": []}"#)],
+            defaultRule: RuleWorld.file(
+                #"{"roles": [{"name": "all", "apply_when": {}, "read": true, "write": true, "insert": true,"#
+                    + #" "delete": true, "document_filters": {"read": true, "write": true}}]}"#)
+        ).rules(for: try RuleWorld.ada())
+        #expect(others.usable(in: state) == others)
+        #expect(!others.agree(with: .everything, onClass: "Later") && others.agree(with: .everything, onClass: "Task"))
+    }
 
     @Test func nobodyMayDoAnythingWithoutRules() throws {
         #expect(try Rules(classes: [:]).rules(for: try RuleWorld.ada()) == .nothing)

@@ -184,6 +184,8 @@ import Testing
             "apps: {a: {destructive-schema: maybe, providers: []}}",
             "apps: a: destructive-schema: cannot be 'maybe'; allowed: refuse, allow"
         ),
+        ("apps: {a: {providers: [], app-config: x}}", "apps: a: app-config: only with sync: flexible"),
+        ("apps: {a: {providers: [], sync: flexible, app-config: ''}}", "apps: a: app-config: cannot be ''"),
         ("apps: {a: {color: red}}", "apps: a: there is no setting 'color'"),
         ("apps: {a: {providers: [magic]}}", "apps: a: providers: there is no provider 'magic'; allowed: anon-user, "),
         (
@@ -192,7 +194,7 @@ import Testing
         ),
         (
             "apps: {a: {provider: [anon-user]}}",
-            "did you mean 'providers'? allowed: providers, sync, destructive-schema, issuer"
+            "did you mean 'providers'? allowed: providers, sync, app-config, destructive-schema, issuer"
         ),
         ("apps: {a: {}}", "apps: a: providers is missing"), ("apps: {a: }", "apps: a: providers is missing"),
         ("tls-cert: x", "there is no setting 'tls-cert'; allowed: data, listen,"),

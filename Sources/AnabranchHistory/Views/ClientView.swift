@@ -1,4 +1,5 @@
 package import AnabranchCore
+import AnabranchRules
 
 /// What a client file sees of a flexible file: the objects that its queries and its role let it see. Which ones these
 /// are is never stored: it follows from the state, and from the log behind `projected` (`BeforeImage`).
@@ -6,6 +7,9 @@ package struct ClientView: Sendable {
     package let ident: ClientFileID
     package internal(set) var queries = ViewQueries.empty
     package internal(set) var role: ViewRole
+    /// What the user may do since the client came, or since then; nil if it has not come yet. `role` follows when the
+    /// view is projected.
+    var rules: UserRules?
     /// The number that the client has given the set.
     package internal(set) var queryVersion: UInt64 = 0
     /// The version of the log entry that stands for the last change of queries or role; 0 if nothing was sent

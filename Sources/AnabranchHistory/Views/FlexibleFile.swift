@@ -1,5 +1,6 @@
 package import AnabranchCore
 import AnabranchQuery
+package import AnabranchRules
 
 /// A synced file of which each client sees a part: the objects that its queries and its role let it see
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
@@ -22,23 +23,21 @@ package final class FlexibleFile {
     static let untoldVersionsMax: UInt64 = 1_000
     /// How often views that ask the same were asked what a commit means for them.
     package private(set) var evaluationCount = 0
-    /// By class, which properties queries may name, beside the primary key; nil for all.
-    package var queryableFields: [String: Set<String>]?
-    private let roleOf: (ClientFileID) -> ViewRole
+    /// Which properties queries may name.
+    package var queryableFields = QueryableFields()
+    /// Whether clients may not add classes and columns.
+    package var isSchemaFixed = false
+    /// Those that were made for the present schema: views of equal rules share one.
+    private var roles: [UserRules: ViewRole] = [:]
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
     /// What waits for a consumer, in bytes; nil if that has to be asked.
     var ingestedBytes: UInt64?
 
-    /// - Parameters:
-    ///   - file: kept with its state, and used by nobody else from now on.
-    ///   - roleOf: what the user of a client file may do.
+    /// - Parameter file: kept with its state, and used by nobody else from now on.
     /// - Throws: a failure of the store; `storeUnusable` if it keeps no views.
-    package init(
-        _ file: SyncedFile, roleOf: @escaping (ClientFileID) -> ViewRole = { _ in .full }
-    ) throws(HistoryError) {
+    package init(_ file: SyncedFile) throws(HistoryError) {
         self.file = file
-        self.roleOf = roleOf
         toldVersion = file.head.version
         guard let state = try file.currentState() else { throw HistoryError.withoutState }
         guard let store = file.store as? any ViewStore else {
@@ -47,7 +46,7 @@ package final class FlexibleFile {
         self.store = store
         file.makesGenerations = false
         for stored in try store.views(of: file.id) {
-            var view = ClientView(stored, role: roleOf(stored.record.ident), in: state)
+            var view = try ClientView(stored, in: state)
             // What its client has confirmed it was told, and the log begins before that.
             view.projected = max(view.projected, file.head.baseVersion)
             views[view.ident] = view
@@ -59,9 +58,10 @@ package final class FlexibleFile {
 
     /// Checks an IDENT and says where the session starts.
     ///
+    /// - Parameter rules: what the user may do.
     /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read.
     package func identify(
-        _ request: IdentRequest, user: String? = nil
+        _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything
     ) throws(HistoryError) -> ViewSession {
         let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
         guard let predicates = active.predicates else {
@@ -73,7 +73,7 @@ package final class FlexibleFile {
         connected.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
-            try begin(&session)
+            try begin(&session, rules)
             return session
         }
         if position < view.changed, queryVersion == view.queryVersion {
@@ -88,6 +88,7 @@ package final class FlexibleFile {
         session.sentNumber = view.number(upTo: position)
         session.firstNumber = view.lastNumber + 1
         session.compensated = position
+        view.rules = rules
         views[ident] = view
         return session
     }
@@ -111,9 +112,10 @@ package final class FlexibleFile {
 
     /// The first bootstrap: the schema, and the objects of the set that the client has already, which is empty unless
     /// the client was restored.
-    private func begin(_ session: inout ViewSession) throws(HistoryError) {
+    private func begin(_ session: inout ViewSession, _ rules: UserRules) throws(HistoryError) {
         let state = try currentState()
-        var view = ClientView(of: session.ident, role: roleOf(session.ident))
+        var view = ClientView(of: session.ident, role: role(of: rules, in: state))
+        view.rules = rules
         view.queryVersion = session.queryVersion
         let clientVersion = try ownVersion(of: session.ident)
         let version = file.head.version + 1
@@ -194,7 +196,7 @@ package final class FlexibleFile {
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
                 past: PendingLog(continuing: stored, head: file.head), options: file.mergeOptions,
-                versionSalt: file.versionSalt, fields: fields, time: max(1, time))
+                isSchemaFixed: isSchemaFixed, versionSalt: file.versionSalt, fields: fields, time: max(1, time))
             try integration.integrate(upload)
             return integration.outcome
         }
@@ -273,23 +275,28 @@ package final class FlexibleFile {
         guard var view = views[ident] else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
-        if index.contains(ident) {
-            view.projected = file.head.version
-            return view
-        }
+        if index.contains(ident) { view.projected = file.head.version }
+        let state = try currentState()
+        if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
+        if index.contains(ident) { return view }
         let before = view.lastNumber
-        let state = try currentState(), clientVersion = try ownVersion(of: ident)
-        view = try expiring(ident) { () throws(HistoryError) in
-            try file.read { [view] stored throws(HistoryError) in
+        try extend(&view, in: state)
+        // Where the view ends need not be stored: it can be found out again.
+        if view.lastNumber > before { try commit(view, addingVersion: false) } else { keep(view) }
+        return view
+    }
+
+    /// Extends a view to the end of the log.
+    private func extend(_ view: inout ClientView, in state: ObjectGraph) throws(HistoryError) {
+        let clientVersion = try ownVersion(of: view.ident)
+        view = try expiring(view.ident) { [view] () throws(HistoryError) in
+            try file.read { stored throws(HistoryError) in
                 var view = view
                 try ViewProjection.extend(
                     &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
                 return view
             }
         }
-        // Where the view ends need not be stored: it can be found out again.
-        if view.lastNumber > before { try commit(view, addingVersion: false) } else { keep(view) }
-        return view
     }
 
     /// What a step means for views that are up to date; it is stored with the step.
@@ -332,6 +339,51 @@ package final class FlexibleFile {
         views[view.ident] = view
         fields.add(view)
         if connected.contains(view.ident) { index.insert(view) }
+    }
+
+    /// Has a view that is in use follow the rules of its user, which have changed.
+    package func change(_ ident: ClientFileID, to rules: UserRules) throws(HistoryError) {
+        views[ident]?.rules = rules
+        _ = try projected(ident)
+    }
+
+    /// The role that a view should have; nil if it has that.
+    private func newRole(of view: ClientView, in state: ObjectGraph) -> ViewRole? {
+        guard let rules = view.rules, rules != view.role.source || state.schemaSize > view.role.schemaSize else {
+            return nil
+        }
+        return role(of: rules, in: state)
+    }
+
+    private func role(of rules: UserRules, in state: ObjectGraph) -> ViewRole {
+        if let known = roles[rules], known.schemaSize == state.schemaSize { return known }
+        // Nobody asks for those of other schemas again, nor for many that nobody has any more.
+        roles = roles.filter { $0.value.schemaSize == state.schemaSize && roles.count <= 2 * views.count }
+        let role = ViewRole(rules, in: state)
+        roles[rules] = role
+        return role
+    }
+
+    /// Extends a view with the role that it has, and gives it another one then.
+    private func change(
+        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
+    ) throws(HistoryError) -> ClientView {
+        let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
+        try extend(&view, in: state)
+        let before = view.lastNumber, version = file.head.version + 1
+        view = try expiring(view.ident) { [view] () throws(HistoryError) in
+            var view = view
+            try view.change(to: role, at: version, in: state, clientVersion, finding: &objects)
+            return view
+        }
+        let isLonger = view.lastNumber > before
+        if isLonger { view.projected = version }
+        if isOther || view.lastNumber > views[view.ident]?.lastNumber ?? 0 {
+            try commit(view, addingVersion: isLonger)
+        } else {
+            keep(view)
+        }
+        return view
     }
 
     private func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
@@ -392,74 +444,14 @@ package final class FlexibleFile {
     }
 }
 
-extension ClientView {
-    /// Changes what is in the view, at a version of its own.
-    ///
-    /// - Parameter bootstrap: the number of the set that the client waits for; nil if it waits for none.
-    mutating func change(
-        to wanted: ViewQueries, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        bootstrap: UInt64?, finding objects: inout ObjectIndex
-    ) throws(HistoryError) {
-        var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
-        for name in wanted.classes(differingFrom: queries) {
-            guard let number = state.schema(ofClass: Array(name.utf8))?.number else { continue }
-            let className = Array(name.utf8), read = role[className].read
-            let before = queries[className], after = wanted[className]
-            if read.isAll, let moved = try objects.difference(from: before, to: after, of: number, in: state) {
-                leaving += moved.leaving
-                entering += moved.entering
-                continue
-            }
-            let places = [before, after].map { QueryIndex.ofBoth($0.index, read.index) }
-            let candidates = try objects.objects(of: number, at: places, in: state)
-            try state.visit(number, only: candidates) { object throws(HistoryError) in
-                guard let reference = object.reference, try read.includes(object, in: state) else { return }
-                switch (try before.includes(object, in: state), try after.includes(object, in: state)) {
-                case (true, false): leaving.append(reference)
-                case (false, true): entering.append(reference)
-                case (true, true), (false, false): break
-                }
-            }
-        }
-        var changesets = try state.changesets(leaving: leaving, entering: entering)
-        // A bootstrap without any changeset never ends for the client.
-        if changesets.isEmpty, bootstrap != nil, log.last?.version != version { changesets = [[]] }
-        for changeset in changesets {
-            appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
-        }
-        queries = wanted
-        (changed, projected) = (version, version)
-    }
-}
-
-extension ObjectGraph {
-    /// - Parameter objects: those that are visited; nil for all of the class.
-    func visit(
-        _ number: ClassID, only objects: [ObjectReference]? = nil,
-        _ body: (StateObject) throws(HistoryError) -> Void
-    ) throws(HistoryError) {
-        var failure: HistoryError?
-        func visit(_ object: StateObject) throws(ApplyError) {
-            do throws(HistoryError) { try body(object) } catch {
-                failure = error
-                throw ApplyError.unavailable(error.reason)
-            }
-        }
-        do throws(ApplyError) {
-            guard let objects else { return try forEachObject(of: number, visit) }
-            try readTogether { () throws(ApplyError) in
-                for reference in objects { if let object = try object(reference) { try visit(object) } }
-            }
-        } catch {
-            throw failure ?? HistoryError(readingStateFailed: error)
-        }
-    }
-}
-
 extension FlexibleFile {
     /// The newest state, without the objects that a client does not see: what the client has when it has everything.
-    package func visibleState(to ident: ClientFileID) throws(HistoryError) -> ObjectGraph {
-        let view = try projected(ident), state = try currentState()
+    ///
+    /// - Parameter rules: of the client's user.
+    package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
+        var view = try projected(ident)
+        let state = try currentState()
+        view.role = ViewRole(rules, in: state)
         var hidden: [ObjectReference] = []
         for schema in state.classes where schema.kind == .topLevel {
             try state.visit(schema.number) { object throws(HistoryError) in

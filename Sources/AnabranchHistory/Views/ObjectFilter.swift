@@ -1,8 +1,8 @@
 import AnabranchCore
-package import AnabranchQuery
+import AnabranchQuery
 
 /// Which objects of a class.
-package enum ObjectFilter: Sendable {
+enum ObjectFilter: Sendable {
     case none, all
     case matching(Query)
 
@@ -47,44 +47,4 @@ package enum ObjectFilter: Sendable {
             }
         }
     }
-}
-
-/// What a user may do with the objects of a class (`Spec/FlexibleSync.md`).
-package struct ClassPermissions: Sendable {
-    /// Which objects the user may read.
-    package var read: ObjectFilter
-    /// Which objects the user may change: as they were before, and as they are afterwards.
-    package var write: ObjectFilter
-    package var mayInsert: Bool
-    package var mayDelete: Bool
-
-    package init(read: ObjectFilter, write: ObjectFilter, mayInsert: Bool, mayDelete: Bool) {
-        self.read = read
-        self.write = write
-        self.mayInsert = mayInsert
-        self.mayDelete = mayDelete
-    }
-
-    package static let full = ClassPermissions(read: .all, write: .all, mayInsert: true, mayDelete: true)
-    package static let none = ClassPermissions(read: .none, write: .none, mayInsert: false, mayDelete: false)
-}
-
-/// What a user may do with all objects: the same for the whole of a session.
-package struct ViewRole: Sendable {
-    /// Equal roles have equal names.
-    package let name: String
-    private let classes: [[UInt8]: ClassPermissions]
-    private let others: ClassPermissions
-
-    /// - Parameter classes: by the names of the classes.
-    package init(name: String, classes: [[UInt8]: ClassPermissions], others: ClassPermissions) {
-        self.name = name
-        self.classes = classes
-        self.others = others
-    }
-
-    /// Everybody may do everything.
-    package static let full = ViewRole(name: "", classes: [:], others: .full)
-
-    subscript(className: [UInt8]) -> ClassPermissions { classes[className] ?? others }
 }

@@ -4,6 +4,8 @@ package import AnabranchCore
 package struct ViewRecord: Sendable, Equatable {
     package var ident: ClientFileID
     package var predicates: [String: String]
+    /// `ViewRole.text`.
+    package var role: String
     package var queryVersion: UInt64
     package var changed: ServerVersion
     package var projected: ServerVersion
@@ -13,11 +15,12 @@ package struct ViewRecord: Sendable, Equatable {
     package var compensations: [CompensatingWrite]
 
     package init(
-        ident: ClientFileID, predicates: [String: String], queryVersion: UInt64, changed: ServerVersion,
+        ident: ClientFileID, predicates: [String: String], role: String, queryVersion: UInt64, changed: ServerVersion,
         projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64, compensations: [CompensatingWrite]
     ) {
         self.ident = ident
         self.predicates = predicates
+        self.role = role
         self.queryVersion = queryVersion
         self.changed = changed
         self.projected = projected
@@ -57,8 +60,8 @@ package struct ViewChange: Sendable {
     /// - Parameter before: as it is stored; nil if it is new.
     init(from before: ClientView?, to view: ClientView) {
         record = ViewRecord(
-            ident: view.ident, predicates: view.queries.predicates, queryVersion: view.queryVersion,
-            changed: view.changed, projected: view.projected,
+            ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
+            queryVersion: view.queryVersion, changed: view.changed, projected: view.projected,
             firstNumber: view.log.first?.number ?? view.lastNumber + 1, lastNumber: view.lastNumber,
             compensations: view.compensations)
         let oldNumber = before?.lastNumber ?? 0, oldFirst = before?.log.first?.number ?? 0
@@ -69,9 +72,10 @@ package struct ViewChange: Sendable {
 }
 
 extension ClientView {
-    init(_ stored: StoredView, role: ViewRole, in state: ObjectGraph) {
+    /// - Throws: `storeDamaged` if the role cannot be read.
+    init(_ stored: StoredView, in state: ObjectGraph) throws(HistoryError) {
         let record = stored.record
-        self.init(of: record.ident, role: role)
+        self.init(of: record.ident, role: try ViewRole(stored: record.role, in: state))
         queries = ViewQueries(accepted: record.predicates, in: state)
         queryVersion = record.queryVersion
         (changed, projected, lastNumber) = (record.changed, record.projected, record.lastNumber)

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchQuery
+import AnabranchRules
 
 /// The views that are kept up to date, by what an object must be like to concern them: a change of an object meets only
 /// the views that it can concern, and views of equal queries and equal roles meet it once (`Spec/FlexibleSync.md`).
@@ -7,7 +8,7 @@ struct ViewIndex {
     /// Equal views have equal answers.
     private struct Question: Hashable {
         let predicates: [String: String]
-        let role: String
+        let rules: UserRules
     }
 
     private struct Group {
@@ -40,7 +41,7 @@ struct ViewIndex {
 
     /// Adds a view, or finds it a new place when it asks for something else.
     mutating func insert(_ view: ClientView) {
-        let question = Question(predicates: view.queries.predicates, role: view.role.name)
+        let question = Question(predicates: view.queries.predicates, rules: view.role.rules)
         if let number = numberOfMember[view.ident] {
             guard groups[number]?.question != question else { return }
             remove(view.ident)
@@ -115,7 +116,8 @@ extension ViewIndex.ClassIndex {
 }
 
 extension ClientView {
-    fileprivate func place(in className: [UInt8]) -> QueryIndex {
+    /// By what objects of a class are found that it can see.
+    func place(in className: [UInt8]) -> QueryIndex {
         .ofBoth(queries[className].index, role[className].read.index)
     }
 }

@@ -12,12 +12,13 @@ extension ViewIntegration {
         guard !classes.isEmpty else { return }
         let objects = all.filter { classes.contains($0.className) }
         let graph = try graph(with: changeset, of: arena, without: all.filter { !classes.contains($0.className) })
+        // Rules that name what the changeset adds can be used for it.
+        let isLarger = graph.schemaSize > view.role.schemaSize
+        let role = view.rules.flatMap { isLarger ? ViewRole($0, in: graph) : nil } ?? view.role
         var refusal = CompensatingWrite(version: 0, clientVersion: sent.cursor.clientVersion, objects: [])
         for object in objects where object.firstKind == .createObject {
-            let reference = try graph.reference(to: object), permissions = view.role[object.className]
-            guard let found = try graph.read(reference) else { continue }
-            let isAllowed = try permissions.write.includes(found, in: graph)
-            guard permissions.mayInsert, isAllowed else {
+            guard let found = try graph.read(try graph.reference(to: object)) else { continue }
+            guard try role[object.className].insert.includes(found, in: graph) else {
                 refusal.objects.append(CompensatingWrite.Object(refusing: object))
                 continue
             }

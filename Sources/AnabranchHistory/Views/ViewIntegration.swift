@@ -6,6 +6,7 @@ struct ViewIntegration {
     /// What is there before.
     private let log: PendingLog
     private let options: MergeOptions
+    private let isSchemaFixed: Bool
     private let versionSalt: Salt
     /// What before-images put back.
     private let fields: FieldNames
@@ -28,13 +29,14 @@ struct ViewIntegration {
     ///   - state: the state there.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog, options: MergeOptions,
-        versionSalt: Salt, fields: FieldNames, time: UInt64
+        isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
     ) {
         self.view = view
         self.file = file
         self.state = state
         self.log = log
         self.options = options
+        self.isSchemaFixed = isSchemaFixed
         self.versionSalt = versionSalt
         self.fields = fields
         self.time = time
@@ -110,7 +112,10 @@ struct ViewIntegration {
             let (version, found) = (error.version, error.error)
             throw HistoryError(.badChangeset, "changeset \(version) at byte \(found.offset): \(found.reason)")
         }
-        for index in merge.incoming { try merge.arena.checkSchema(in: index) }
+        for index in merge.incoming {
+            try merge.arena.checkSchema(in: index)
+            if isSchemaFixed { try merge.arena.checkNothingIsAdded(by: index, to: state.graph) }
+        }
         // What is empty meets nothing.
         let met = view.log.filter {
             $0.number > base && $0.number <= newest && !($0.merged ?? $0.changeset).isEmpty
@@ -148,7 +153,8 @@ struct ViewIntegration {
         var check = WriteCheck(of: view, before: before.graph)
         arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
         var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
-        let refused = try check.refuse(from: index, of: arena, after: state.graph)
+        let role = roleNow
+        let refused = try check.refuse(from: index, of: arena, after: state.graph, as: role)
         if !refused.isEmpty {
             arena.discardInstructions(on: refused, of: index)
             state = before.restored()
@@ -169,8 +175,26 @@ struct ViewIntegration {
             received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
         }
         file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
+        try follow(role, passingOver: Set(touched.map(\.0)).union(check.refused.keys), sent.cursor.clientVersion)
         try answer(check.refused, touched, sent.cursor.clientVersion)
         if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
+    }
+
+    /// Rules that name what a changeset has added can be used behind it.
+    private var roleNow: ViewRole {
+        guard let rules = view.rules, state.graph.schemaSize > view.role.schemaSize else { return view.role }
+        return ViewRole(rules, in: state.graph)
+    }
+
+    /// - Parameter passedOver: what the changeset was about, of which `answer` takes care.
+    private mutating func follow(
+        _ role: ViewRole, passingOver passedOver: Set<ObjectReference>, _ clientVersion: ClientVersion
+    ) throws(HistoryError) {
+        guard role.schemaSize > view.role.schemaSize else { return }
+        // The index of the file knows nothing of what is not committed.
+        var objects = ObjectIndex()
+        try view.change(
+            to: role, at: version, in: state.graph, clientVersion, finding: &objects, passingOver: passedOver)
     }
 
     private mutating func apply(
@@ -247,6 +271,32 @@ extension ChangesetArena {
         where instruction.kind == .addTable && instruction.tableType != .embedded && instruction.type == .globalKey {
             let name = String(decoding: bytes(of: instruction.className), as: UTF8.self)
             throw HistoryError(.destructiveSchemaChange, "class \"\(name)\" needs a primary key")
+        }
+    }
+}
+
+extension ChangesetArena {
+    /// - Throws: `destructiveSchemaChange` for the first class or column that a state lacks.
+    fileprivate func checkNothingIsAdded(
+        by changeset: ChangesetIndex, to state: ObjectGraph
+    ) throws(HistoryError) {
+        for instruction in instructions(of: changeset) {
+            let className = Array(bytes(of: instruction.className)), schema = state.schema(ofClass: className)
+            let what: String
+            switch instruction.kind {
+            case .addTable where schema == nil: what = "adding schema"
+            case .addColumn:
+                let field = bytes(of: instruction.field)
+                guard schema?.property(named: Array(field)) == nil else { continue }
+                what = "adding \"\(String(decoding: field, as: UTF8.self))\" in schema"
+            default: continue
+            }
+            throw HistoryError(
+                .destructiveSchemaChange,
+                """
+                non-breaking schema change: \(what) "\(String(decoding: className, as: UTF8.self))", schema changes \
+                from clients are restricted when developer mode is disabled
+                """)
         }
     }
 }

@@ -103,7 +103,7 @@ extension ClientView {
         try checkLogBytes()
     }
 
-    fileprivate func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(logBytes) }
+    func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(logBytes) }
 }
 
 // MARK: A range of the log

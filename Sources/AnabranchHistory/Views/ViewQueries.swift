@@ -1,5 +1,6 @@
 package import AnabranchCore
 package import AnabranchQuery
+package import AnabranchRules
 
 /// The queries of a client: one for each class of which it wants objects (`Spec/FlexibleSync.md`).
 package struct ViewQueries: Sendable {
@@ -21,19 +22,18 @@ package struct ViewQueries: Sendable {
     /// Reads what a client asks for.
     ///
     /// - Parameters:
-    ///   - queryableFields: by class, which properties may be asked for, beside the primary key; nil for all.
+    ///   - queryableFields: which properties may be asked for.
     /// - Throws: `QueryError` with the text that the client is told.
     package init(
-        _ predicates: [String: String], in state: ObjectGraph, queryableFields: [String: Set<String>]? = nil
+        _ predicates: [String: String], in state: ObjectGraph, queryableFields: QueryableFields = QueryableFields()
     ) throws(QueryError) {
         guard predicates.count <= Self.classesMax else {
             throw QueryError(.limit, at: 0, "Invalid query: more than \(Self.classesMax) classes")
         }
         var queries: [[UInt8]: Query] = [:]
         for className in predicates.keys.sorted() {
-            queries[Array(className.utf8)] = try Query(
-                subscribingTo: className, where: predicates[className] ?? "", of: state,
-                queryableFields: queryableFields.map { $0[className] ?? [] })
+            queries[Array(className.utf8)] = try queryableFields.query(
+                subscribingTo: className, where: predicates[className] ?? "", of: state)
         }
         self.init(predicates: predicates, queries: queries)
     }

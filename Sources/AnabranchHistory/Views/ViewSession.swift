@@ -30,6 +30,9 @@ package struct ViewSession: Sendable {
         sentQueryVersion = queryVersion
     }
 
+    /// What the client asks for of a class; nil for nothing.
+    package func query(ofClass name: String) -> String? { predicates[name] }
+
     /// The next message; nil if the client knows everything.
     mutating func next(
         of view: ClientView, at head: FileHead, acknowledging upload: UploadCursor, _ ownVersion: ClientVersion,

@@ -35,26 +35,30 @@ struct WriteCheck {
     }
 
     /// Refuses what the rules do not allow, or creates what the client would not see.
-    /// - Parameter after: the state behind the changeset.
+    /// - Parameters:
+    ///   - after: the state behind the changeset.
+    ///   - role: the one that the view has there.
     /// - Returns: the objects.
     mutating func refuse(
-        from changeset: ChangesetIndex, of arena: ChangesetArena, after: ObjectGraph
+        from changeset: ChangesetIndex, of arena: ChangesetArena, after: ObjectGraph, as role: ViewRole
     ) throws(HistoryError) -> Set<ObjectKeyID> {
-        var found: Set<ObjectKeyID> = []
+        var found: Set<ObjectKeyID> = [], viewAfter = view
+        viewAfter.role = role
         for object in arena.touchedObjects(of: changeset) {
             let reference = try after.reference(to: object)
             let old = before.schema(of: reference.classID) == nil ? nil : try before.read(reference)
             let new = try after.read(reference)
-            let permissions = view.role[object.className]
+            let permissions = view.role[object.className], later = role[object.className]
             var isAllowed = true, isOutside = false
-            if let old { isAllowed = try permissions.write.includes(old, in: before) }
-            if let new, isAllowed { isAllowed = try permissions.write.includes(new, in: after) }
             switch (old, new) {
             case (nil, let new?):
-                isAllowed = isAllowed && permissions.mayInsert
-                isOutside = try !view.includes(new, of: object.className, in: after)
-            case (_?, nil): isAllowed = isAllowed && permissions.mayDelete
-            case (nil, nil), (_?, _?): break
+                isAllowed = try later.insert.includes(new, in: after)
+                isOutside = try !viewAfter.includes(new, of: object.className, in: after)
+            case (let old?, nil): isAllowed = try permissions.delete.includes(old, in: before)
+            case (let old?, let new?):
+                isAllowed = try permissions.write.includes(old, in: before)
+                if isAllowed { isAllowed = try later.write.includes(new, in: after) }
+            case (nil, nil): break
             }
             guard !isAllowed || isOutside else { continue }
             found.insert(object.id)

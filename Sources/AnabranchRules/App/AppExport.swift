@@ -35,22 +35,32 @@ public struct AppExport: Sendable {
     /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant.
     public init(directory: String) throws(RuleError) {
         let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
+        var files: [AppFile] = []
+        for path in try Self.paths(inDirectory: directory) { files.append(try Self.file(path, in: root)) }
+        try self.init(files: files)
+    }
+
+    /// The files of an app in a folder, by their paths in it, in order.
+    ///
+    /// - Throws: `RuleError` if there is no such folder.
+    package static func paths(inDirectory directory: String) throws(RuleError) -> [String] {
+        let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
         let missing = RuleError(file: directory, place: "", reason: "this is no folder that can be read")
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: root.path, isDirectory: &isDirectory), isDirectory.boolValue,
             let paths = FileManager.default.enumerator(atPath: root.path)
         else { throw missing }
-        var files: [AppFile] = []
+        var found: [String] = []
         while let path = paths.nextObject() as? String {
             let name = path.split(separator: "/").last.map(String.init) ?? path
             let isFolder = paths.fileAttributes?[.type] as? FileAttributeType == .typeDirectory
             if name.hasPrefix(".") || name == "node_modules" {
                 if isFolder { paths.skipDescendants() }
             } else if !isFolder {
-                files.append(try Self.file(path, in: root))
+                found.append(path)
             }
         }
-        try self.init(files: files.sorted { $0.path < $1.path })
+        return found.sorted()
     }
 
     /// Of files that are no JSON the name is enough.

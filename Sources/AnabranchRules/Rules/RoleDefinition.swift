@@ -1,5 +1,5 @@
 import AnabranchCore
-import AnabranchQuery
+package import AnabranchQuery
 
 /// A role as it is written (`Spec/FlexibleRules.md`, section 2).
 struct RoleDefinition: Hashable, Sendable {
@@ -27,20 +27,38 @@ struct RoleList: Hashable, Sendable {
     var roles: [RoleDefinition]
 
     /// Of the first role that applies to the user; nothing if none does.
-    func access(of user: RuleUser) -> Access {
-        roles.first { $0.applyWhen.filter(for: user) == .always(true) }?.access(of: user) ?? .none
+    func access(of user: RuleUser) -> Access { role(of: user)?.access(of: user) ?? .none }
+
+    func role(of user: RuleUser) -> RoleDefinition? {
+        roles.first { $0.applyWhen.filter(for: user) == .always(true) }
     }
 }
 
 /// What a user may do with the objects of a class.
-struct Access: Hashable, Sendable {
-    var read: Filter
-    var write: Filter
-    var insert: Filter
-    var delete: Filter
+package struct Access: Hashable, Sendable {
+    package let read: Filter
+    package let write: Filter
+    package let insert: Filter
+    package let delete: Filter
 
-    static let none = Access(
-        read: .always(false), write: .always(false), insert: .always(false), delete: .always(false))
+    static let none = Access(always: false), all = Access(always: true)
+
+    init(read: Filter, write: Filter, insert: Filter, delete: Filter) {
+        self.read = read
+        self.write = write
+        self.insert = insert
+        self.delete = delete
+    }
+
+    private init(always isTrue: Bool) {
+        let filter = Filter.always(isTrue)
+        self.init(read: filter, write: filter, insert: filter, delete: filter)
+    }
+
+    /// Whether it is the same for all objects, so that it names no field.
+    var isConstant: Bool {
+        [read, write, insert, delete].allSatisfy { if case .always = $0 { true } else { false } }
+    }
 }
 
 // MARK: Reading

@@ -45,6 +45,11 @@ public struct Rules: Sendable {
         UserRules(classes: classes.mapValues { $0.access(of: user) }, others: defaultRoles.access(of: user))
     }
 
+    /// The name of the role of a class that applies to a user; nil if none does.
+    public func roleName(ofClass name: String, for user: RuleUser) -> String? {
+        (classes[name] ?? defaultRoles).role(of: user)?.name
+    }
+
     /// The fields that the rules of a class name.
     public func fields(ofClass name: String) -> Set<String> {
         (classes[name] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }

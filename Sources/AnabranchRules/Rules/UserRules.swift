@@ -18,14 +18,30 @@ public struct UserRules: Hashable, Sendable {
     /// Nobody may do anything.
     public static let nothing = UserRules(classes: [:], others: .none)
 
+    /// Everybody may do everything.
+    public static let everything = UserRules(classes: [:], others: .all)
+
+    package func access(ofClass name: String) -> Access { classes[name] ?? others }
+
+    /// These rules as far as the classes of a state have the fields that they name; on the other classes they give
+    /// nothing. What they give changes with the schema, then, and not with what a query is bound to.
+    package func usable(in state: ObjectGraph) -> UserRules {
+        var usable = classes.mapValues { $0.isConstant ? $0 : .none }
+        for schema in state.classes where schema.kind != .embedded {
+            let name = String(decoding: schema.name, as: UTF8.self), access = access(ofClass: name)
+            usable[name] = Role(access, on: schema, of: state).problem == nil ? access : .none
+        }
+        return UserRules(classes: usable, others: others.isConstant ? others : .none)
+    }
+
     /// The role for a class.
     public func role(for schema: ClassSchema, of source: some ObjectSource) -> Role {
-        Role(classes[String(decoding: schema.name, as: UTF8.self)] ?? others, on: schema, of: source)
+        Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
     /// Whether these rules and others say the same of a class.
     public func agree(with other: UserRules, onClass name: String) -> Bool {
-        (classes[name] ?? others) == (other.classes[name] ?? other.others)
+        access(ofClass: name) == other.access(ofClass: name)
     }
 
     // MARK: Text

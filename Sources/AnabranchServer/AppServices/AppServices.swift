@@ -253,9 +253,13 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             guard let (session, user) = try await validSession(for: claims) else { return (.tokenRefused, claims.user) }
             // A refresh would make another token for the same app, so a wrong app is no reason to refresh.
             guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
-            let principal = Principal(
+            var principal = Principal(
                 app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
                 login: session.ident)
+            principal.providers = user.identities.map(\.provider)
+            if let identity = user.identities.first(where: { $0.provider == Provider.emailPassword.rawValue }) {
+                principal.data = JSONValue.object(["email": .string(identity.name)]).encoded
+            }
             return (.admitted(principal), user.ident)
         } catch let error as TokenError {
             logger.info("token refused", metadata: ["reason": "\(error)"])

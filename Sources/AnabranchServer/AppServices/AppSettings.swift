@@ -23,6 +23,9 @@ public struct AppSettings: Equatable, Sendable {
     public var destructiveSchema: DestructiveSchema
     /// Whether its clients subscribe to queries, and not to partitions.
     public var isFlexible = false
+    /// The folder in which the app is as App Services has exported it: its rules, its classes, and how it is synced.
+    /// Nil: everybody may do everything.
+    public var exportPath: String?
 
     /// An app with these ways to log in.
     public init(

@@ -248,7 +248,7 @@ struct SyncConnection: ~Copyable {
         guard let path = sessions[session]?.path else { return }
         requests.append(
             FileRequest(
-                path: path, session: SessionKey(connection: id, session: session), user: principal.user,
+                path: path, session: SessionKey(connection: id, session: session), principal: principal,
                 capabilities: capabilities, request: request, uploader: uploader,
                 mayBeLong: machine.downloadsUnderWay <= 1))
     }

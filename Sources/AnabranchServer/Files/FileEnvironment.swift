@@ -1,5 +1,6 @@
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchRules
 import Logging
 import Metrics
 import Synchronization
@@ -73,7 +74,9 @@ final class FileEnvironment: Sendable {
             path: path, store: store, keepsState: options.keepsState,
             destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
             adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax)
-        return FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
+        let sessions = FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
+        try sessions.followExport()
+        return sessions
     }
 }
 
@@ -92,6 +95,8 @@ struct FileOptions: Sendable {
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
     /// Whether each client sees a part of a file, by its queries.
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
+    /// What the app of a flexible file was exported as; nil if everybody may do everything.
+    var export: @Sendable (VirtualPath) -> AppExport? = { _ in nil }
     /// A user whose share of new files is used up can only open files that are open already.
     var newFiles = UserQuota()
     /// A user whose share of new client files is used up gets no further ident.

@@ -42,10 +42,26 @@ struct FileLog {
     }
 
     /// What a client of flexible sync has written and may not.
-    func note(refused reason: String, of client: ClientFileID, path: VirtualPath) {
+    /// - Parameters:
+    ///   - role: the name of the one that applies; nil if none does, or there are none.
+    ///   - query: what the client asks for of the class; nil for nothing.
+    func note(
+        refused reason: String, of client: ClientFileID, user: String?, role: String?, query: String?,
+        path: VirtualPath
+    ) {
         logger.notice(
             "a write was undone",
-            metadata: ["path": "\(path.abbreviated)", "client": "\(client)", "reason": "\(reason)"])
+            metadata: [
+                "path": "\(path.abbreviated)", "client": "\(client)", "user": "\(user ?? "-")",
+                "role": "\(role ?? "-")", "query": "\(query ?? "-")", "reason": "\(reason)",
+            ])
+    }
+
+    /// What an app's export says of its classes does not fit to what is there.
+    func note(unusableSchema reason: String, path: VirtualPath) {
+        logger.error(
+            "the schema of the app's export cannot be added to the state",
+            metadata: ["path": "\(path.abbreviated)", "reason": "\(reason)"])
     }
 
     /// The log of a file has become as long as it may be, and nothing of it can go.

@@ -21,8 +21,8 @@ struct SessionKey: Hashable, Sendable {
 struct FileRequest: Sendable {
     let path: VirtualPath
     let session: SessionKey
-    /// The user of the connection; nil if the server does not know.
-    let user: String?
+    /// The user of the connection.
+    let principal: Principal
     /// What the client's release can do with what it downloads.
     let capabilities: ClientCapabilities
     let request: SessionRequest
@@ -32,6 +32,9 @@ struct FileRequest: Sendable {
     var mayBeLong = true
     /// Room for a DOWNLOAD, if the request had to wait for it.
     var permit: MemoryPermit?
+
+    /// Nil if the server does not know.
+    var user: String? { principal.user }
 
     /// What the request occupies while it waits, in bytes.
     var cost: Int {

@@ -10,8 +10,9 @@ import Metrics
 /// Belongs to the queue of its file. Its replies are handed out by `takeReplies` only when everything that they speak
 /// of is durable.
 final class FileSessions {
-    private struct Running {
+    struct Running {
         let clientFile: ClientFileID
+        let user: Principal
         let capabilities: ClientCapabilities
         var progress: SessionProgress
         /// Whether it has everything, or had it when it last asked.
@@ -24,7 +25,7 @@ final class FileSessions {
         /// While a DOWNLOAD waits for memory.
         var wait: MemoryWait?
         /// In flexible sync, in place of `progress`.
-        var view: ViewSession?
+        fileprivate(set) var view: ViewSession?
     }
 
     let file: SyncedFile
@@ -33,7 +34,7 @@ final class FileSessions {
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
-    private var running: [SessionKey: Running] = [:]
+    private(set) var running: [SessionKey: Running] = [:]
     /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
@@ -44,7 +45,7 @@ final class FileSessions {
     /// What sessions were last told of.
     private var announcedVersion: ServerVersion
 
-    private let environment: FileEnvironment
+    let environment: FileEnvironment
 
     init(_ file: SyncedFile, _ flexible: FlexibleFile? = nil, _ environment: FileEnvironment) {
         self.file = file
@@ -85,7 +86,7 @@ final class FileSessions {
         do throws(HistoryError) {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
-            case .identify(let claim): try identify(key, claim, user: request.user, request.capabilities)
+            case .identify(let claim): try identify(key, claim, of: request.principal, request.capabilities)
             case .integrate(let upload):
                 try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor): try scan(request, from: cursor, memory: memory)
@@ -107,12 +108,12 @@ final class FileSessions {
 
     /// IDENT: the checks of `Spec/History.md`, section 4. Rows 1 to 10 are in the history library, 11 and 12 here.
     private func identify(
-        _ key: SessionKey, _ claim: IdentRequest, user: String?, _ capabilities: ClientCapabilities
+        _ key: SessionKey, _ claim: IdentRequest, of user: Principal, _ capabilities: ClientCapabilities
     ) throws(HistoryError) {
         guard open.contains(key) else { return }
         let clientFile = claim.file.ident
-        let view = try flexible?.identify(claim, user: user)
-        let progress = if let view { view.progress } else { try file.identify(claim, user: user) }
+        let view = try flexible?.identify(claim, user: user.user, rules: rules(of: user))
+        let progress = if let view { view.progress } else { try file.identify(claim, user: user.user) }
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
@@ -122,7 +123,7 @@ final class FileSessions {
         }
         open.remove(key)
         running[key] = Running(
-            clientFile: clientFile, capabilities: capabilities, progress: progress,
+            clientFile: clientFile, user: user, capabilities: capabilities, progress: progress,
             isLive: progress.download.serverVersion >= file.version, view: view)
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
@@ -226,9 +227,7 @@ final class FileSessions {
         }
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
         environment.metrics.compensatedObjects.increment(by: refusals.count)
-        for refused in refusals {
-            environment.log.note(refused: refused.reason, of: clientFile, path: file.path)
-        }
+        for refused in refusals { note(refused, of: key) }
         if hasNews { announce(until: environment.beginStep()) }
     }
 
@@ -378,10 +377,10 @@ final class FileSessions {
     }
 
     /// Ends a session at once: an upload behind one that was refused would leave a gap.
-    private func fail(_ key: SessionKey, _ error: ErrorMessage) {
+    func fail(_ key: SessionKey, _ error: ErrorMessage) {
         guard open.contains(key) || running[key] != nil else { return }
         remove(key)
-        reply(key, .failed(error))
+        reply(key, .failed(adapted(error)))
     }
 
     private func reply(_ key: SessionKey, _ event: SessionEvent) {

@@ -86,6 +86,15 @@ extension FileTurns {
         }
     }
 
+    /// Has the file, if it is open, follow the export of its app, which has changed.
+    func followExport() throws(HistoryError) {
+        guard let sessions else { return }
+        do { try sessions.followExport() } catch {
+            close(because: error)
+            throw error
+        }
+    }
+
     // MARK: Opening the file
 
     /// - Returns: nil if the file is not open and the request does not open it: its session has ended meanwhile.

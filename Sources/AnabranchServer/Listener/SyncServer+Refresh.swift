@@ -1,13 +1,25 @@
+import AnabranchHistory
+import Synchronization
+
 extension SyncServer {
-    /// Applies what has changed while the server runs: every second certificates and permissions, and every
+    /// Applies what has changed while the server runs: every second certificates, permissions and exports, and every
     /// `ServerSettings.loginCheckSecondsMax` seconds logins that have ended.
     func refreshEverySecond(_ connections: ConnectionRegistry) async {
         var seconds: Int64 = 0
         while (try? await Task.sleep(for: .seconds(1))) != nil {
             await tls?.refresh()
             if await authorizer.refresh() { connections.forEach { $0.recheckPermissions() } }
+            await refreshExports()
             seconds += 1
             if seconds % max(1, settings.loginCheckSecondsMax) == 0 { await closeEndedLogins(connections) }
+        }
+    }
+
+    /// The files of apps whose folders have changed follow. What goes wrong with one is logged by its file.
+    func refreshExports() async {
+        for app in await exports?.refresh() ?? [] {
+            let files = files.withLock { $0 }
+            _ = try? await files?.run(on: VirtualPath(app)) { try $0.followExport() }
         }
     }
 

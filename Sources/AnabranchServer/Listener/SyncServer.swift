@@ -17,6 +17,7 @@ public final class SyncServer: Service {
     let authenticator: any Authenticator
     private let endpoints: any HTTPEndpoints
     let authorizer: any Authorizer
+    let exports: AppExports?
     let tls: TLSFiles?
     private let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
@@ -41,6 +42,7 @@ public final class SyncServer: Service {
     ///   - authenticator: decides who may connect.
     ///   - endpoints: answers HTTP requests; nil if there is nothing but the sync protocol.
     ///   - authorizer: decides what users may read and write.
+    ///   - exports: say what users of apps of flexible sync may do; in those that it does not have, everything.
     ///   - tls: certificate and key; nil to listen without TLS.
     ///   - metrics: makes the server's counters.
     ///   - admin: the interface for an operator; nil for none.
@@ -48,8 +50,9 @@ public final class SyncServer: Service {
     ///   - onListening: called once with the address, as soon as the server listens.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
-        endpoints: (any HTTPEndpoints)? = nil, authorizer: any Authorizer = AllowAllAuthorizer(), tls: TLSFiles? = nil,
-        logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
+        endpoints: (any HTTPEndpoints)? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
+        exports: AppExports? = nil, tls: TLSFiles? = nil, logger: Logger,
+        metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
         unixSeconds: @escaping @Sendable () -> UInt64,
         onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }
     ) {
@@ -65,6 +68,7 @@ public final class SyncServer: Service {
         self.authenticator = authenticator
         self.endpoints = endpoints ?? NoEndpoints()
         self.authorizer = authorizer
+        self.exports = exports
         self.tls = tls
         self.logger = logger
         self.unixSeconds = unixSeconds
@@ -211,6 +215,7 @@ public final class SyncServer: Service {
         options.adoptsUnownedClientFiles = settings.adoptsUnownedClientFiles
         options.destructiveSchema = { settings.destructiveSchema(of: $0) }
         options.isFlexible = { [modes] in modes.isFlexible($0) }
+        options.export = { [exports] path in exports?.export(of: String(decoding: path.bytes, as: UTF8.self)) }
         options.newFiles = newFiles
         options.newClientFiles = newClientFiles
         options.queryTime = queryTime

@@ -8,6 +8,10 @@ public struct Principal: Equatable, Sendable {
     public var provider: String?
     /// The user's custom data, a JSON object.
     public var customData: String
+    /// What the ways to log in tell of the user, such as the e-mail address: a JSON object.
+    public var data = "{}"
+    /// All ways in which the user can log in.
+    public var providers: [String] = []
     /// The login session that the connection depends on; nil if it depends on none.
     public var login: String?
 

@@ -2,16 +2,19 @@ import Foundation
 import Logging
 import Synchronization
 
-/// A value that is read from one file or several together, and read again when one of them has changed. To change such
-/// a file, rename a new one over it.
+/// A value that is read from one file or several together, and read again when one of them has changed, or when they
+/// are other ones. To change such a file, rename a new one over it.
 final class WatchedFile<Value: Sendable>: Sendable {
     /// Changes when the file's content does.
     private struct Stamp: Equatable {
         let inode: UInt64, size: Int64, seconds: Int, nanoseconds: Int
 
+        let path: String
+
         init(_ path: String) throws(FileError) {
             var status = stat()
             guard stat(path, &status) == 0 else { throw FileError.last(path) }
+            self.path = path
             inode = UInt64(status.st_ino)
             size = Int64(status.st_size)
             seconds = status.modified.tv_sec
@@ -24,18 +27,32 @@ final class WatchedFile<Value: Sendable>: Sendable {
         var value: Value
     }
 
-    private let paths: [String]
+    private let name: String
+    private let paths: @Sendable () throws -> [String]
     private let logger: Logger
     private let read: @Sendable () async throws -> Value
     private let state: Mutex<State>
 
     /// - Parameter read: reads the files.
     /// - Throws: what `read` throws; `FileError` if there is no such file.
-    init(_ paths: String..., logger: Logger, read: @escaping @Sendable () async throws -> Value) async throws {
+    convenience init(
+        _ paths: String..., logger: Logger, read: @escaping @Sendable () async throws -> Value
+    ) async throws {
+        try await self.init(paths[0], logger: logger, paths: { paths }, read: read)
+    }
+
+    /// - Parameters:
+    ///   - name: of all of them together, for the log.
+    ///   - paths: finds the files.
+    init(
+        _ name: String, logger: Logger, paths: @escaping @Sendable () throws -> [String],
+        read: @escaping @Sendable () async throws -> Value
+    ) async throws {
+        self.name = name
         self.paths = paths
         self.logger = logger
         self.read = read
-        let stamps = try paths.map { try Stamp($0) }
+        let stamps = try paths().map { try Stamp($0) }
         state = Mutex(State(stamps: stamps, value: try await read()))
     }
 
@@ -53,16 +70,16 @@ final class WatchedFile<Value: Sendable>: Sendable {
     @discardableResult
     func refresh() async -> Bool {
         let known = state.withLock { $0.stamps }
-        guard let stamps = try? paths.map({ try Stamp($0) }), stamps != known else { return false }
+        guard let stamps = try? paths().map({ try Stamp($0) }), stamps != known else { return false }
         do {
             let value = try await read()
             state.withLock { $0 = State(stamps: stamps, value: value) }
-            logger.notice("file read again", metadata: ["path": "\(paths[0])"])
+            logger.notice("file read again", metadata: ["path": "\(name)"])
             return true
         } catch {
             // It is logged once for each change.
             state.withLock { $0.stamps = stamps }
-            logger.error("file not usable", metadata: ["path": "\(paths[0])", "error": "\(error)"])
+            logger.error("file not usable", metadata: ["path": "\(name)", "error": "\(error)"])
             return false
         }
     }

@@ -11,9 +11,9 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         discussion: """
             At random: four clients of one file, with queries over every type of property and with roles that forbid \
             some of it. They write what they may and what they may not, change their queries on and off line, lose \
-            connections and messages; the server restarts, writes itself, and forgets what nobody needs any more, \
-            also client files that were away for too long. In the end each client has exactly the objects that its \
-            queries and its role let it see, as the server has them. Round number i has the seed S + i.
+            connections and messages; the rules change; the server restarts, writes itself, and forgets what nobody \
+            needs any more, also client files that were away for too long. In the end each client has exactly the \
+            objects that its queries and its role let it see, as the server has them. Round number i has the seed S + i.
 
             EXAMPLES
               anabranch-lab fuzz flexible --seed 1 --count 20000
@@ -51,7 +51,7 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
             """
             \(tally.uploads) uploads, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
             told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps, \
-            \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.trimmed) entries trimmed, \
+            \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.ruleChanges) changes of rules, \(tally.trimmed) entries trimmed, \
             \(tally.expired) expired, \(tally.resets) began anew, \(tally.ingested) asymmetric objects taken in
             """)
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {

@@ -8,6 +8,7 @@ import Yams
 ///       my-app:
 ///         providers: [anon-user, local-userpass, api-key, custom-token]
 ///         sync: partition
+///         app-config: exported/my-app
 ///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
 struct AppsSection {
@@ -16,7 +17,7 @@ struct AppsSection {
     private(set) var apps: [String: AppSettings] = [:]
     private(set) var problems: [String] = []
 
-    private static let keys = ["providers", "sync", "destructive-schema", "issuer"]
+    private static let keys = ["providers", "sync", "app-config", "destructive-schema", "issuer"]
     private static let issuerKeys = ["jwks", "iss", "aud"]
 
     init(place: String) { self.place = place }
@@ -48,6 +49,11 @@ struct AppsSection {
                 case "flexible": settings.isFlexible = true
                 default: problems.append("\(place): sync: \(Self.found(value)); allowed: partition, flexible")
                 }
+            case "app-config":
+                settings.exportPath = value.scalar?.string
+                if settings.exportPath?.isEmpty ?? true {
+                    problems.append("\(place): app-config: \(Self.found(value)); allowed: the path of a folder")
+                }
             case "destructive-schema":
                 if let rule = value.scalar.flatMap({ DestructiveSchema(rawValue: $0.string) }) {
                     settings.destructiveSchema = rule
@@ -66,6 +72,9 @@ struct AppsSection {
             problems.append(
                 "\(place): custom-token and issuer need each other, as in providers: [custom-token] and "
                     + "issuer: {jwks: FILE}")
+        }
+        if settings.exportPath != nil, !settings.isFlexible {
+            problems.append("\(place): app-config: only with sync: flexible")
         }
         return settings
     }

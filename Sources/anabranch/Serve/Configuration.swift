@@ -65,6 +65,9 @@ struct Configuration {
     /// Nobody can log in: there are no apps, no user without a token, and no development mode.
     var isClosed: Bool { !isDevelopment && apps.isEmpty && userWithoutToken == nil }
 
+    /// The folders of exported apps, by the apps' ids here.
+    var exportPaths: [String: String] { apps.compactMapValues(\.exportPath) }
+
     /// The keys of the server's own tokens.
     var keyPath: String { inData("keys.json") }
 

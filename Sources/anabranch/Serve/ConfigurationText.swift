@@ -58,6 +58,7 @@ struct ConfigurationText: CustomStringConvertible {
                 "    sync: \(settings.isFlexible ? "flexible" : "partition")",
                 "    destructive-schema: \(settings.destructiveSchema.rawValue)",
             ]
+            if let path = settings.exportPath { lines.append("    app-config: \(quoted(path))") }
             guard let issuer = settings.issuer else { continue }
             let members = [("jwks", issuer.jwksPath), ("iss", issuer.issuer), ("aud", issuer.audience)]
             let words = members.compactMap { name, value in value.map { "\(name): \(quoted($0))" } }

@@ -18,6 +18,11 @@ enum NamedFiles {
         if configuration.tlsKey != nil {
             await check("tls-certificate") { _ = try await tls(configuration, logger) }
         }
+        for (app, path) in configuration.exportPaths.sorted(by: { $0.key < $1.key }) {
+            await check("apps: \(app): app-config") {
+                _ = try await AppExports(directories: [app: path], logger: logger)
+            }
+        }
         for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
             guard let issuer = settings.issuer, !issuer.jwksPath.isEmpty else { continue }
             await check("apps: \(app): issuer") {

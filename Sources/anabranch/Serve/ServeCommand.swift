@@ -59,6 +59,7 @@ struct ServeCommand: AsyncParsableCommand {
         let server = SyncServer(
             settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
             authenticator: apps, endpoints: apps, authorizer: authorizer,
+            exports: try await AppExports(directories: configuration.exportPaths, logger: logger),
             tls: try await NamedFiles.tls(configuration, logger), logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
@@ -136,9 +137,10 @@ struct ServeCommand: AsyncParsableCommand {
         } else if let missing = configuration.missingRules {
             logger.warning("\(missing)")
         }
-        for app in configuration.apps.keys.sorted() where configuration.apps[app]?.isFlexible == true {
+        for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key })
+        where settings.isFlexible && settings.exportPath == nil {
             logger.warning(
-                "an app of flexible sync has no roles: all its users can read and write everything",
+                "an app of flexible sync has no app-config: all its users can read and write everything",
                 metadata: ["app": "\(app)"])
         }
         if !configuration.listen.isLoopback, configuration.tlsCertificate == nil {

@@ -54,7 +54,8 @@ import Testing
                 path: VirtualPath("//f"),
                 session: SessionKey(
                     connection: ConnectionID(number: 1), session: SessionHandle(ident: 1, serial: 1)),
-                user: nil, capabilities: .all, request: .scan(from: DownloadCursor()), mayBeLong: mayBeLong)
+                principal: Principal(app: ""), capabilities: .all, request: .scan(from: DownloadCursor()),
+                mayBeLong: mayBeLong)
         }
 
         /// The sizes of the changesets of a DOWNLOAD from the beginning, and its permit; nil if it waits.

@@ -76,7 +76,8 @@ import Testing
             connection: ConnectionID(number: number), session: SessionHandle(ident: 1, serial: 1))
         let request = SessionRequest.open(BindRequest(partition: Array(path.utf8), needsFileIdent: true))
         return FileRequest(
-            path: VirtualPath(path), session: session, user: nil, capabilities: .all, request: request)
+            path: VirtualPath(path), session: session, principal: Principal(app: ""), capabilities: .all,
+            request: request)
     }
 
     @Test("while commits are stored, others of the shard come together for the next one, and nobody else waits")
@@ -216,7 +217,8 @@ import Testing
             let upload = UploadMessage(Upload(progress: UploadCursor(clientVersion: 1, serverVersion: 0)))
             var request = Self.bind(1, to: "//f")
             request = FileRequest(
-                path: path, session: request.session, user: nil, capabilities: .all, request: .integrate(upload))
+                path: path, session: request.session, principal: Principal(app: ""), capabilities: .all,
+                request: .integrate(upload))
             outbox.append(request)
             loop.run()
         }
@@ -266,7 +268,8 @@ import Testing
             .identify(claim),
         ] {
             files.submit(
-                FileRequest(path: path, session: session, user: nil, capabilities: .all, request: request))
+                FileRequest(
+                    path: path, session: session, principal: Principal(app: ""), capabilities: .all, request: request))
         }
         for await _ in running { break }
         for number in 1...200 {

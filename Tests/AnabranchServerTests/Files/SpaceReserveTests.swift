@@ -40,7 +40,8 @@ import Testing
             let newPath = VirtualPath("//new"), bind = BindRequest(partition: newPath.bytes, needsFileIdent: true)
             rig.files.submit(
                 FileRequest(
-                    path: newPath, session: newClient.session, user: nil, capabilities: .all, request: .open(bind)))
+                    path: newPath, session: newClient.session, principal: Principal(app: ""), capabilities: .all,
+                    request: .open(bind)))
             rig.finish()
             #expect(newClient.errors.map(\.code) == (isLow ? [.otherSessionError] : []))
             #expect(newClient.errors.allSatisfy { $0.triesAgain && $0.action == .transient })

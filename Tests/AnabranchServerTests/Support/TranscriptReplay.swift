@@ -233,7 +233,7 @@ final class TranscriptReplay {
         files[path] = file
         rig.submit([
             FileRequest(
-                path: path, session: held.session, user: nil, capabilities: .all,
+                path: path, session: held.session, principal: Principal(app: ""), capabilities: .all,
                 request: held.upload.map { .integrate($0) } ?? .close)
         ])
         if held.upload != nil, isEnd, let next { release(path, next) }

@@ -126,7 +126,8 @@ final class TurnRig {
 
     func submit(_ request: SessionRequest, of client: Client) {
         let request = FileRequest(
-            path: client.path, session: client.session, user: nil, capabilities: .all, request: request)
+            path: client.path, session: client.session, principal: Principal(app: ""), capabilities: .all,
+            request: request)
         client.submittedBytes += request.cost
         files.submit(request)
     }

@@ -15,93 +15,23 @@ import Testing
         (CoreVersion(14, 14), 14),
     ]
 
-    /// A model of a client and its socket.
-    private struct Device: ~Copyable {
-        var client: FlexibleClient
-        private let version: ProtocolVersion
-        private var socket: WebSocketClient?
-
-        init(_ release: CoreVersion, _ version: Int) {
-            client = FlexibleClient(release: release)
-            self.version = ProtocolVersion(version)
-        }
-
-        mutating func connect(port: Int) async throws {
-            let separator = version.number < 8 ? "/" : "#"
-            socket = try await WebSocketClient.open(
-                port: port, path: "/api/client/v2.0/app/pets/realm-sync",
-                offer: "com.mongodb.realm-query-sync\(separator)\(version.number)")
-            client.connect(version)
-        }
-
-        mutating func disconnect() {
-            client.disconnect()
-            socket = nil
-        }
-
-        /// Goes on until everything is uploaded and acknowledged, and the client has what there is.
-        mutating func settle() async throws {
-            client.requestMark()
-            while true {
-                while let message = client.next() {
-                    try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
-                }
-                if client.isRunning, client.file?.isAcknowledged == true, isComplete { return }
-                let frame = try await socket?.receive()
-                let codec = ServerMessageCodec(limits: Limits(), mode: .flexible, version: version)
-                try client.receive(try codec.decode(frame?.payload ?? []))
-            }
-        }
-
-        private var isComplete: Bool {
-            do {
-                try client.checkNothingIsMissing()
-                return true
-            } catch {
-                return false
-            }
-        }
-
-        /// The names of the dogs that the client has.
-        var dogs: [String] {
-            get throws {
-                try client.file?.state.read { transaction in
-                    try transaction.objects("Dog").map { dog in
-                        guard case .string(let name) = try dog.value("name") else { return "" }
-                        return String(decoding: name, as: UTF8.self)
-                    }
-                } ?? []
-            }
-        }
-    }
-
     private static func settings() -> ServerSettings {
         var settings = ServerSettings.small
         settings.flexibleApps = ["pets"]
         return settings
     }
 
-    private static func addSchema(_ transaction: WriteTransaction) throws {
-        try transaction.addClass("Dog", key: "_id", .int)
-        try transaction.addColumn("name", .string, to: "Dog")
-        try transaction.addColumn("age", .int, to: "Dog")
-    }
-
-    private static func create(_ id: Int64, _ name: String, age: Int64, in transaction: WriteTransaction) throws {
-        try transaction.create("Dog", key: .int(id), ["name": .string(Array(name.utf8)), "age": .int(age)])
-    }
-
     @Test(arguments: releases) func eachClientHasWhatItAsksFor(_ release: CoreVersion, _ version: Int) async throws {
         try await withServer(settings: Self.settings()) { server in
-            var writer = Device(CoreVersion(14, 14), 14), reader = Device(release, version)
+            var writer = FlexibleDevice(CoreVersion(14, 14), 14), reader = FlexibleDevice(release, version)
             try await writer.connect(port: server.port)
             try await writer.settle()
-            try writer.client.write(at: 1) { try Self.addSchema($0) }
+            try writer.client.write(at: 1) { try $0.addDogs() }
             _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
             try await writer.settle()
             try writer.client.write(at: 2) { transaction in
-                try Self.create(1, "Rex", age: 2, in: transaction)
-                try Self.create(2, "Ada", age: 5, in: transaction)
+                try transaction.addDog(1, "Rex", age: 2)
+                try transaction.addDog(2, "Ada", age: 5)
             }
             try await writer.settle()
 
@@ -123,8 +53,8 @@ import Testing
 
             // What the reader may not write is undone; the rest of the transaction stays.
             try reader.client.write(at: 4) { transaction in
-                try Self.create(3, "Pup", age: 0, in: transaction)
-                try Self.create(4, "Old", age: 9, in: transaction)
+                try transaction.addDog(3, "Pup", age: 0)
+                try transaction.addDog(4, "Old", age: 9)
             }
             try await reader.settle()
             try await reader.settle()
@@ -149,13 +79,13 @@ import Testing
 
     @Test func aSetThatCannotBeServedIsRefusedAndTheOldOneStays() async throws {
         try await withServer(settings: Self.settings()) { server in
-            var device = Device(CoreVersion(14, 14), 14)
+            var device = FlexibleDevice(CoreVersion(14, 14), 14)
             try await device.connect(port: server.port)
             try await device.settle()
-            try device.client.write(at: 1) { try Self.addSchema($0) }
+            try device.client.write(at: 1) { try $0.addDogs() }
             _ = try device.client.subscribe(#"{"Dog":"(age > 3)"}"#)
             try await device.settle()
-            try device.client.write(at: 2) { try Self.create(2, "Ada", age: 5, in: $0) }
+            try device.client.write(at: 2) { try $0.addDog(2, "Ada", age: 5) }
             let refused = try device.client.subscribe(#"{"Dog":"(color == \"red\")"}"#)
             try await device.settle()
             let state = try #require(device.client.subscriptions.state(of: refused))

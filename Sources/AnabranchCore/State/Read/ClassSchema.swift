@@ -92,6 +92,9 @@ extension ObjectGraph {
     /// The classes that there are, in the order in which they were added.
     public var classes: [ClassSchema] { schema.present.map { ClassSchema($0, schema[$0]) } }
 
+    /// Grows with each class and each column that is added.
+    package var schemaSize: Int { schema.classes.count + schema.slotCount }
+
     /// A class by its number; nil if it was erased.
     public func schema(of number: ClassID) -> ClassSchema? {
         schema.contains(number) ? ClassSchema(number, schema[number]) : nil

@@ -1,0 +1,65 @@
+import AnabranchCore
+import AnabranchQuery
+import AnabranchRules
+
+/// What a user may do with the objects of a class (`Spec/FlexibleRules.md`, section 2).
+struct ClassPermissions: Sendable {
+    /// Which objects the user may read.
+    let read: ObjectFilter
+    /// Which objects the user may change: as they were before, and as they are afterwards.
+    let write: ObjectFilter
+    /// Which objects the user may create, and which the user may delete.
+    let insert, delete: ObjectFilter
+
+    /// - Parameters:
+    ///   - schema: of the class; nil if there was none when the role was made.
+    ///   - state: has the class.
+    fileprivate init(_ access: Access, on schema: ClassSchema? = nil, in state: ObjectGraph = ObjectGraph()) {
+        func filter(_ filter: Filter) -> ObjectFilter {
+            if case .always(let isTrue) = filter { return isTrue ? .all : .none }
+            guard let schema, let query = try? Query(filter, on: schema, of: state) else { return .none }
+            return .matching(query)
+        }
+        read = filter(access.read)
+        write = filter(access.write)
+        insert = filter(access.insert)
+        delete = filter(access.delete)
+    }
+}
+
+/// What a user may do with all objects of a state. It stays what it is while classes and columns are added to that.
+package struct ViewRole: Sendable {
+    /// What it was made of.
+    let source: UserRules
+    /// What of that can be used in the state. It is stored with the view: a role of this is a role of the same.
+    let rules: UserRules
+    /// `rules` as it is stored.
+    let text: String
+    /// Of the state.
+    let schemaSize: Int
+    private let classes: [[UInt8]: ClassPermissions]
+
+    init(_ rules: UserRules, in state: ObjectGraph) {
+        source = rules
+        self.rules = rules.usable(in: state)
+        text = self.rules.text
+        schemaSize = state.schemaSize
+        var classes: [[UInt8]: ClassPermissions] = [:]
+        for schema in state.classes {
+            let access = self.rules.access(ofClass: String(decoding: schema.name, as: UTF8.self))
+            classes[schema.name] = ClassPermissions(access, on: schema, in: state)
+        }
+        self.classes = classes
+    }
+
+    /// - Parameter text: as it was stored.
+    init(stored text: String, in state: ObjectGraph) throws(HistoryError) {
+        do { self.init(try UserRules(text: text), in: state) } catch {
+            throw HistoryError(.storeDamaged, "the role of a view cannot be read: \(error)")
+        }
+    }
+
+    subscript(className: [UInt8]) -> ClassPermissions {
+        classes[className] ?? ClassPermissions(rules.access(ofClass: String(decoding: className, as: UTF8.self)))
+    }
+}
