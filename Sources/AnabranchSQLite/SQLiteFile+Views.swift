@@ -67,7 +67,8 @@ extension SQLiteFile {
     }
 
     private static let viewColumns = """
-        ident, query_version, changed, projected, first_number, last_number, predicates, role, compensations, checksum
+        ident, query_version, changed, projected, first_number, last_number, predicates, role, compensations,
+        checksum
         """
 
     private func view(_ row: Row, start: Checksum) throws -> StoredView {

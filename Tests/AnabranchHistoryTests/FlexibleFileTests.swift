@@ -100,12 +100,12 @@ import Testing
         #expect(news() == [7])
         #expect(try evaluations { try Self.create(Int64(count), "nobody", in: $0) } == 0)
         #expect(news() == [])
-        // An upload of one of them as well.
+        // The author of an upload knows what it means, and is told that it has come.
         let before = file.evaluationCount
-        try devices[5].client.write(at: 3) { try $0.object("Task", key: 5)?.set("count", to: .int(5)) }
+        try devices[5].client.write(at: 3) { try $0.object("Task", key: 5)?.set("owner", to: .string(Array("u6".utf8))) }
         try Self.upload(&devices[5], to: file)
         #expect(file.evaluationCount - before == 1)
-        #expect(news() == [5])
+        #expect(news() == [5, 6])
     }
 
     /// Views that ask the same are asked once.

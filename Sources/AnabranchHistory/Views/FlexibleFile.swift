@@ -13,7 +13,7 @@ package final class FlexibleFile {
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
     private var index = ViewIndex()
     private var fields = FieldNames()
-    private var objects = ObjectIndex()
+    var objects = ObjectIndex()
     /// By client file with a session, the newest version of its own that the log has.
     private var ownVersions: [ClientFileID: ClientVersion] = [:]
     private var news: Set<ClientFileID> = []
@@ -28,7 +28,7 @@ package final class FlexibleFile {
     /// Whether clients may not add classes and columns.
     package var isSchemaFixed = false
     /// Those that were made for the present schema: views of equal rules share one.
-    private var roles: [UserRules: ViewRole] = [:]
+    var roles: [UserRules: ViewRole] = [:]
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
     /// What waits for a consumer, in bytes; nil if that has to be asked.
@@ -71,17 +71,16 @@ package final class FlexibleFile {
         let ident = request.file.ident, position = request.download.serverVersion
         leave(ident)
         connected.insert(ident)
+        // If the session that it had goes on, it has to ask anew.
+        news.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
             try begin(&session, rules)
             return session
         }
-        if position < view.changed, queryVersion == view.queryVersion {
-            // Nobody will ask for the bootstrap that got lost.
-            session.lostBootstrap = queryVersion
-        } else if position >= view.changed, predicates == view.queries.predicates {
-            view.queryVersion = queryVersion
-        }
+        // If the client has not got the bootstrap of this set yet, nobody will ask for it.
+        session.lostBootstrap = queryVersion
+        if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }
         view.compensations.removeAll { $0.version <= position }
         // A process that has ended may have told the client that up to there nothing concerns it.
         view.projected = max(view.projected, position)
@@ -271,7 +270,7 @@ package final class FlexibleFile {
     // MARK: Views
 
     /// A view that knows of everything; what it had to be told is durable.
-    private func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
+    func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
         guard var view = views[ident] else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
@@ -287,7 +286,7 @@ package final class FlexibleFile {
     }
 
     /// Extends a view to the end of the log.
-    private func extend(_ view: inout ClientView, in state: ObjectGraph) throws(HistoryError) {
+    func extend(_ view: inout ClientView, in state: ObjectGraph) throws(HistoryError) {
         let clientVersion = try ownVersion(of: view.ident)
         view = try expiring(view.ident) { [view] () throws(HistoryError) in
             try file.read { stored throws(HistoryError) in
@@ -335,58 +334,13 @@ package final class FlexibleFile {
         news.insert(ident)
     }
 
-    private func keep(_ view: ClientView) {
+    func keep(_ view: ClientView) {
         views[view.ident] = view
         fields.add(view)
         if connected.contains(view.ident) { index.insert(view) }
     }
 
-    /// Has a view that is in use follow the rules of its user, which have changed.
-    package func change(_ ident: ClientFileID, to rules: UserRules) throws(HistoryError) {
-        views[ident]?.rules = rules
-        _ = try projected(ident)
-    }
-
-    /// The role that a view should have; nil if it has that.
-    private func newRole(of view: ClientView, in state: ObjectGraph) -> ViewRole? {
-        guard let rules = view.rules, rules != view.role.source || state.schemaSize > view.role.schemaSize else {
-            return nil
-        }
-        return role(of: rules, in: state)
-    }
-
-    private func role(of rules: UserRules, in state: ObjectGraph) -> ViewRole {
-        if let known = roles[rules], known.schemaSize == state.schemaSize { return known }
-        // Nobody asks for those of other schemas again, nor for many that nobody has any more.
-        roles = roles.filter { $0.value.schemaSize == state.schemaSize && roles.count <= 2 * views.count }
-        let role = ViewRole(rules, in: state)
-        roles[rules] = role
-        return role
-    }
-
-    /// Extends a view with the role that it has, and gives it another one then.
-    private func change(
-        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
-    ) throws(HistoryError) -> ClientView {
-        let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
-        try extend(&view, in: state)
-        let before = view.lastNumber, version = file.head.version + 1
-        view = try expiring(view.ident) { [view] () throws(HistoryError) in
-            var view = view
-            try view.change(to: role, at: version, in: state, clientVersion, finding: &objects)
-            return view
-        }
-        let isLonger = view.lastNumber > before
-        if isLonger { view.projected = version }
-        if isOther || view.lastNumber > views[view.ident]?.lastNumber ?? 0 {
-            try commit(view, addingVersion: isLonger)
-        } else {
-            keep(view)
-        }
-        return view
-    }
-
-    private func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
+    func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
         if let known = ownVersions[ident] { return known }
         let row = try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
         let version = row?.newestReceipt?.clientVersion ?? row?.baseClientVersion ?? 0
@@ -394,7 +348,7 @@ package final class FlexibleFile {
         return version
     }
 
-    private func currentState() throws(HistoryError) -> ObjectGraph {
+    func currentState() throws(HistoryError) -> ObjectGraph {
         guard let state = try file.currentState() else { throw HistoryError.withoutState }
         return state
     }
@@ -402,7 +356,7 @@ package final class FlexibleFile {
     /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so
     ///   that uploads made before and after it differ in their base.
     /// - Parameter begun: the client file, if the view is its first.
-    private func commit(
+    func commit(
         _ view: ClientView, addingVersion addsVersion: Bool, of begun: ClientFile? = nil
     ) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
@@ -441,34 +395,5 @@ package final class FlexibleFile {
             news = connected
             toldVersion = file.head.version
         }
-    }
-}
-
-extension FlexibleFile {
-    /// The newest state, without the objects that a client does not see: what the client has when it has everything.
-    ///
-    /// - Parameter rules: of the client's user.
-    package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
-        var view = try projected(ident)
-        let state = try currentState()
-        view.role = ViewRole(rules, in: state)
-        var hidden: [ObjectReference] = []
-        for schema in state.classes where schema.kind == .topLevel {
-            try state.visit(schema.number) { object throws(HistoryError) in
-                guard let reference = object.reference else { return }
-                if try !view.includes(object, of: schema.name, in: state) { hidden.append(reference) }
-            }
-        }
-        var visible = state
-        for changeset in try state.changesets(leaving: hidden, entering: []) {
-            var arena = ChangesetArena()
-            do {
-                let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: .server))
-                try visible.apply(index, of: arena)
-            } catch {
-                throw HistoryError(.storeDamaged, "objects cannot be left out: \(error)")
-            }
-        }
-        return visible
     }
 }

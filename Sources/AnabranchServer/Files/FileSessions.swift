@@ -118,7 +118,7 @@ final class FileSessions {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
             }
-            remove(other)
+            running[other] = nil
             reply(other, .superseded)
         }
         open.remove(key)

@@ -51,7 +51,8 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
             """
             \(tally.uploads) uploads, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
             told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps, \
-            \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.ruleChanges) changes of rules, \(tally.trimmed) entries trimmed, \
+            \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.ruleChanges) changes of \
+            rules, \(tally.trimmed) entries trimmed, \
             \(tally.expired) expired, \(tally.resets) began anew, \(tally.ingested) asymmetric objects taken in
             """)
         for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {

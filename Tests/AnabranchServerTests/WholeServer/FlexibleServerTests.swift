@@ -99,7 +99,7 @@ import Testing
         settings.history.sealEntries = 4
         settings.history.generationBytes = 0
         try await withServer(settings: settings) { server in
-            var writer = Device(CoreVersion(14, 14), 14), reader = Device(CoreVersion(13, 1), 7)
+            var writer = FlexibleDevice(CoreVersion(14, 14), 14), reader = FlexibleDevice(CoreVersion(13, 1), 7)
             try await writer.connect(port: server.port)
             try await writer.settle()
             try writer.client.write(at: 1) { try Self.addSchema($0) }
@@ -147,7 +147,7 @@ import Testing
                 try await WebSocketClient.open(
                     port: server.port, path: "/api/client/v2.0/app/\(app)/realm-sync", offer: "com.mongodb.\(name)#14")
             }
-            var device = Device(CoreVersion(14, 14), 14)
+            var device = FlexibleDevice(CoreVersion(14, 14), 14)
             try await device.connect(port: server.port)
             try await device.settle()
             #expect(try await open("pets", "realm-sync").message().description.contains("113"))

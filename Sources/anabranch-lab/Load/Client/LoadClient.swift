@@ -116,7 +116,8 @@ actor LoadClient: SessionPeer {
     /// IDENT of a file that has been bound.
     func identify() throws {
         guard let file else { throw LoadError("the client has no file ident") }
-        send(.ident(session: session, IdentRequest(file: file, download: download, latest: latest, subscriptions: subscriptions)))
+        let request = IdentRequest(file: file, download: download, latest: latest, subscriptions: subscriptions)
+        send(.ident(session: session, request))
     }
 
     /// BIND, and the ident if the file is new and wants one.

@@ -17,7 +17,8 @@ struct FlexibleCommand: AsyncParsableCommand {
             "flexible_acknowledged", "partition_reader" and "partition_acknowledged", from the moment when the UPLOAD \
             was sent; "bootstrap", from QUERY to the last of --bootstrap objects; and "query_change", the same when \
             one object more comes into view. "commit_ratio" divides the medians of the readers, "cpu_ratio" what the \
-            server's processor needs for a round; "rss_kib_per_client" counts from the second client on. An operation is a commit of flexible sync.
+            server's processor needs for a round; "rss_kib_per_client" counts from the second client on. An operation \
+            is a commit of flexible sync.
 
             EXAMPLE
               anabranch-lab load flx --clients 1000 --serve .build/release/anabranch

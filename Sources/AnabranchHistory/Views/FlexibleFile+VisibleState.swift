@@ -1,0 +1,31 @@
+package import AnabranchCore
+package import AnabranchRules
+
+extension FlexibleFile {
+    /// The newest state, without the objects that a client does not see: what the client has when it has everything.
+    ///
+    /// - Parameter rules: of the client's user.
+    package func visibleState(to ident: ClientFileID, by rules: UserRules) throws(HistoryError) -> ObjectGraph {
+        var view = try projected(ident)
+        let state = try currentState()
+        view.role = ViewRole(rules, in: state)
+        var hidden: [ObjectReference] = []
+        for schema in state.classes where schema.kind == .topLevel {
+            try state.visit(schema.number) { object throws(HistoryError) in
+                guard let reference = object.reference else { return }
+                if try !view.includes(object, of: schema.name, in: state) { hidden.append(reference) }
+            }
+        }
+        var visible = state
+        for changeset in try state.changesets(leaving: hidden, entering: []) {
+            var arena = ChangesetArena()
+            do {
+                let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: .server))
+                try visible.apply(index, of: arena)
+            } catch {
+                throw HistoryError(.storeDamaged, "objects cannot be left out: \(error)")
+            }
+        }
+        return visible
+    }
+}
