@@ -49,7 +49,8 @@ let package = Package(
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+        .target(
+            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
         .target(
             name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
@@ -125,7 +126,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite",
+                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchRules", "AnabranchSimulation",
+                "AnabranchSQLite",
                 "AnabranchTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),

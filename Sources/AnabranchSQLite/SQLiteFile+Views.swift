@@ -77,7 +77,8 @@ extension SQLiteFile {
         let record = ViewRecord(
             ident: ident, predicates: try fields.decodedPredicates(), role: try row.text(7) ?? "",
             queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
-            firstNumber: try row.number(4), lastNumber: try row.number(5), compensations: try fields.decodedCompensations())
+            firstNumber: try row.number(4), lastNumber: try row.number(5),
+            compensations: try fields.decodedCompensations())
         let log = try entries(of: ident, start: start)
         let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
         guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),

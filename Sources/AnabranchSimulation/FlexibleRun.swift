@@ -86,9 +86,11 @@ package final class FlexibleRun {
             if random.isOne(in: maintenanceInterval) { try maintain() }
         }
         isEnding = true
-        for index in participants.indices where participants[index].session == nil { try connect(index) }
         // What one uploads concerns the others; after two rounds without news nobody has any.
-        for _ in 0..<3 { for index in participants.indices { try exchange(index) } }
+        for _ in 0..<4 {
+            for index in participants.indices where participants[index].session == nil { try connect(index) }
+            for index in participants.indices { try exchange(index) }
+        }
         for index in participants.indices { try check(index) }
         tally.ingested += try events.check(file)
         tally.rounds += 1
@@ -183,13 +185,18 @@ package final class FlexibleRun {
         var session: ViewSession
         do throws(HistoryError) { session = try file.identify(request, rules: rules.rules(of: index)) } catch {
             guard error.code == .clientFileExpired, hasAbsences else { throw error }
-            tally.resets += 1
-            participants[index] = try Self.participant(of: synced, at: time)
+            try reset(index)
             return try connect(index)
         }
         for set in participant.pending { try send(set, from: &participant, in: &session) }
         participant.session = session
         participants[index] = participant
+    }
+
+    private func reset(_ index: Int) throws {
+        file.leave(participants[index].client.ident)
+        tally.resets += 1
+        participants[index] = try Self.participant(of: synced, at: time)
     }
 
     private static func subscriptions(
@@ -267,7 +274,12 @@ package final class FlexibleRun {
         while let upload = participants[index].client.nextUpload(countMax) {
             if let rest = try session.progress.accept(upload) {
                 let before = synced.version
-                let refused = try file.integrate(rest, from: session.ident, at: time)
+                let refused: [CompensatingWrite.Object]
+                do throws(HistoryError) { refused = try file.integrate(rest, from: session.ident, at: time) } catch {
+                    guard error.code == .writeNotAllowed else { throw error }
+                    // It may not create objects of asymmetric classes, and has to begin anew.
+                    return try reset(index)
+                }
                 try events.note(rest)
                 let entries = try synced.log(after: before).filter { $0.origin == session.ident }
                 made.noteUpload(by: participants[index].author, versions: entries.map(\.version.rawValue))

@@ -102,7 +102,8 @@ import Testing
         #expect(news() == [])
         // The author of an upload knows what it means, and is told that it has come.
         let before = file.evaluationCount
-        try devices[5].client.write(at: 3) { try $0.object("Task", key: 5)?.set("owner", to: .string(Array("u6".utf8))) }
+        let owner = Payload.string(Array("u6".utf8))
+        try devices[5].client.write(at: 3) { try $0.object("Task", key: 5)?.set("owner", to: owner) }
         try Self.upload(&devices[5], to: file)
         #expect(file.evaluationCount - before == 1)
         #expect(news() == [5, 6])

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRules
 import AnabranchTesting
 import GRDB
 import Testing

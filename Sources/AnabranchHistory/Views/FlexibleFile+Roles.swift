@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 package import AnabranchRules
 
 /// Roles that change, because rules do or because the schema grows (`Spec/FlexibleSync.md`, section 3.7).
@@ -27,7 +27,7 @@ extension FlexibleFile {
     }
 
     /// Extends a view with the role that it has, and gives it another one then.
-    private func change(
+    func change(
         _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
     ) throws(HistoryError) -> ClientView {
         let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules

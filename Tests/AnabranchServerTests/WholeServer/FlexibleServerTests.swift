@@ -102,7 +102,7 @@ import Testing
             var writer = FlexibleDevice(CoreVersion(14, 14), 14), reader = FlexibleDevice(CoreVersion(13, 1), 7)
             try await writer.connect(port: server.port)
             try await writer.settle()
-            try writer.client.write(at: 1) { try Self.addSchema($0) }
+            try writer.client.write(at: 1) { try $0.addDogs() }
             _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
             try await writer.settle()
             try await reader.connect(port: server.port)
@@ -110,7 +110,7 @@ import Testing
             try await reader.settle()
             for number in 1...20 {
                 try writer.client.write(at: ChangesetTime(rawValue: UInt64(number) + 1)) {
-                    try Self.create(Int64(number), "Dog \(number)", age: Int64(number % 5), in: $0)
+                    try $0.addDog(Int64(number), "Dog \(number)", age: Int64(number % 5))
                 }
                 try await writer.settle()
                 try await reader.settle()
