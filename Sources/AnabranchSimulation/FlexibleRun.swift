@@ -1,45 +1,34 @@
 import AnabranchCore
 package import AnabranchHistory
+import AnabranchProtocol
 import AnabranchQuery
 import AnabranchTesting
 import Foundation
 
-/// Random clients of a flexible file: each sees what its queries and its role let it see, changes what it sees and what
-/// it may not, on and off line, and changes its queries meanwhile. In the end each has what the file says that it sees.
-/// Everything follows from the seed.
+/// Random clients of a flexible file, of several releases, and the server's side of their connections: each sees what
+/// its queries and its role let it see, changes what it sees and what it may not, on and off line, and changes its
+/// queries meanwhile. None meets anything that a real client would not survive, and whenever there is nothing more to
+/// be said to one it has what the file says that it sees. Everything follows from the seed.
 package final class FlexibleRun {
     /// What is wrong.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
 
-    private struct Participant {
-        var client: MemoryClient
-        /// Nil while it is away.
-        var session: ViewSession?
-        /// The set of queries that it has.
-        var active: (version: UInt64, predicates: [String: String]) = (0, [:])
-        /// Those that it has sent, or will send when it is back, in order.
-        var pending: [(version: UInt64, predicates: [String: String])] = []
-        var newestVersion: UInt64 = 0
-    }
-
     private var store: any HistoryStore
     /// Opens the store anew, as after the end of a process.
     private let reopen: () throws -> any HistoryStore
-    private var synced: SyncedFile
-    private var file: FlexibleFile
+    var synced: SyncedFile
+    var file: FlexibleFile
     private let roles: Roles
-    private var random: SeededRandom
+    var random: SeededRandom
     private let world: RandomWorld
-    private var participants: [Participant] = []
-    private var made = AuthoredInstructions()
+    var participants: [FlexibleConversation] = []
+    var made = AuthoredInstructions()
     private let salts: UInt64
-    private var time: UInt64 = 1_000
-    /// No message is lost any more.
-    private var isEnding = false
+    var time: UInt64 = 1_000
     /// What has happened: proves that it does.
-    package private(set) var tally = FlexibleTally()
+    package internal(set) var tally = FlexibleTally()
 
     /// - Parameter reopen: ends the use of the store, and opens it again; nil for stores that are gone then.
     package init(seed: UInt64, store: any HistoryStore, reopen: (() throws -> any HistoryStore)? = nil) throws {
@@ -54,9 +43,10 @@ package final class FlexibleRun {
         self.roles = roles
         file = try FlexibleFile(synced, roleOf: roles.role)
         self.random = random
-        for _ in 0..<4 {
-            let made = try synced.allocateIdents(for: [nil], at: time)
-            participants.append(Participant(client: MemoryClient(made[0])))
+        let releases = FlexibleConversation.releases
+        participants = try (0..<4).map { _ in
+            let (release, version) = self.random.pick(releases)
+            return try FlexibleConversation(release, version)
         }
     }
 
@@ -70,24 +60,29 @@ package final class FlexibleRun {
             time += 1
             try step(random.below(participants.count))
         }
-        isEnding = true
-        for index in participants.indices where participants[index].session == nil { try connect(index) }
-        // What one uploads concerns the others; after two rounds without news nobody has any.
-        for _ in 0..<3 { for index in participants.indices { try exchange(index) } }
-        for index in participants.indices { try check(index) }
+        for participant in participants where !participant.isConnected { try participant.connect(isFast: false) }
+        while try participants.indices.reduce(false, { try goOn($1) || $0 }) {}
+        for index in participants.indices {
+            try check(index)
+            try checkCompensations(index)
+        }
         tally.rounds += 1
     }
 
     private func step(_ index: Int) throws {
-        switch random.below(16) {
-        case 0: if participants[index].session == nil { try connect(index) } else { leave(index) }
-        case 1, 2: if participants[index].session == nil { try connect(index) }
-        case 3: try changeQueries(index)
-        case 4: try serverWrite()
-        case 5 where random.isOne(in: 4): try restart()
-        case 6, 7: try exchange(index)
-        case 8, 9: try upload(index, countMax: random.pick([1, 2, .max]))
-        case 10, 11: try download(index)
+        let participant = participants[index]
+        switch random.below(20) {
+        case 0, 1, 2:
+            if !participant.isConnected { try participant.connect(isFast: random.isOne(in: 3)) }
+        case 3: try lose(index)
+        case 4: try changeQueries(index)
+        case 5: try serverWrite()
+        case 6 where random.isOne(in: 4): try restart()
+        case 7 where random.isOne(in: 4): participant.restart()
+        case 8, 9:
+            while try goOn(index) {}
+            if participant.client.isRunning, random.isOne(in: 4) { try check(index) }
+        case 10...15: try speak(index)
         default: try write(index)
         }
     }
@@ -97,15 +92,17 @@ package final class FlexibleRun {
     private func write(_ index: Int) throws {
         let seed = random.next(), count = 1 + random.below(3)
         let timestamp = ChangesetTime(rawValue: time - UInt64(random.below(20)))
-        guard participants[index].active.version > 0 || !participants[index].pending.isEmpty else { return }
+        guard let client = participants[index].client.file else { return }
         do {
-            let client = participants[index].client, tag = OriginTag(timestamp: timestamp, ident: client.ident)
+            let tag = OriginTag(timestamp: timestamp, ident: client.ident)
             try participants[index].client.write(
                 at: timestamp,
                 if: { changeset in
                     try isAllowed(changeset, by: index, tag, on: client.download.serverVersion)
                 }
             ) { transaction in
+                // Its schema is older than what it has downloaded.
+                if client.version == 1 { try RandomWorld.declare(transaction) }
                 for number in 0..<count { try world.edit(transaction, seed: seed &+ UInt64(number)) }
             }
         } catch is ApplyError {
@@ -121,7 +118,9 @@ package final class FlexibleRun {
                 at: tag.timestamp,
                 if: { changeset in try isAllowed(changeset, by: participants.count, tag, on: version) },
                 { try world.edit($0, seed: seed) })
-            if written.version > version { made.noteUpload(by: participants.count, versions: [version.rawValue + 1]) }
+            guard written.version > version else { return }
+            made.noteUpload(by: participants.count, versions: [version.rawValue + 1])
+            announce()
         } catch is ApplyError {
             // It wanted what is not there.
         }
@@ -136,7 +135,7 @@ package final class FlexibleRun {
     }
 
     /// Flexible sync has no objects without primary keys, and takes no classes and columns away.
-    private static func isFlexible(_ changeset: [UInt8]) throws -> Bool {
+    static func isFlexible(_ changeset: [UInt8]) throws -> Bool {
         var arena = ChangesetArena()
         let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 1, ident: .server))
         return arena.instructions(of: index).allSatisfy { instruction in
@@ -151,55 +150,12 @@ package final class FlexibleRun {
         }
     }
 
-    // MARK: Sessions
-
-    private func leave(_ index: Int) {
-        participants[index].session = nil
-        tally.disconnections += 1
-    }
-
-    private func connect(_ index: Int) throws {
-        var participant = participants[index]
-        participant.client.startSession()
-        var request = participant.client.identRequest
-        request.subscriptions = try Self.subscriptions(participant.active)
-        var session = try file.identify(request)
-        for set in participant.pending { try send(set, from: &participant, in: &session) }
-        participant.session = session
-        participants[index] = participant
-    }
-
-    private static func subscriptions(
-        _ set: (version: UInt64, predicates: [String: String])
-    ) throws -> SubscriptionSet {
-        let text = try JSONEncoder().encode(set.predicates)
-        return SubscriptionSet(version: QueryVersion(rawValue: set.version), query: Array(text))
-    }
-
-    private func send(
-        _ set: (version: UInt64, predicates: [String: String]), from participant: inout Participant,
-        in session: inout ViewSession
-    ) throws {
-        tally.queries += 1
-        guard try file.query(try Self.subscriptions(set), in: &session) != nil else { return }
-        participant.pending.removeAll { $0.version == set.version }
-        tally.refusedQueries += 1
-    }
+    // MARK: Clients
 
     private func changeQueries(_ index: Int) throws {
-        var participant = participants[index]
-        // The client uploads what it has made before.
-        if participant.session != nil { try upload(index, countMax: .max) }
-        participant = participants[index]
-        participant.newestVersion += 1 + UInt64(random.below(2))
         let predicates = try synced.withState { try randomPredicates(in: $0) }
-        let set = (version: participant.newestVersion, predicates: predicates)
-        participant.pending.append(set)
-        if var session = participant.session {
-            try send(set, from: &participant, in: &session)
-            participant.session = session
-        }
-        participants[index] = participant
+        _ = try participants[index].client.subscribe(String(decoding: JSONEncoder().encode(predicates), as: UTF8.self))
+        tally.queries += 1
     }
 
     private func randomPredicates(in state: ObjectGraph) throws -> [String: String] {
@@ -218,112 +174,64 @@ package final class FlexibleRun {
         return predicates
     }
 
-    // MARK: Messages
-
-    private func exchange(_ index: Int) throws {
-        guard participants[index].session != nil else { return }
-        try upload(index, countMax: .max)
-        while try download(index) {}
-        try upload(index, countMax: .max)
-        while try download(index) {}
-    }
-
-    private func upload(_ index: Int, countMax: Int) throws {
-        guard var session = participants[index].session else { return }
-        while let upload = participants[index].client.nextUpload(countMax) {
-            if let rest = try session.progress.accept(upload) {
-                let before = synced.version
-                let refused = try file.integrate(rest, from: session.ident, at: time)
-                let entries = try synced.log(after: before).filter { $0.origin == session.ident }
-                made.noteUpload(by: index, versions: entries.map(\.version.rawValue))
-                tally.uploads += 1
-                tally.refusedObjects += refused.count
+    /// Some messages of a client, or to it, go their way.
+    private func speak(_ index: Int) throws {
+        for _ in 0..<random.below(12) {
+            switch random.below(4) {
+            case 0: _ = try participants[index].clientSpeaks()
+            case 1: _ = try fileAnswers(index)
+            case 2: _ = participants[index].serverSpeaks()
+            default: _ = try participants[index].clientReads()
             }
-            if countMax < .max { break }
-        }
-        participants[index].session = session
-    }
-
-    @discardableResult
-    private func download(_ index: Int) throws -> Bool {
-        var participant = participants[index]
-        guard var session = participant.session,
-            let message = try file.download(for: &session, byteBudget: random.pick([0, 100, 10_000]))
-        else { return false }
-        participant.session = session
-        // One message of ten is lost with its connection.
-        if random.isOne(in: 10), !isEnding {
-            participants[index].session = nil
-            tally.disconnections += 1
-            return false
-        }
-        try check(message, for: participant)
-        do { try participant.client.integrate(message.download) } catch {
-            throw Failure(description: "the client cannot take in \(message): \(error)")
-        }
-        if message.isBootstrap {
-            if message.queryVersion > 0 {
-                guard let set = participant.pending.first(where: { $0.version == message.queryVersion }) else {
-                    throw Failure(description: "bootstrap of set \(message.queryVersion), which nobody waits for")
-                }
-                participant.active = set
-            }
-            participant.pending.removeAll { $0.version <= message.queryVersion }
-            tally.bootstraps += 1
-        }
-        tally.compensations += message.compensations.count
-        participants[index] = participant
-        return true
-    }
-
-    /// What a client checks, and what the chapter promises.
-    private func check(_ message: ViewDownload, for participant: Participant) throws {
-        let cursor = message.download.progress.cursor, before = participant.client.download
-        guard cursor.serverVersion >= before.serverVersion, cursor.clientVersion >= before.clientVersion else {
-            throw Failure(description: "the download goes back from \(before) to \(cursor)")
-        }
-        var last = before.serverVersion
-        for changeset in message.download.changesets {
-            guard changeset.cursor.serverVersion >= last, changeset.cursor.serverVersion <= cursor.serverVersion else {
-                throw Failure(description: "entry \(changeset.cursor) of a download from \(before) to \(cursor)")
-            }
-            last = changeset.cursor.serverVersion
-            if changeset.tag.ident == participant.client.ident {
-                throw Failure(description: "the client is sent its own changeset")
-            }
-        }
-        if message.isBootstrap, message.download.changesets.isEmpty || !message.compensations.isEmpty {
-            throw Failure(description: "a bootstrap without changesets, or with compensations")
-        }
-        for compensation in message.compensations
-        where !message.download.changesets.contains(where: { $0.cursor.serverVersion == compensation.version }) {
-            throw Failure(description: "compensation \(compensation.version) is not in the message that follows")
-        }
-        if !message.isBootstrap, message.queryVersion != participant.active.version {
-            throw Failure(
-                description: "set \(message.queryVersion) is said to be active, not \(participant.active.version)")
         }
     }
 
-    // MARK: Restarts and ends
+    /// One step towards the end of everything that is under way.
+    /// - Returns: whether anything was.
+    private func goOn(_ index: Int) throws -> Bool {
+        let participant = participants[index]
+        if try participant.clientSpeaks() { return true }
+        if try fileAnswers(index) { return true }
+        if participant.serverSpeaks() { return true }
+        return try participant.clientReads()
+    }
+
+    /// The connection is lost; some of what the client has said last arrives.
+    private func lose(_ index: Int) throws {
+        guard participants[index].isConnected else { return }
+        while random.isOne(in: 2), try fileAnswers(index) {}
+        participants[index].disconnect()
+        tally.disconnections += 1
+    }
+
+    // MARK: The server
 
     private func restart() throws {
-        for index in participants.indices { participants[index].session = nil }
+        for participant in participants { participant.disconnect() }
         store = try reopen()
         synced = try Self.open(store, salts &+ time)
         file = try FlexibleFile(synced, roleOf: roles.role)
         tally.restarts += 1
     }
 
+    // MARK: What has to be
+
+    func require(_ holds: Bool, _ what: @autoclosure () -> String) throws {
+        if !holds { throw Failure(description: what()) }
+    }
+
+    /// There is nothing more to be said to a client.
     private func check(_ index: Int) throws {
-        let participant = participants[index]
-        guard participant.client.isAcknowledged else { throw Failure(description: "an upload was not acknowledged") }
-        guard participant.pending.isEmpty else { throw Failure(description: "a query was not answered") }
-        let states = [try file.visibleState(to: participant.client.ident), participant.client.state]
+        let client = participants[index].client
+        try require(client.isRunning, "client \(index) has no session")
+        try client.checkNothingIsMissing()
+        guard let memory = client.file else { throw Failure(description: "client \(index) has no ident") }
+        try require(memory.isAcknowledged, "an upload of client \(memory.ident) was not acknowledged")
+        let states = [try file.visibleState(to: memory.ident), memory.state]
         guard try StateDigest(of: states[0]) != StateDigest(of: states[1]) else { return }
         let texts = try states.map { String(decoding: try $0.canonicalJSON(), as: UTF8.self) }
         throw Failure(
-            description: "client \(participant.client.ident) has not what it sees:\n" + difference(texts[0], texts[1]))
+            description: "client \(memory.ident) has not what it sees:\n" + difference(texts[0], texts[1]))
     }
 
     private func difference(_ expected: String, _ found: String) -> String {

@@ -48,12 +48,9 @@ package final class FlexibleFile {
             try begin(&session)
             return session
         }
-        if position < view.changed, queryVersion == view.queryVersion {
-            // Nobody will ask for the bootstrap that got lost.
-            session.lostBootstrap = queryVersion
-        } else if position >= view.changed, predicates == view.queries.predicates {
-            view.queryVersion = queryVersion
-        }
+        // If the client has not got the bootstrap of this set yet, nobody will ask for it.
+        session.lostBootstrap = queryVersion
+        if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }
         view.compensations.removeAll { $0.version <= position }
         // A process that has ended may have told the client that up to there nothing concerns it.
         view.projected = max(view.projected, position)
