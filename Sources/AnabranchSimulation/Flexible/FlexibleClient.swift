@@ -96,9 +96,14 @@ package struct FlexibleClient {
     // MARK: The application
 
     /// One local transaction.
-    package mutating func write(at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void) throws {
+    ///
+    /// - Parameter isAccepted: whether the changeset that was recorded stays; otherwise nothing has happened.
+    package mutating func write(
+        at timestamp: ChangesetTime, if isAccepted: ([UInt8]) throws -> Bool = { _ in true },
+        _ body: (WriteTransaction) throws -> Void
+    ) throws {
         guard file != nil else { throw ServerMistake("2.8", "no ident yet") }
-        try file?.write(at: timestamp, body)
+        try file?.write(at: timestamp, if: isAccepted, body)
     }
 
     /// Commits another subscription set, with the text of its query.
@@ -277,6 +282,9 @@ package struct FlexibleClient {
         }
         if subscriptions.isWaiting(upTo: link.query) { throw ServerMistake("7", "set \(link.query) has no answer") }
         if subscriptions.active == nil { throw ServerMistake("2.1", "set 0 has no bootstrap") }
+        if let version = waitingCompensations.first?.rejection?.serverVersion {
+            throw ServerMistake("2.7", "version \(version), which error 231 names, has not come")
+        }
     }
 
     /// Whether parts of a bootstrap may be stored behind others.

@@ -15,6 +15,18 @@ package struct RandomWorld {
         for key in 0..<2 { try transaction.create(RandomSchema.task.name, key: .int(Int64(key))) }
     }
 
+    /// Writes the part of the schema that an application of flexible sync may bring: without objects that have no
+    /// primary keys.
+    package static func declare(_ transaction: WriteTransaction) throws {
+        let shapes = RandomSchema.classes.filter { $0.name != RandomSchema.log.name }
+        for shape in shapes { try transaction.add(shape) }
+        for shape in shapes {
+            for field in shape.fields where field.target != RandomSchema.log.name {
+                try transaction.add(field, to: shape.name)
+            }
+        }
+    }
+
     /// Makes one random change.
     package func edit(_ transaction: WriteTransaction, seed: UInt64) throws {
         var editor = RandomEditor(transaction, on: hotSpot, seed: seed)

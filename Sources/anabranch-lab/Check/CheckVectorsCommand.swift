@@ -8,8 +8,9 @@ struct CheckVectorsCommand: ParsableCommand {
         discussion: """
             Each line of a file is a scenario or a single merge. Decoding and encoding, both sides of every merge with \
             the dirty flags, the server's log, and the states in which the server and each client end are compared \
-            with what was recorded. Every difference is printed, then a line a kind, then the sum. The exit status is \
-            1 if something differs, if a file cannot be read, or if nothing ran.
+            with what was recorded; so is what a file of flexible sync does of which every client sees everything. \
+            Every difference is printed, then a line a kind, then the sum. The exit status is 1 if something differs, \
+            if a file cannot be read, or if nothing ran.
 
             EXAMPLE
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst

@@ -24,12 +24,18 @@ enum HistoryReplay {
     }
 
     private static func integrate(_ uploads: ArraySlice<Scenario.Upload>, into file: SyncedFile) throws {
-        let changesets = try uploads.map { upload in
-            UploadedChangeset(
-                cursor: UploadCursor(clientVersion: upload.client_version, serverVersion: upload.base),
-                timestamp: upload.timestamp, changeset: try Hex.bytes(of: upload.hex))
-        }
+        let changesets = try uploads.map { try $0.changeset }
         guard let last = changesets.last, let client = uploads.first?.client else { return }
         try file.integrateAtOnce(Upload(progress: last.cursor, changesets: changesets), from: client)
+    }
+}
+
+extension Scenario.Upload {
+    var changeset: UploadedChangeset {
+        get throws {
+            UploadedChangeset(
+                cursor: UploadCursor(clientVersion: client_version, serverVersion: base), timestamp: timestamp,
+                changeset: try Hex.bytes(of: hex))
+        }
     }
 }

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchSimulation
 import AnabranchTesting
 
 /// Runs the checks of vector lines and counts them.
@@ -8,15 +9,17 @@ struct VectorCheck {
     private var merge: Tally
     private var log: Tally
     private var state: Tally
+    private var views: Tally
 
     init(report: @escaping (String) -> Void) {
         codec = Tally("codec", report: report)
         merge = Tally("merge", report: report)
         log = Tally("log", report: report)
         state = Tally("state", report: report)
+        views = Tally("views", report: report)
     }
 
-    var tallies: [Tally] { [codec, merge, log, state] }
+    var tallies: [Tally] { [codec, merge, log, state, views] }
     var passed: Int { tallies.reduce(0) { $0 + $1.passed } }
     var failed: Int { tallies.reduce(0) { $0 + $1.failed } }
 
@@ -31,6 +34,7 @@ struct VectorCheck {
             checkLog(scenario, place, together: false)
             checkLog(scenario, place, together: true)
             checkStates(scenario, place)
+            checkViews(scenario, place)
         }
     }
 
@@ -213,6 +217,24 @@ struct VectorCheck {
         for client in Set(scenario.uploads.map(\.client)).sorted() {
             state.note(
                 "\(place), client \(client)", problem(recorded) { try ClientReplay.state(of: client, in: scenario) })
+        }
+    }
+
+    // MARK: Views
+
+    /// A flexible file of which every client sees everything does the same.
+    private mutating func checkViews(_ scenario: Scenario, _ place: String) {
+        guard scenario.failure == nil else { return views.skip("refused by the reference") }
+        do {
+            let uploads = try scenario.uploads.map { (client: $0.client, changeset: try $0.changeset) }
+            let file = try HistoryReplay.file(with: scenario.uploads, together: false, keepsState: true)
+            let state = try file.withState { $0 }
+            guard try uploads.allSatisfy({ try FullViewReplay.isComparable($0.changeset.changeset, in: state) }) else {
+                return views.skip("with erasures, without primary keys or asymmetric")
+            }
+            views.note(place, try FullViewReplay.difference(from: file, of: uploads))
+        } catch {
+            views.note(place, "\(error)")
         }
     }
 

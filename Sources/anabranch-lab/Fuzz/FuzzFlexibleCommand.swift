@@ -9,11 +9,15 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         commandName: "flexible",
         abstract: "Prove that clients of flexible sync have what they are to see.",
         discussion: """
-            At random: four clients of one file, with queries over every type of property and with roles that forbid \
-            some of it. They write what they may and what they may not, change their queries on and off line, lose \
-            connections and messages; the rules change; the server restarts, writes itself, and forgets what nobody \
-            needs any more, also client files that were away for too long. In the end each client has exactly the \
-            objects that its queries and its role let it see, as the server has them. Round number i has the seed S + i.
+            At random: four clients of one file, of releases from 12.0 to 14.14, with queries over every type of \
+            property and with roles that forbid some of it. They write what they may and what they may not, change \
+            their queries on and off line, lose connections and messages; their processes and the server end and \
+            begin again, the rules change, and the server writes itself and forgets what nobody needs any more, also \
+            client files that were away for too long. Every message goes in its bytes. No client meets anything that \
+            a real one would not survive, and whenever there is nothing more to be said to one it has exactly the \
+            objects that its queries and its role let it see, as the server has them. After that another world, \
+            without erasures: a client that sees everything has what it would have in partition-based sync. Round \
+            number i has the seed S + i.
 
             EXAMPLES
               anabranch-lab fuzz flexible --seed 1 --count 20000
@@ -68,6 +72,7 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         do {
             let run = try FlexibleRun(seed: seed, store: InMemoryStore())
             try run.run(steps: steps)
+            try FullViewRun.run(seed: seed, steps: steps)
             return run.tally
         } catch {
             var tally = FlexibleTally()

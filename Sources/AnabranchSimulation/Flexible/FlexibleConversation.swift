@@ -1,0 +1,125 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchTesting
+
+/// A client of flexible sync and the server's side of its connection: every message goes in its bytes, and is lost with
+/// the connection. What the server's side asks of the file behind it waits in `requests`.
+final class FlexibleConversation {
+    /// The releases that `Spec/FlexibleSync.md` tells apart, with the version of the protocol that each offers.
+    static let releases: [(release: CoreVersion, version: Int)] = [
+        (CoreVersion(12, 0), 4), (CoreVersion(13, 1), 7), (CoreVersion(13, 26), 11), (CoreVersion(14, 5), 12),
+        (CoreVersion(14, 14), 14),
+    ]
+
+    var client: FlexibleClient
+    private let version: ProtocolVersion
+    private var server: ServerConnection
+    private(set) var isConnected = false
+    /// Whether its process has had a connection.
+    private var hasConnected = false
+    /// What the file has to answer, in order.
+    private var requests: [(handle: SessionHandle, request: SessionRequest)] = []
+    /// What the server has sent, and the client has not read.
+    private var arriving: [[UInt8]] = []
+    /// The session on the server's side, when it has one.
+    private var handle: SessionHandle?
+    /// What the file knows of the session.
+    var session: ViewSession?
+    /// Uploads of which objects were refused: the versions that their changesets became.
+    var refusals: [(versions: VersionRange, objects: [CompensatingWrite.Object])] = []
+
+    init(_ release: CoreVersion, _ version: Int) throws {
+        client = FlexibleClient(release: release)
+        self.version = ProtocolVersion(version)
+        server = try Self.open(self.version)
+    }
+
+    private static func open(_ version: ProtocolVersion) throws -> ServerConnection {
+        let separator = version.number < 8 ? "/" : "#"
+        let offer = "com.mongodb.realm-query-sync\(separator)\(version.number)"
+        return ServerConnection(try Negotiation(offer: offer, accepting: [.flexible]))
+    }
+
+    /// The same release with another file.
+    func begunAnew() throws -> FlexibleConversation { try FlexibleConversation(client.release, version.number) }
+
+    // MARK: Connections
+
+    /// - Parameter isFast: whether the last connection of this process, if there was one, was lost a short time ago.
+    func connect(isFast: Bool) throws {
+        server = try Self.open(version)
+        isConnected = true
+        client.connect(version, isFast: isFast && hasConnected)
+        hasConnected = true
+    }
+
+    /// The connection is lost, with what the client has not read and the server has not done.
+    func disconnect() {
+        isConnected = false
+        requests = []
+        arriving = []
+        (handle, session) = (nil, nil)
+        client.disconnect()
+    }
+
+    /// The process of the client ends, and begins again.
+    func restart() {
+        disconnect()
+        hasConnected = false
+        client.restart()
+    }
+
+    /// The file has something new.
+    func expose(_ version: ServerVersion) {
+        if session != nil, let handle { server.receive(.versionExposed(version), for: handle) }
+    }
+
+    // MARK: Messages
+
+    /// The client says something.
+    /// - Returns: whether it had anything to say.
+    func clientSpeaks() throws -> Bool {
+        guard isConnected, let message = client.next() else { return false }
+        switch server.receive(ClientMessageCodec(mode: .flexible).encode(message).bytes) {
+        case .ask(let handle, let request): requests.append((handle, request))
+        case .connectionFailed(let error): throw error
+        case .clientFailed, nil: break
+        }
+        return true
+    }
+
+    /// The file answers a request.
+    /// - Returns: whether there was one.
+    func fileAnswers(_ answer: (SessionRequest) throws -> SessionEvent?) throws -> Bool {
+        guard !requests.isEmpty else { return false }
+        let (handle, request) = requests.removeFirst()
+        self.handle = handle
+        if request == .close { session = nil }
+        if let event = try answer(request) { server.receive(event, for: handle) }
+        return true
+    }
+
+    /// The server says something.
+    /// - Returns: whether it had anything to say or to ask.
+    func serverSpeaks() -> Bool {
+        guard isConnected else { return false }
+        switch server.next() {
+        case .message(let message), .lastMessage(let message): arriving.append(message.bytes)
+        case .ask(let handle, let request): requests.append((handle, request))
+        case .close, nil: return false
+        }
+        return true
+    }
+
+    /// The client reads a message.
+    /// - Returns: whether one had come.
+    /// - Throws: `ServerMistake`.
+    func clientReads() throws -> Bool {
+        guard !arriving.isEmpty else { return false }
+        let codec = ServerMessageCodec(mode: .flexible, version: version)
+        let message = try codec.decode(arriving.removeFirst())
+        try client.receive(message)
+        return true
+    }
+}

@@ -1,0 +1,152 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchTesting
+
+// What the sessions of the server do with a flexible file (`FileSessions` there), and what has to hold of it.
+
+extension FlexibleRun {
+    /// The file answers a request of a session, and tells all sessions if it has something new then.
+    /// - Returns: whether there was a request.
+    func fileAnswers(_ index: Int) throws -> Bool {
+        let version = synced.version
+        guard try participants[index].fileAnswers({ try answer($0, of: index) }) else { return false }
+        if synced.version > version { announce() }
+        return true
+    }
+
+    /// Those whom it concerns are told that there is something new.
+    func announce() {
+        let news = file.takeNews()
+        for participant in participants {
+            if let ident = participant.session?.ident, news.contains(ident) { participant.expose(synced.version) }
+        }
+    }
+
+    private func answer(_ request: SessionRequest, of index: Int) throws -> SessionEvent? {
+        do { return try answerOrFail(request, of: index) } catch let error as HistoryError {
+            switch error.code {
+            case .clientFileExpired: return .failed(ErrorMessage(.clientFileExpired, error.reason))
+            case .writeNotAllowed: return .failed(ErrorMessage(.writeNotAllowed, error.reason))
+            default: throw error
+            }
+        }
+    }
+
+    private func answerOrFail(_ request: SessionRequest, of index: Int) throws -> SessionEvent? {
+        let participant = participants[index]
+        switch request {
+        case .open(let bind):
+            return bind.needsFileIdent
+                ? .fileIdentAllocated(try synced.allocateIdents(for: [nil], at: time)[0]) : nil
+        case .identify(let claim):
+            let session = try file.identify(claim, rules: rules.rules(of: index))
+            participant.session = session
+            return .identAccepted(session.progress.download, exposedVersion: synced.version)
+        case .query(let subscriptions):
+            guard var session = participant.session else { return nil }
+            let refusal = try file.query(subscriptions, in: &session)
+            participant.session = session
+            if refusal != nil { tally.refusedQueries += 1 }
+            return refusal.map { .queryRefused(QueryRefusal(version: subscriptions.version, message: $0)) }
+        case .integrate(let upload):
+            try integrate(upload.upload, of: index)
+            return nil
+        case .scan:
+            guard var session = participant.session else { return nil }
+            let made = try file.download(
+                for: &session, byteBudget: random.pick([0, 100, 10_000]), isAnswer: true)
+            participant.session = session
+            guard let made else { return nil }
+            try check(made)
+            return .flexibleDownload(FlexibleDownload(made))
+        case .scanBootstrap, .close:
+            return nil
+        }
+    }
+
+    private func integrate(_ upload: Upload, of index: Int) throws {
+        let participant = participants[index]
+        guard let rest = try participant.session?.progress.accept(upload), let ident = participant.session?.ident
+        else { return }
+        let before = synced.version
+        let refused =
+            try file.noteProgress(rest, from: ident, at: time)
+            ? [] : try file.integrate(rest, from: ident, at: time)
+        try events.note(rest)
+        let entries = try synced.log(after: before).filter { $0.origin == ident }
+        made.noteUpload(by: Int(ident.rawValue), versions: entries.map(\.version.rawValue))
+        tally.uploads += 1
+        tally.refusedObjects += refused.count
+        guard !refused.isEmpty else { return }
+        participant.refusals.append((VersionRange(after: before, through: synced.version), refused))
+    }
+
+    /// A bootstrap has a version of its own, and what was refused has left no trace in the log.
+    private func check(_ made: ViewDownload) throws {
+        if made.isBootstrap {
+            tally.bootstraps += 1
+            let version = made.download.progress.cursor.serverVersion
+            let entry = try entry(version)
+            try require(
+                entry.map { $0.origin == 0 && $0.changeset.isEmpty } ?? true, "a bootstrap shares version \(version)")
+        }
+        for write in made.compensations {
+            guard let entry = try entry(write.version) else { continue }
+            var arena = ChangesetArena()
+            let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)
+            let changeset = try arena.decode(entry.changeset, version: entry.version.rawValue, tag: tag)
+            let touched = arena.touchedObjects(of: changeset)
+            for object in write.objects {
+                let isLeft = touched.contains { $0.className == object.className && $0.key == object.key }
+                try require(!isLeft, "version \(write.version) has what was refused: \(object.reason)")
+            }
+        }
+    }
+
+    /// Nil if the log has forgotten it.
+    private func entry(_ version: ServerVersion) throws -> LogEntry? {
+        guard version > synced.head.baseVersion else { return nil }
+        return try synced.log(after: version - 1).first
+    }
+
+    /// A client is told of each refusal; when it has integrated the undoing, never again.
+    func checkCompensations(_ index: Int) throws {
+        let participant = participants[index], told = participant.client.compensations.compactMap(\.rejection)
+        tally.compensations += told.count
+        let release = participant.client.release
+        guard release >= CoreVersion(12, 1) else { return }
+        for (versions, objects) in participant.refusals {
+            let updates = told.filter { versions.contains($0.serverVersion ?? 0) }.flatMap(\.updates)
+            for object in objects {
+                let isTold = updates.contains { $0.reason == object.reason && $0.key == object.key }
+                try require(isTold, "client \(index) was not told: \(object.reason)")
+            }
+        }
+        let versions = told.compactMap(\.serverVersion)
+        guard release >= CoreVersion(13, 2) else { return }
+        try require(zip(versions, versions.dropFirst()).allSatisfy(<), "client \(index) was told of \(versions)")
+    }
+}
+
+extension FlexibleDownload {
+    fileprivate init(_ made: ViewDownload) {
+        self.init(
+            progress: made.download.progress, body: EncodedBody(made.download.changesets, limits: Limits()),
+            kind: made.isBootstrap ? .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: true) : .steady,
+            compensations: made.compensations.map { ErrorMessage($0) })
+    }
+}
+
+extension ErrorMessage {
+    /// As the server says it.
+    fileprivate init(_ write: CompensatingWrite) {
+        self.init(.compensatingWrite)
+        rejection = Rejection(
+            clientVersion: write.clientVersion, serverVersion: write.version,
+            updates: write.objects.map { object in
+                Rejection.Update(
+                    reason: object.reason, table: String(decoding: object.className, as: UTF8.self), key: object.key)
+            })
+    }
+}
