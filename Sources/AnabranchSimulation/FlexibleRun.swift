@@ -9,8 +9,8 @@ import Foundation
 /// Random clients of a flexible file, of several releases, and the server's side of their connections: each sees what
 /// its queries and its role let it see, changes what it sees and what it may not, on and off line, and changes its
 /// queries meanwhile. None meets anything that a real client would not survive, and whenever there is nothing more to
-/// be said to one it has what the file says that it sees. The file forgets what nobody needs; a client that was away for
-/// too long begins anew. Everything follows from the seed.
+/// be said to one it has what the file says that it sees. The file forgets what nobody needs; a client that was away
+/// for too long begins anew. Everything follows from the seed.
 package final class FlexibleRun {
     /// What is wrong.
     package struct Failure: Error, CustomStringConvertible {
