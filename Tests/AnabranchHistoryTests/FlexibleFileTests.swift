@@ -110,6 +110,39 @@ import Testing
         #expect(news() == [5, 6])
     }
 
+    /// As in partition-based sync.
+    @Test func anOldReleaseIsNotSentWhatItCannotRead() throws {
+        let file = try Self.open(TestStore(.memory))
+        _ = try file.write(at: 1) { transaction in
+            try Self.addClass(transaction)
+            try transaction.addColumn("any", .null, to: "Task")
+            try Self.create(1, "ann", in: transaction)
+        }
+        var device = try Self.connect(file, ["Task": "TRUEPREDICATE"])
+        let path = FieldPath(object: ObjectName(className: "Task", key: .int(1)), field: "any")
+        try device.client.commit(ChangesetWriter([.update(path, .list)]).bytes, at: 2)
+        try Self.upload(&device, to: file)
+        let salted = try file.file.allocateIdents(for: [nil], at: 1)[0]
+        var request = IdentRequest(file: salted)
+        request.subscriptions = SubscriptionSet(version: 1, query: Array(#"{"Task":"TRUEPREDICATE"}"#.utf8))
+        var session = try file.identify(request)
+        let old = ClientCapabilities(readsCollectionsInMixed: false)
+        #expect {
+            while try file.download(for: &session, old) != nil {}
+        } throws: { error in
+            (error as? HistoryError)?.code == .clientTooOld
+        }
+    }
+
+    /// What happens to a view alone takes a version, and the time does not go back.
+    @Test func writesOfTheServerDoNotGoBackInTime() throws {
+        let file = try Self.open(TestStore(.memory))
+        _ = try file.write(at: 1_000) { try Self.addClass($0) }
+        _ = try Self.connect(file, ["Task": "TRUEPREDICATE"])
+        let written = try file.write(at: 7) { try Self.create(1, "ann", in: $0) }
+        #expect(try file.file.log(after: written.version - 1).first?.timestamp == 1_000)
+    }
+
     /// Views that ask the same are asked once.
     @Test func equalViewsAreAskedOnce() throws {
         let file = try Self.open(TestStore(.memory))

@@ -28,11 +28,17 @@ struct AdaptedEntries {
             case .changed(let bytes): adapted.changeset = bytes
             case .unreadable(let reason):
                 guard self.entries.isEmpty else { return }
-                throw HistoryError(
-                    .clientTooOld,
-                    "the data contain \(reason), which this version of the app cannot read: update the app")
+                throw HistoryError(unreadable: reason)
             }
             self.entries.append(adapted)
         }
+    }
+}
+
+extension HistoryError {
+    /// - Parameter reason: what the client cannot read.
+    init(unreadable reason: String) {
+        self.init(
+            .clientTooOld, "the data contain \(reason), which this version of the app cannot read: update the app")
     }
 }

@@ -247,26 +247,6 @@ package final class FlexibleFile {
         return made
     }
 
-    // MARK: DOWNLOAD
-
-    /// The next message of a session; nil if there is nothing to be said.
-    ///
-    /// - Parameters:
-    ///   - byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
-    /// - Throws: a failure of the store, or `clientFileExpired`.
-    ///   - isAnswer: whether there is a message in any case.
-    package func download(
-        for session: inout ViewSession, byteBudget: Int = 128 << 10, isAnswer: Bool = false
-    ) throws(HistoryError) -> ViewDownload? {
-        let view = try projected(session.ident)
-        guard let row = try file.clientFile(session.ident) else {
-            throw HistoryError(.badClientFileIdent, "there is no client file \(session.ident)")
-        }
-        return try session.next(
-            of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
-            isAnswer: isAnswer)
-    }
-
     // MARK: Views
 
     /// A view that knows of everything; what it had to be told is durable.
@@ -366,9 +346,11 @@ package final class FlexibleFile {
         }
         if addsVersion {
             let head = file.head, version = head.version + 1
+            // The server's own writes never go back behind that of the newest entry.
+            let newest = try file.read { view throws(HistoryError) in try view.entry(head.version)?.timestamp ?? 0 }
             commit.entries = [
                 LogEntry(
-                    version: version, salt: file.versionSalt, origin: 0, clientVersion: 0, timestamp: 0,
+                    version: version, salt: file.versionSalt, origin: 0, clientVersion: 0, timestamp: newest,
                     cumulativeSize: head.cumulativeSize, changeset: [])
             ]
             commit.state = StateUpdate(version: version, after: try currentState(), changes: StateChanges())

@@ -58,10 +58,10 @@ extension AdminEndpoints {
         let clients = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
         }
-        let releases = await releases(at: path)
+        let releases = await releases(at: path), queries = try await queries(of: clients.map(\.ident), at: path)
         return page("clients", clients, query) { client in
             let release = releases[client.ident]
-            return [
+            var members: [String: JSONValue] = [
                 "client": JSONValue(client.ident), "user": client.user.map { .string($0) } ?? .null,
                 "client_version": JSONValue(client.uploadCursor.clientVersion),
                 "server_version": JSONValue(client.uploadCursor.serverVersion),
@@ -69,8 +69,26 @@ extension AdminEndpoints {
                 "expired": .bool(client.isExpired), "release": release.map { .string("\($0)") } ?? .null,
                 "known_defects": .array(release?.knownDefects.map { .string($0.rawValue) } ?? []),
             ]
+            if let queries = queries[client.ident] { members["queries"] = .object(queries.mapValues { .string($0) }) }
+            return .object(members)
         } next: {
             "\($0.ident)"
+        }
+    }
+
+    /// In flexible sync, what clients ask for.
+    private func queries(
+        of idents: [ClientFileID], at path: VirtualPath
+    ) async throws(HTTPError) -> [ClientFileID: [String: String]] {
+        do {
+            return try await server.files.run(on: path) { file in
+                guard file.environment.options.isFlexible(path), let flexible = try file.openedSessions().flexible
+                else { return [:] }
+                let queries = idents.compactMap { ident in flexible.queries(of: ident).map { (ident, $0) } }
+                return Dictionary(uniqueKeysWithValues: queries)
+            }
+        } catch {
+            throw blocking.internalError(error)
         }
     }
 

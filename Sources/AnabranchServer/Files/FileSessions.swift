@@ -232,9 +232,10 @@ final class FileSessions {
     }
 
     private func scan(_ flexible: FlexibleFile, of key: SessionKey) throws(HistoryError) {
-        guard var view = running[key]?.view else { return }
+        guard let session = running[key], var view = session.view else { return }
         let made = try flexible.download(
-            for: &view, byteBudget: environment.options.limits.downloadBytesSoftMax, isAnswer: true)
+            for: &view, session.capabilities, byteBudget: environment.options.limits.downloadBytesSoftMax,
+            isAnswer: true)
         running[key]?.view = view
         guard let made else { return }
         environment.bodies.noteEncoded()

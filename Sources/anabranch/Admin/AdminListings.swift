@@ -75,7 +75,8 @@ struct AdminClients: AsyncParsableCommand {
         commandName: "clients", abstract: "The client files of a synced file.",
         discussion: """
             Of clients that are connected also the release of realm-core, and its known defects: Spec/Protocol.md, \
-            section 6.1, says what they are and from which release on they are gone.
+            section 6.1, says what they are and from which release on they are gone. Of clients of flexible sync also \
+            what they ask for, by class.
 
             EXAMPLES
               anabranch admin clients 'my-app/"notes"'
@@ -83,13 +84,15 @@ struct AdminClients: AsyncParsableCommand {
 
     struct Listing: AdminListing {
         struct Client: Decodable {
-            var client: UInt64, user: String?, client_version: UInt64, server_version: UInt64, last_seen: Double?
-            var release: String?, known_defects: [String]?
+            var client: UInt64, user: String?
+            var client_version: UInt64, server_version: UInt64, last_seen: Double?
+            var release: String?, known_defects: [String]?, queries: [String: String]?
         }
 
         static let path = "/v1/clients"
         static let columns = [
             "CLIENT", "USER", "CLIENT VERSION", "SERVER VERSION", "LAST SEEN", "RELEASE", "KNOWN DEFECTS",
+            "QUERIES",
         ]
         var clients: [Client]
         var next: String?
@@ -97,9 +100,11 @@ struct AdminClients: AsyncParsableCommand {
             clients.map { client in
                 let defects = client.known_defects.map { $0.isEmpty ? "-" : $0.joined(separator: " ") } ?? "-"
                 let seen = client.last_seen.map { Date(timeIntervalSince1970: $0).formatted(.iso8601) } ?? "expired"
+                let queries = (client.queries ?? [:]).sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
                 return [
                     "\(client.client)", client.user ?? "-", "\(client.client_version)", "\(client.server_version)",
                     seen, client.release ?? "-", defects,
+                    queries.isEmpty ? "-" : queries.joined(separator: "; "),
                 ]
             }
         }
