@@ -30,6 +30,9 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case userMismatch
         /// The client may not write what it has uploaded, and that cannot be undone.
         case writeNotAllowed
+        /// An earlier connection may have left parts of a bootstrap with the client: it drops them when it begins its
+        /// session anew, on the same connection.
+        case interruptedBootstrap
         /// The store could not do its work now: disk full, input/output error, connection lost. Nothing was changed.
         case storeFailed
         /// The upload has ended the process too often: it is to come again later.
@@ -65,13 +68,13 @@ public struct HistoryError: Error, Equatable, Sendable, CustomStringConvertible 
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable: true
         case .backlogFull, .badClientFileIdent, .badServerVersion, .badClientVersion, .divergingHistories,
             .badChangeset, .tooLarge, .badOriginFileIdent, .destructiveSchemaChange, .clientTooOld,
-            .clientFileExpired, .userMismatch, .writeNotAllowed:
+            .clientFileExpired, .userMismatch, .writeNotAllowed, .interruptedBootstrap:
             false
         }
     }
 
     /// Whether the same request can succeed later without the client changing anything.
-    public var isTransient: Bool { isStoreTrouble || code == .backlogFull }
+    public var isTransient: Bool { isStoreTrouble || code == .backlogFull || code == .interruptedBootstrap }
 
     /// The code and the reason, for a log.
     public var description: String { "\(code): \(reason)" }

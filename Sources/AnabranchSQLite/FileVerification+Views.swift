@@ -53,7 +53,7 @@ extension FileVerification {
                 last <= entry.version && entry.version <= head.version, ident,
                 "entry \(entry.number) of version \(entry.version) follows one of version \(last)")
             last = entry.version
-            for changeset in [entry.changeset, entry.merged].compactMap({ $0 }) {
+            for changeset in [entry.contents?.changeset, entry.contents?.merged].compactMap({ $0 }) {
                 var arena = ChangesetArena()
                 do {
                     let tag = OriginTag(timestamp: entry.timestamp, ident: entry.origin)

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 package import AnabranchHistory
 import Foundation
 import GRDB
@@ -27,6 +27,7 @@ extension SQLiteFile {
     }
 
     private func store(_ entry: ViewEntry, of ident: ClientFileID, start: Checksum) throws {
+        guard let contents = entry.contents else { throw damaged("entry \(entry.number) of a view") }
         try execute(
             """
             INSERT OR REPLACE INTO view_entry (file, ident, number, version, client_version, timestamp, origin,
@@ -34,8 +35,8 @@ extension SQLiteFile {
             """,
             [
                 id.number, stored(ident), stored(entry.number), stored(entry.version), stored(entry.clientVersion),
-                stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(entry.changeset),
-                entry.merged.map { Data($0) }, Data(start.covering(entry, of: ident).bytes),
+                stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(contents.changeset),
+                contents.merged.map { Data($0) }, Data(start.covering(entry, contents, of: ident).bytes),
             ])
     }
 
@@ -46,24 +47,39 @@ extension SQLiteFile {
         }
     }
 
+    /// The views, without the contents of their entries.
     /// - Throws: `storeDamaged` for the first view that is not what was written.
     func views() throws(HistoryError) -> [StoredView] {
         try translatingErrors {
             guard newPath == nil, try hasViews() else { return [] }
             let start = try record().start
             return try rows("SELECT \(Self.viewColumns) FROM client_view WHERE file = ? ORDER BY ident", [id.number]) {
-                try view($0, start: start)
+                try view($0, start: start) { try entriesWithoutContents(of: $0) }
             }
         }
     }
 
+    /// A view with the contents of its entries.
     /// - Throws: `storeDamaged` if it is not what was written, or there is none.
     func view(of ident: ClientFileID, start: Checksum) throws -> StoredView {
         let sql = "SELECT \(Self.viewColumns) FROM client_view WHERE file = ? AND ident = ?"
-        guard let view = try rows(sql, [id.number, stored(ident)], { try view($0, start: start) }).first else {
-            throw HistoryError(.storeDamaged, "there is none")
+        let views = try rows(sql, [id.number, stored(ident)]) {
+            try view($0, start: start) { try entries(of: $0, 0...UInt64(Int64.max), start: start) }
         }
+        guard let view = views.first else { throw HistoryError(.storeDamaged, "there is none") }
         return view
+    }
+
+    func viewEntries(
+        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry] {
+        try translatingErrors {
+            let entries = try entries(of: ident, numbers, start: try record().start)
+            guard entries.map(\.number).elementsEqual(numbers) else {
+                throw damaged("the view of client file \(ident)")
+            }
+            return entries
+        }
     }
 
     private static let viewColumns = """
@@ -71,7 +87,9 @@ extension SQLiteFile {
         checksum
         """
 
-    private func view(_ row: Row, start: Checksum) throws -> StoredView {
+    private func view(
+        _ row: Row, start: Checksum, entries: (ClientFileID) throws -> [ViewEntry]
+    ) throws -> StoredView {
         let ident: ClientFileID = try row.number(0)
         let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(8) ?? "")
         let record = ViewRecord(
@@ -79,7 +97,7 @@ extension SQLiteFile {
             queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
             firstNumber: try row.number(4), lastNumber: try row.number(5),
             compensations: try fields.decodedCompensations())
-        let log = try entries(of: ident, start: start)
+        let log = try entries(ident)
         let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
         guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
             try Checksum(bytes: row.bytes(9)) == start.covering(record, fields)
@@ -87,18 +105,38 @@ extension SQLiteFile {
         return StoredView(record: record, log: log)
     }
 
-    private func entries(of ident: ClientFileID, start: Checksum) throws -> [ViewEntry] {
+    private func entriesWithoutContents(of ident: ClientFileID) throws -> [ViewEntry] {
         let sql = """
-            SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, checksum
+            SELECT number, version, client_version, timestamp, origin, bootstrap, length(changeset), length(merged)
             FROM view_entry WHERE file = ? AND ident = ? ORDER BY number
             """
         return try rows(sql, [id.number, stored(ident)]) { row in
-            var entry = ViewEntry(
+            let sentBytes: UInt64 = try row.number(6), mergedBytes: UInt64? = try row.optionalNumber(7)
+            return ViewEntry(
                 number: try row.number(0), version: try row.number(1), clientVersion: try row.number(2),
-                timestamp: try row.number(3), origin: try row.number(4), changeset: try row.bytes(6),
-                bootstrap: try row.optionalNumber(5))
-            if !row.hasNull(atIndex: 7) { entry.merged = try row.bytes(7) }
-            guard try Checksum(bytes: row.bytes(8)) == start.covering(entry, of: ident) else {
+                timestamp: try row.number(3), origin: try row.number(4), bootstrap: try row.optionalNumber(5),
+                sentBytes: Int(sentBytes), mergedBytes: mergedBytes.map(Int.init))
+        }
+    }
+
+    private func entries(
+        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>, start: Checksum
+    ) throws -> [ViewEntry] {
+        let sql = """
+            SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, checksum
+            FROM view_entry WHERE file = ? AND ident = ? AND number BETWEEN ? AND ? ORDER BY number
+            """
+        let arguments: StatementArguments = [
+            id.number, stored(ident), stored(numbers.lowerBound), stored(numbers.upperBound),
+        ]
+        return try rows(sql, arguments) { row in
+            let contents = ViewEntry.Contents(
+                changeset: try row.bytes(6), merged: row.hasNull(atIndex: 7) ? nil : try row.bytes(7))
+            let entry = ViewEntry(
+                number: try row.number(0), version: try row.number(1), clientVersion: try row.number(2),
+                timestamp: try row.number(3), origin: try row.number(4), bootstrap: try row.optionalNumber(5),
+                contents: contents)
+            guard try Checksum(bytes: row.bytes(8)) == start.covering(entry, contents, of: ident) else {
                 throw damaged("entry \(entry.number) of the view of client file \(ident)")
             }
             return entry
@@ -109,6 +147,14 @@ extension SQLiteFile {
 extension SQLiteStore: ViewStore {
     package func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView] {
         try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.views() }
+    }
+
+    package func viewEntries(
+        of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry] {
+        try shards[file.shard].readFile(file.number) { file throws(HistoryError) in
+            try file.viewEntries(of: ident, numbers)
+        }
     }
 }
 
@@ -193,13 +239,15 @@ extension Checksum {
             ], Array(fields.predicates.utf8) + Array(record.role.utf8) + Array(fields.compensations.utf8))
     }
 
-    fileprivate func covering(_ entry: ViewEntry, of ident: ClientFileID) -> Checksum {
+    fileprivate func covering(
+        _ entry: ViewEntry, _ contents: ViewEntry.Contents, of ident: ClientFileID
+    ) -> Checksum {
         let checksum = keyed(
             [
                 ident.rawValue, entry.number, entry.version.rawValue, entry.clientVersion.rawValue,
                 entry.timestamp.rawValue, entry.origin.rawValue, entry.bootstrap.map { $0 + 1 } ?? 0,
-            ], entry.changeset)
-        return entry.merged.map { checksum.keyed([1], $0) } ?? checksum
+            ], contents.changeset)
+        return contents.merged.map { checksum.keyed([1], $0) } ?? checksum
     }
 }
 

@@ -28,6 +28,9 @@ extension FlexibleRun {
             switch error.code {
             case .clientFileExpired: return .failed(ErrorMessage(.clientFileExpired, error.reason))
             case .writeNotAllowed: return .failed(ErrorMessage(.writeNotAllowed, error.reason))
+            case .interruptedBootstrap:
+                tally.interruptedBootstraps += 1
+                return .failed(ErrorMessage(.sessionClosed))
             default: throw error
             }
         }
@@ -39,8 +42,8 @@ extension FlexibleRun {
         case .open(let bind):
             return bind.needsFileIdent
                 ? .fileIdentAllocated(try synced.allocateIdents(for: [nil], at: time)[0]) : nil
-        case .identify(let claim):
-            let session = try file.identify(claim, rules: rules.rules(of: index))
+        case .identify(let claim, let hasRestarted):
+            let session = try file.identify(claim, rules: rules.rules(of: index), hasRestarted: hasRestarted)
             participant.session = session
             return .identAccepted(session.progress.download, exposedVersion: synced.version)
         case .query(let subscriptions):
@@ -52,7 +55,7 @@ extension FlexibleRun {
         case .integrate(let upload):
             try integrate(upload.upload, of: index)
             return nil
-        case .scan:
+        case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
             let made = try file.download(
                 for: &session, byteBudget: random.pick([0, 100, 10_000]), isAnswer: true)
@@ -60,7 +63,7 @@ extension FlexibleRun {
             guard let made else { return nil }
             try check(made)
             return .flexibleDownload(FlexibleDownload(made))
-        case .scanBootstrap, .close:
+        case .close:
             return nil
         }
     }
@@ -84,8 +87,9 @@ extension FlexibleRun {
 
     /// A bootstrap has a version of its own, and what was refused has left no trace in the log.
     private func check(_ made: ViewDownload) throws {
-        if made.isBootstrap {
-            tally.bootstraps += 1
+        if case .part(let isLast) = made.bootstrap {
+            tally.bootstraps += isLast ? 1 : 0
+            tally.parts += isLast ? 0 : 1
             let version = made.download.progress.cursor.serverVersion
             let entry = try entry(version)
             try require(
@@ -131,10 +135,14 @@ extension FlexibleRun {
 
 extension FlexibleDownload {
     fileprivate init(_ made: ViewDownload) {
+        let kind: Kind =
+            switch made.bootstrap {
+            case .none: .steady
+            case .part(let isLast): .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: isLast)
+            }
         self.init(
             progress: made.download.progress, body: EncodedBody(made.download.changesets, limits: Limits()),
-            kind: made.isBootstrap ? .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: true) : .steady,
-            compensations: made.compensations.map { ErrorMessage($0) })
+            kind: kind, estimate: made.estimate, compensations: made.compensations.map { ErrorMessage($0) })
     }
 }
 

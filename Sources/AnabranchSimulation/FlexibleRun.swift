@@ -34,6 +34,10 @@ package final class FlexibleRun {
     /// The file is maintained after so many steps; in some runs after each.
     private let maintenanceInterval: Int
     private let hasAbsences: Bool
+    /// In most runs bootstraps come in parts.
+    private let partBytes: Int
+    /// From now on all messages arrive.
+    private var losesNothing = false
     /// What has happened: proves that it does.
     package internal(set) var tally = FlexibleTally()
 
@@ -47,7 +51,8 @@ package final class FlexibleRun {
         synced = try Self.open(store, salts)
         try synced.write(at: 1) { try RandomWorld.begin($0) }
         rules = try RandomRules(&random)
-        file = try FlexibleFile(synced)
+        partBytes = random.pick([4 << 20, 1, 60, 300])
+        file = try Self.open(synced, partBytes)
         policy.sealEntries = UInt64(random.pick([1, 5, 20]))
         maintenanceInterval = random.pick([1, 5, 20])
         hasAbsences = random.isOne(in: 3)
@@ -63,6 +68,12 @@ package final class FlexibleRun {
         try SyncedFile(path: VirtualPath("flexible"), store: store, randomness: SeededRandom(seed: salts))
     }
 
+    private static func open(_ synced: SyncedFile, _ partBytes: Int) throws -> FlexibleFile {
+        let file = try FlexibleFile(synced)
+        file.partBytes = partBytes
+        return file
+    }
+
     /// - Throws: `Failure`, or what failed.
     package func run(steps: Int) throws {
         for _ in 0..<steps {
@@ -70,6 +81,7 @@ package final class FlexibleRun {
             try step(random.below(participants.count))
             if random.isOne(in: maintenanceInterval) { try maintain() }
         }
+        losesNothing = true
         for participant in participants where !participant.isConnected { try participant.connect(isFast: false) }
         while try participants.indices.reduce(false, { try goOn($1) || $0 }) {}
         for index in participants.indices {
@@ -213,7 +225,11 @@ package final class FlexibleRun {
     private func clientReads(_ index: Int) throws -> Bool {
         let participant = participants[index]
         guard try participant.clientReads() else { return false }
+        // Between the parts of a bootstrap is the worst moment.
+        if participant.client.hasParts, !losesNothing, random.isOne(in: 10) { try lose(index) }
         guard let error = participant.client.lastError else { return true }
+        // It begins its session anew.
+        if error.code == .sessionClosed { return true }
         let mayBe = error.code == .writeNotAllowed || hasAbsences && error.code == .clientFileExpired
         guard mayBe, participant.client.needsReset else {
             throw ServerMistake("1.6", "error \(error.code): \(error.message)")
@@ -244,7 +260,7 @@ package final class FlexibleRun {
         for participant in participants { participant.disconnect() }
         store = try reopen()
         synced = try Self.open(store, salts &+ time)
-        file = try FlexibleFile(synced)
+        file = try Self.open(synced, partBytes)
         tally.restarts += 1
     }
 

@@ -4,6 +4,9 @@ import AnabranchTesting
 package struct FlexibleTally: RunTally {
     package var rounds = 0, uploads = 0, refusedObjects = 0, compensations = 0
     package var queries = 0, refusedQueries = 0, bootstraps = 0
+    /// Of bootstraps that are not one message, all parts but the last; and how often one was interrupted, so that the
+    /// client had to begin its session anew.
+    package var parts = 0, interruptedBootstraps = 0
     package var disconnections = 0, restarts = 0, ruleChanges = 0
     package var trimmed = 0, expired = 0, resets = 0, ingested = 0
     /// The seeds of the rounds that failed, with what was wrong.
@@ -21,6 +24,8 @@ package struct FlexibleTally: RunTally {
         queries += other.queries
         refusedQueries += other.refusedQueries
         bootstraps += other.bootstraps
+        parts += other.parts
+        interruptedBootstraps += other.interruptedBootstraps
         disconnections += other.disconnections
         restarts += other.restarts
         trimmed += other.trimmed

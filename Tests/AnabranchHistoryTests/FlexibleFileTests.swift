@@ -172,13 +172,13 @@ import Testing
 
         var session = try file.identify(request)
         let first = try #require(try file.download(for: &session))
-        #expect(first.isBootstrap && first.queryVersion == 0)
+        #expect(first.bootstrap == .part(isLast: true) && first.queryVersion == 0)
         let second = try #require(try file.download(for: &session))
-        #expect(!second.isBootstrap && second.queryVersion == 0)
+        #expect(second.bootstrap == .none && second.queryVersion == 0)
         // Now the client asks for set 1 again, and gets it.
         #expect(try file.query(set, in: &session) == nil)
         let third = try #require(try file.download(for: &session))
-        #expect(third.isBootstrap && third.queryVersion == 1)
+        #expect(third.bootstrap == .part(isLast: true) && third.queryVersion == 1)
     }
 
     /// More of them: `anabranch-lab fuzz flexible`; and `anabranch-lab check vectors`, with the scenarios that the

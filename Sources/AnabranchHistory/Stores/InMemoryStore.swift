@@ -94,6 +94,13 @@ extension InMemoryStore: ViewStore {
         try self.file(file).content.withLock { $0.views.values.sorted { $0.record.ident < $1.record.ident } }
     }
 
+    package func viewEntries(
+        of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry] {
+        let log = try self.file(file).content.withLock { $0.views[ident]?.log ?? [] }
+        return log.filter { numbers.contains($0.number) }
+    }
+
     package func ingested(
         of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
     ) throws(HistoryError) -> [IngestedObject] {

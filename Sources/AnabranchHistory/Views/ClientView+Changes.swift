@@ -2,23 +2,30 @@ import AnabranchCore
 import AnabranchRules
 
 extension ClientView {
-    /// Has the view show what other queries ask for, at a version of its own.
+    /// Has the view show what other queries ask for, at a version of its own for each changeset: so what is long can be
+    /// sent in parts, and the client confirms each of them if they are not sent as a bootstrap.
     ///
-    /// - Parameter bootstrap: the number of the set that the client waits for; nil if it waits for none.
+    /// - Parameters:
+    ///   - version: the first one.
+    ///   - bootstrap: the number of the set that the client waits for; nil if it waits for none.
+    ///   - partBytes: at about how many bytes a changeset ends.
     mutating func change(
-        to wanted: ViewQueries, at version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        bootstrap: UInt64?, finding objects: inout ObjectIndex
+        to wanted: ViewQueries, from version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
+        bootstrap: UInt64?, partBytes: Int, finding objects: inout ObjectIndex
     ) throws(HistoryError) {
         let before = self
         queries = wanted
         let names = wanted.classes(differingFrom: before.queries).map { Array($0.utf8) }
-        var changesets = try changesets(since: before, ofClasses: names, in: state, finding: &objects)
+        var changesets = try changesets(
+            since: before, ofClasses: names, in: state, finding: &objects, endingAt: partBytes)
         // A bootstrap without any changeset never ends for the client.
-        if changesets.isEmpty, bootstrap != nil, log.last?.version != version { changesets = [[]] }
-        for changeset in changesets {
+        if changesets.isEmpty, bootstrap != nil, log.entries.last?.version != version { changesets = [[]] }
+        for (part, changeset) in changesets.enumerated() {
+            let version = ServerVersion(rawValue: version.rawValue + UInt64(part))
             appendSynthetic(version, clientVersion: clientVersion, changeset, bootstrap: bootstrap)
         }
-        (changed, projected) = (version, version)
+        projected = max(version, log.entries.last?.version ?? 0)
+        changed = projected
     }
 
     /// Has the view show what another role allows.
@@ -41,7 +48,7 @@ extension ClientView {
     /// What takes objects into the view, and others out of it, that was another one before.
     private func changesets(
         since before: ClientView, ofClasses names: [[UInt8]], in state: ObjectGraph, finding objects: inout ObjectIndex,
-        passingOver passedOver: Set<ObjectReference> = []
+        passingOver passedOver: Set<ObjectReference> = [], endingAt bytes: Int = ObjectGraph.syntheticBytes
     ) throws(HistoryError) -> [[UInt8]] {
         var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
         for name in names {
@@ -66,7 +73,7 @@ extension ClientView {
                 }
             }
         }
-        return try state.changesets(leaving: leaving, entering: entering)
+        return try state.changesets(leaving: leaving, entering: entering, endingAt: bytes)
     }
 }
 

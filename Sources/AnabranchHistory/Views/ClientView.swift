@@ -17,10 +17,7 @@ package struct ClientView: Sendable {
     package internal(set) var changed: ServerVersion = 0
     /// Up to where `log` says what has happened.
     package internal(set) var projected: ServerVersion = 0
-    /// What the client is sent, or was sent and has not confirmed; the versions never go back.
-    package internal(set) var log: [ViewEntry] = []
-    /// Number of the last entry that there ever was.
-    var lastNumber: UInt64 = 0
+    package internal(set) var log = ViewLog()
     /// What the client has to be told of writes that were undone, until it has confirmed the undoing.
     package internal(set) var compensations: [CompensatingWrite] = []
 
@@ -44,83 +41,33 @@ package struct ClientView: Sendable {
     // MARK: The log of the view
 
     mutating func append(_ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion) {
-        append(
+        log.append(
             entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
-            changeset)
+            changeset, bootstrap: nil)
     }
 
     /// Appends what no client has made: it yields to whatever the client itself does at the same time.
     mutating func appendSynthetic(
         _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil
     ) {
-        append(
-            version, clientVersion: clientVersion, timestamp: 0, origin: .server, changeset, bootstrap: bootstrap)
-    }
-
-    private mutating func append(
-        _ version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime, origin: ClientFileID,
-        _ changeset: [UInt8], bootstrap: UInt64? = nil
-    ) {
-        lastNumber += 1
         log.append(
-            ViewEntry(
-                number: lastNumber, version: version, clientVersion: clientVersion, timestamp: timestamp,
-                origin: origin, changeset: changeset, bootstrap: bootstrap))
-    }
-
-    /// The number of the last entry up to a version.
-    func number(upTo version: ServerVersion) -> UInt64 {
-        log.first { $0.version > version }.map { $0.number - 1 } ?? lastNumber
+            version, clientVersion: clientVersion, timestamp: 0, origin: .server, changeset, bootstrap: bootstrap)
     }
 
     /// Forgets what the client has.
     mutating func confirm(_ version: ServerVersion) {
-        log.removeFirst(log.prefix { $0.version <= version }.count)
+        log.removeFirst(through: version)
         compensations.removeAll { $0.version <= version }
     }
 
-    /// What `log` occupies beside bootstraps, in bytes: a client that gets one cannot confirm it before its end.
-    var logBytes: Int {
-        log.reduce(0) { $1.bootstrap == nil ? $0 + $1.changeset.count + ($1.merged?.count ?? 0) + 64 : $0 }
-    }
-}
-
-/// One changeset that a client is sent.
-package struct ViewEntry: Sendable, Equatable {
-    /// 1, 2, 3 … of the view.
-    package let number: UInt64
-    /// What several entries can share.
-    package let version: ServerVersion
-    /// The newest changeset of the client's own before it.
-    package let clientVersion: ClientVersion
-    package let timestamp: ChangesetTime
-    package let origin: ClientFileID
-    /// As it is sent.
-    package let changeset: [UInt8]
-    /// As it is after the uploads that were merged with it, if that is not the same.
-    package var merged: [UInt8]?
-    /// Of which set of queries it is part of the bootstrap; nil if of none.
-    package let bootstrap: UInt64?
-
-    package init(
-        number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
-        origin: ClientFileID, changeset: [UInt8], bootstrap: UInt64?
-    ) {
-        self.number = number
-        self.version = version
-        self.clientVersion = clientVersion
-        self.timestamp = timestamp
-        self.origin = origin
-        self.changeset = changeset
-        self.bootstrap = bootstrap
-    }
-
-    var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
-
-    var downloaded: DownloadedChangeset {
-        DownloadedChangeset(
-            cursor: DownloadCursor(serverVersion: version, clientVersion: clientVersion), tag: tag,
-            changeset: changeset)
+    /// Whether a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
+    /// before its session begins anew.
+    func hasParts(behind version: ServerVersion) -> Bool {
+        let sent = log.entries(after: log.number(upTo: version))
+        return zip(sent, sent.dropFirst()).contains {
+            // What is empty answers a repeated QUERY, and is all that there is to be sent of it.
+            $0.bootstrap != nil && $0.bootstrap == $1.bootstrap && $0.version < $1.version && $1.sentBytes > 0
+        }
     }
 }
 

@@ -8,20 +8,44 @@ extension FlexibleFile {
     ///   - capabilities: what the client's release can do with it.
     ///   - byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
     ///   - isAnswer: whether there is a message in any case.
+    ///   - hasRoom: whether there is room for so many bytes of changesets; otherwise nothing has happened.
     /// - Throws: a failure of the store, `clientFileExpired`, or `clientTooOld`.
     package func download(
         for session: inout ViewSession, _ capabilities: ClientCapabilities = .all, byteBudget: Int = 128 << 10,
-        isAnswer: Bool = false
+        isAnswer: Bool = false, hasRoom: (Int) -> Bool = { _ in true }
     ) throws(HistoryError) -> ViewDownload? {
         let view = try projected(session.ident)
         guard let row = try file.clientFile(session.ident) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(session.ident)")
         }
-        var made = try session.next(
-            of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
-            isAnswer: isAnswer)
-        try made?.adapt(to: capabilities, in: try currentState())
+        var next = session
+        guard
+            let message = next.next(
+                of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
+                isAnswer: isAnswer), hasRoom(message.byteCount)
+        else { return nil }
+        var made = ViewDownload(
+            download: Download(progress: message.progress, changesets: try changesets(of: message, for: view)),
+            queryVersion: message.queryVersion, bootstrap: message.bootstrap, estimate: message.estimate,
+            compensations: message.compensations)
+        try made.adapt(to: capabilities, in: try currentState())
+        session = next
         return made
+    }
+
+    private func changesets(
+        of message: ViewMessage, for view: ClientView
+    ) throws(HistoryError) -> [DownloadedChangeset] {
+        guard let first = message.entries.first?.number, let last = message.entries.last?.number else { return [] }
+        let loaded = message.entries.compactMap(\.downloaded)
+        if loaded.count == message.entries.count { return loaded }
+        // What is sent once need not be kept.
+        return try store.viewEntries(of: file.id, view.ident, first...last).compactMap(\.downloaded)
+    }
+
+    /// Has the contents of all entries behind a number.
+    func load(_ log: inout ViewLog, after number: UInt64, of ident: ClientFileID) throws(HistoryError) {
+        if let missing = log.unloaded(after: number) { log.load(try store.viewEntries(of: file.id, ident, missing)) }
     }
 
     /// What a client asks for, by class; nil if there is no view of the client file.

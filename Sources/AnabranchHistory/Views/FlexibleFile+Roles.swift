@@ -32,16 +32,15 @@ extension FlexibleFile {
     ) throws(HistoryError) -> ClientView {
         let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
         try extend(&view, in: state)
-        let before = view.lastNumber, version = file.head.version + 1
+        let before = view.log.lastNumber, version = file.head.version + 1
         view = try expiring(view.ident) { [view] () throws(HistoryError) in
             var view = view
             try view.change(to: role, at: version, in: state, clientVersion, finding: &objects)
             return view
         }
-        let isLonger = view.lastNumber > before
-        if isLonger { view.projected = version }
-        if isOther || view.lastNumber > views[view.ident]?.lastNumber ?? 0 {
-            try commit(view, addingVersion: isLonger)
+        if view.log.lastNumber > before { view.projected = version }
+        if isOther || view.log.lastNumber > views[view.ident]?.log.lastNumber ?? 0 {
+            try commit(view)
         } else {
             keep(view)
         }

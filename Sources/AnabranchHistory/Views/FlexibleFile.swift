@@ -23,6 +23,9 @@ package final class FlexibleFile {
     static let untoldVersionsMax: UInt64 = 1_000
     /// How often views that ask the same were asked what a commit means for them.
     package private(set) var evaluationCount = 0
+    /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as
+    /// a whole or not at all.
+    package var partBytes = 4 << 20
     /// Which properties queries may name.
     package var queryableFields = QueryableFields()
     /// Whether clients may not add classes and columns.
@@ -58,10 +61,14 @@ package final class FlexibleFile {
 
     /// Checks an IDENT and says where the session starts.
     ///
-    /// - Parameter rules: what the user may do.
-    /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read.
+    /// - Parameters:
+    ///   - rules: what the user may do.
+    ///   - hasRestarted: whether `interruptedBootstrap` has just ended the session before on the same connection, so
+    ///     that the client has dropped the parts of a bootstrap.
+    /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read;
+    ///   `interruptedBootstrap`.
     package func identify(
-        _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything
+        _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything, hasRestarted: Bool = false
     ) throws(HistoryError) -> ViewSession {
         let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
         guard let predicates = active.predicates else {
@@ -69,6 +76,9 @@ package final class FlexibleFile {
         }
         let progress = try file.identify(request, user: user)
         let ident = request.file.ident, position = request.download.serverVersion
+        if !hasRestarted, let view = views[ident], view.hasParts(behind: position) {
+            throw HistoryError(.interruptedBootstrap, "the client may have parts of a bootstrap")
+        }
         leave(ident)
         connected.insert(ident)
         // If the session that it had goes on, it has to ask anew.
@@ -78,14 +88,12 @@ package final class FlexibleFile {
             try begin(&session, rules)
             return session
         }
-        // If the client has not got the bootstrap of this set yet, nobody will ask for it.
-        session.lostBootstrap = queryVersion
         if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }
         view.compensations.removeAll { $0.version <= position }
         // A process that has ended may have told the client that up to there nothing concerns it.
         view.projected = max(view.projected, position)
-        session.sentNumber = view.number(upTo: position)
-        session.firstNumber = view.lastNumber + 1
+        session.sentNumber = view.log.number(upTo: position)
+        session.firstNumber = view.log.lastNumber + 1
         session.compensated = position
         view.rules = rules
         views[ident] = view
@@ -99,6 +107,7 @@ package final class FlexibleFile {
             index.remove(ident)
         }
         connected.remove(ident)
+        views[ident]?.log.unload(until: 0)
         ownVersions[ident] = nil
         news.remove(ident)
     }
@@ -127,8 +136,9 @@ package final class FlexibleFile {
         }
         let wanted = ViewQueries(accepted: session.predicates, in: state)
         try view.change(
-            to: wanted, at: version, in: state, clientVersion, bootstrap: session.queryVersion, finding: &objects)
-        try commit(view, addingVersion: true, of: try file.clientFile(session.ident))
+            to: wanted, from: version, in: state, clientVersion, bootstrap: session.queryVersion, partBytes: partBytes,
+            finding: &objects)
+        try commit(view, of: try file.clientFile(session.ident))
     }
 
     // MARK: QUERY
@@ -168,9 +178,9 @@ package final class FlexibleFile {
     ) throws(HistoryError) {
         let clientVersion = try ownVersion(of: view.ident)
         try view.change(
-            to: wanted, at: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap,
-            finding: &objects)
-        try commit(view, addingVersion: true)
+            to: wanted, from: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap,
+            partBytes: partBytes, finding: &objects)
+        try commit(view)
     }
 
     // MARK: UPLOAD
@@ -184,7 +194,11 @@ package final class FlexibleFile {
     package func integrate(
         _ upload: Upload, from ident: ClientFileID, at time: UInt64
     ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        let view = try projected(ident), state = try currentState()
+        var view = try projected(ident)
+        if let base = upload.changesets.first?.cursor.serverVersion {
+            try load(&view.log, after: view.log.number(upTo: base), of: ident)
+        }
+        let state = try currentState()
         let limits = ApplyLimits(
             objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
         let integration = try file.read { stored throws(HistoryError) in
@@ -258,10 +272,10 @@ package final class FlexibleFile {
         let state = try currentState()
         if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
         if index.contains(ident) { return view }
-        let before = view.lastNumber
+        let before = view.log.lastNumber
         try extend(&view, in: state)
         // Where the view ends need not be stored: it can be found out again.
-        if view.lastNumber > before { try commit(view, addingVersion: false) } else { keep(view) }
+        if view.log.lastNumber > before { try commit(view) } else { keep(view) }
         return view
     }
 
@@ -315,6 +329,8 @@ package final class FlexibleFile {
     }
 
     func keep(_ view: ClientView) {
+        var view = view
+        view.log.unload(until: connected.contains(view.ident) ? ViewLog.loadedBytesMax : 0)
         views[view.ident] = view
         fields.add(view)
         if connected.contains(view.ident) { index.insert(view) }
@@ -333,27 +349,26 @@ package final class FlexibleFile {
         return state
     }
 
-    /// - Parameter addsVersion: an entry without a changeset takes a version for what happens to the view alone, so
-    ///   that uploads made before and after it differ in their base.
+    /// Stores a view. What happens to the view alone has versions beyond the log: entries without a changeset take
+    /// them, so that uploads made before and after it differ in their base.
+    ///
     /// - Parameter begun: the client file, if the view is its first.
-    func commit(
-        _ view: ClientView, addingVersion addsVersion: Bool, of begun: ClientFile? = nil
-    ) throws(HistoryError) {
+    func commit(_ view: ClientView, of begun: ClientFile? = nil) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         if var begun {
             begun.lineage = .view(view.changed)
             commit.clientFiles = [begun]
         }
-        if addsVersion {
-            let head = file.head, version = head.version + 1
+        let head = file.head
+        if view.projected > head.version {
             // The server's own writes never go back behind that of the newest entry.
             let newest = try file.read { view throws(HistoryError) in try view.entry(head.version)?.timestamp ?? 0 }
-            commit.entries = [
+            commit.entries = (head.version.rawValue + 1...view.projected.rawValue).map { version in
                 LogEntry(
-                    version: version, salt: file.versionSalt, origin: 0, clientVersion: 0, timestamp: newest,
-                    cumulativeSize: head.cumulativeSize, changeset: [])
-            ]
-            commit.state = StateUpdate(version: version, after: try currentState(), changes: StateChanges())
+                    version: ServerVersion(rawValue: version), salt: file.versionSalt, origin: 0, clientVersion: 0,
+                    timestamp: newest, cumulativeSize: head.cumulativeSize, changeset: [])
+            }
+            commit.state = StateUpdate(version: view.projected, after: try currentState(), changes: StateChanges())
         }
         try self.commit(view, in: commit)
     }

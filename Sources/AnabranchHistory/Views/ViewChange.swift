@@ -33,7 +33,7 @@ package struct ViewRecord: Sendable, Equatable {
 /// All that is stored of a `ClientView`.
 package struct StoredView: Sendable, Equatable {
     package var record: ViewRecord
-    /// In the order of their numbers.
+    /// In the order of their numbers; the contents may be missing.
     package var log: [ViewEntry]
 
     package init(record: ViewRecord, log: [ViewEntry]) {
@@ -54,7 +54,7 @@ package struct StoredView: Sendable, Equatable {
 package struct ViewChange: Sendable {
     /// As it is afterwards. Entries with lower numbers than it names go.
     package let record: ViewRecord
-    /// Those that are new, or have another form now, in the order of their numbers.
+    /// Those that are new, or have another form now, in the order of their numbers, with their contents.
     package let entries: [ViewEntry]
 
     /// - Parameter before: as it is stored; nil if it is new.
@@ -62,11 +62,11 @@ package struct ViewChange: Sendable {
         record = ViewRecord(
             ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
             queryVersion: view.queryVersion, changed: view.changed, projected: view.projected,
-            firstNumber: view.log.first?.number ?? view.lastNumber + 1, lastNumber: view.lastNumber,
-            compensations: view.compensations)
-        let oldNumber = before?.lastNumber ?? 0, oldFirst = before?.log.first?.number ?? 0
-        entries = view.log.filter { entry in
-            entry.number > oldNumber || before?.log[Int(entry.number - oldFirst)].merged != entry.merged
+            firstNumber: view.log.firstNumber, lastNumber: view.log.lastNumber, compensations: view.compensations)
+        var old = before?.log.entries(after: view.log.firstNumber - 1)[...] ?? []
+        entries = view.log.entries.filter { entry in
+            guard let before = old.popFirst() else { return true }
+            return entry.contents != nil && entry.contents?.merged != before.contents?.merged
         }
     }
 }
@@ -78,15 +78,23 @@ extension ClientView {
         self.init(of: record.ident, role: try ViewRole(stored: record.role, in: state))
         queries = ViewQueries(accepted: record.predicates, in: state)
         queryVersion = record.queryVersion
-        (changed, projected, lastNumber) = (record.changed, record.projected, record.lastNumber)
-        (log, compensations) = (stored.log, record.compensations)
+        (changed, projected, compensations) = (record.changed, record.projected, record.compensations)
+        log = ViewLog(stored)
     }
 }
 
 /// A store that keeps views of flexible files: a commit can change some (`Commit.views`).
 package protocol ViewStore: HistoryStore {
-    /// The views of a file, with what they were sent and have not confirmed, in the order of their client files.
+    /// The views of a file, with what they were sent and have not confirmed, in the order of their client files. The
+    /// contents of entries may be missing.
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView]
+
+    /// Entries of a view with their contents.
+    ///
+    /// - Throws: `storeDamaged` if one is missing, or is not what was written.
+    func viewEntries(
+        of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry]
 
     /// The objects of asymmetric classes behind a number, in order, until there are so many, or they have so many
     /// bytes.

@@ -25,7 +25,7 @@ struct ViewIntegration {
     private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
 
     /// - Parameters:
-    ///   - view: projected up to the end of the log.
+    ///   - view: projected up to the end of the log, with the contents of all that the upload is merged with.
     ///   - state: the state there.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog, options: MergeOptions,
@@ -55,7 +55,7 @@ struct ViewIntegration {
         var runLength = Int.max
         while let base = rest.first?.cursor.serverVersion {
             let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(runLength)
-            let newest = view.lastNumber
+            let newest = view.log.lastNumber
             let (count, forms) = try integrate(run)
             if count < run.count {
                 apply(try merged(run.prefix(count), meetingUpTo: newest).forms)
@@ -76,8 +76,7 @@ struct ViewIntegration {
     private typealias Forms = [(version: UInt64, changeset: [UInt8])]
 
     private mutating func apply(_ forms: Forms) {
-        guard let first = view.log.first?.number else { return }
-        for (number, changeset) in forms { view.log[Int(number - first)].merged = changeset }
+        for (number, changeset) in forms { view.log.merge(number, into: changeset) }
     }
 
     /// Merges and applies changesets of one base.
@@ -85,12 +84,12 @@ struct ViewIntegration {
     private mutating func integrate(
         _ run: ArraySlice<UploadedChangeset>
     ) throws(HistoryError) -> (count: Int, forms: Forms) {
-        let newest = view.lastNumber
+        let newest = view.log.lastNumber
         var (merge, forms) = try merged(run, meetingUpTo: newest)
         for (count, sent) in zip(1..., run) {
             let index = merge.incoming[count - 1]
             try integrate(index, as: sent, of: &merge.arena)
-            if view.lastNumber > newest, count < run.count { return (count, forms) }
+            if view.log.lastNumber > newest, count < run.count { return (count, forms) }
         }
         return (run.count, forms)
     }
@@ -99,7 +98,7 @@ struct ViewIntegration {
     private func merged(
         _ run: ArraySlice<UploadedChangeset>, meetingUpTo newest: UInt64
     ) throws(HistoryError) -> (merge: MergedRun, forms: Forms) {
-        let base = view.number(upTo: run.first?.cursor.serverVersion ?? 0)
+        let base = view.log.number(upTo: run.first?.cursor.serverVersion ?? 0)
         let incoming = run.map { sent in
             var sent = sent
             sent.cursor.serverVersion = ServerVersion(rawValue: base)
@@ -117,14 +116,14 @@ struct ViewIntegration {
             if isSchemaFixed { try merge.arena.checkNothingIsAdded(by: index, to: state.graph) }
         }
         // What is empty meets nothing.
-        let met = view.log.filter {
-            $0.number > base && $0.number <= newest && !($0.merged ?? $0.changeset).isEmpty
-        }
+        let met = view.log.entries(after: base).filter { $0.number <= newest && $0.mergedBytes ?? $0.sentBytes > 0 }
         let byNumber = Dictionary(uniqueKeysWithValues: met.map { ($0.number, $0) })
         try merge.begin(meeting: met.map(\.number)) { number, arena throws(HistoryError) in
-            guard let entry = byNumber[number] else { throw HistoryError(.storeDamaged, "entry \(number) is missing") }
+            guard let entry = byNumber[number], let contents = entry.contents else {
+                throw HistoryError(.storeDamaged, "entry \(number) is missing")
+            }
             do throws(ChangesetError) {
-                return try arena.decode(entry.merged ?? entry.changeset, version: number, tag: entry.tag)
+                return try arena.decode(contents.merged ?? contents.changeset, version: number, tag: entry.tag)
             } catch {
                 throw HistoryError(.storeDamaged, "entry \(number) of a view cannot be decoded: \(error.reason)")
             }

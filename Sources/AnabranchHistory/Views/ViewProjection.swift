@@ -103,7 +103,7 @@ extension ClientView {
         try checkLogBytes()
     }
 
-    func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(logBytes) }
+    func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(log.steadyBytes) }
 }
 
 // MARK: A range of the log
@@ -131,7 +131,7 @@ extension ViewProjection {
             try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
         }
         let projection = try ViewProjection(of: touched, for: view, from: before, to: state)
-        var bytes = view.logBytes
+        var bytes = view.log.steadyBytes
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             let changeset = try projection.filtered(entry)
             guard !changeset.isEmpty else { return }
@@ -161,14 +161,13 @@ extension ViewProjection {
 
 extension ObjectGraph {
     /// At about how many bytes a synthetic changeset ends.
-    private static let syntheticBytes = 1 << 20
+    static let syntheticBytes = 1 << 20
 
     /// The changesets that take objects out of a view, and others into it.
     func changesets(
-        leaving: [ObjectReference], entering: [ObjectReference]
+        leaving: [ObjectReference], entering: [ObjectReference], endingAt bytes: Int = syntheticBytes
     ) throws(HistoryError) -> [[UInt8]] {
-        var changesets = ObjectChangesets(
-            of: leaving + entering, absent: Set(leaving), in: self, endingAt: Self.syntheticBytes)
+        var changesets = ObjectChangesets(of: leaving + entering, absent: Set(leaving), in: self, endingAt: bytes)
         var made: [[UInt8]] = []
         do {
             try readTogether { () throws(ApplyError) in

@@ -8,11 +8,11 @@ package struct ViewSession: Sendable {
     /// The set of queries that the client has, or will have when it has integrated what was sent; and what is in it.
     var queryVersion: UInt64
     var predicates: [String: String]
+    /// The set that IDENT has named.
+    private let identifiedVersion: UInt64
     /// The number of the first entry of the view that was made in this session. What is older is not sent as the
     /// bootstrap that it was made for: the client, which has not got that, asks for it again.
     var firstNumber: UInt64 = 1
-    /// But for this one, for which it never asks.
-    var lostBootstrap: UInt64?
     /// The number of the last entry of the view that was sent.
     var sentNumber: UInt64 = 0
     /// Up to where the client was told which of its writes were undone.
@@ -26,6 +26,7 @@ package struct ViewSession: Sendable {
         self.ident = ident
         self.progress = progress
         self.queryVersion = queryVersion
+        identifiedVersion = queryVersion
         self.predicates = predicates
         sentQueryVersion = queryVersion
     }
@@ -37,37 +38,46 @@ package struct ViewSession: Sendable {
     mutating func next(
         of view: ClientView, at head: FileHead, acknowledging upload: UploadCursor, _ ownVersion: ClientVersion,
         _ byteBudget: Int, isAnswer: Bool
-    ) throws(HistoryError) -> ViewDownload? {
-        let waiting = view.log.drop { $0.number <= sentNumber }
-        let bootstrap = waiting.first.flatMap { self.bootstrap(of: $0) }
-        let entries = bootstrap == nil ? steadyPart(of: waiting, byteBudget) : wholeBootstrap(of: waiting)
-        let isLast = entries.count == waiting.count
+    ) -> ViewMessage? {
+        let waiting = view.log.entries(after: sentNumber), set = waiting.first.flatMap { bootstrap(of: $0) }
+        let entries = set == nil ? steadyPart(of: waiting, byteBudget) : part(of: waiting)
+        let rest = waiting[entries.endIndex...]
+        let isWhole = set == nil || rest.first.flatMap { bootstrap(of: $0) } != set
         // All that follows what is not sent yet comes later.
         var cursor = DownloadCursor(serverVersion: head.version, clientVersion: ownVersion)
-        if !isLast || bootstrap != nil, let last = entries.last {
+        if !rest.isEmpty || set != nil, let last = entries.last {
             cursor = DownloadCursor(serverVersion: last.version, clientVersion: last.clientVersion)
         }
         guard isAnswer || !hasSent || !entries.isEmpty || cursor != progress.download || upload != acknowledged else {
             return nil
         }
-        let compensations =
-            bootstrap != nil || entries.isEmpty
-            ? []
-            : view.compensations.filter { $0.version > compensated && $0.version <= cursor.serverVersion }
-        if bootstrap == nil, !entries.isEmpty { compensated = max(compensated, cursor.serverVersion) }
-        if let bootstrap { sentQueryVersion = bootstrap }
-        sentNumber = entries.last?.number ?? sentNumber
-        (progress.download, acknowledged, hasSent) = (cursor, upload, true)
         let header = DownloadProgress(
             cursor: cursor, latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: upload,
             downloadableBytes: 0)
-        return ViewDownload(
-            download: Download(progress: header, changesets: entries.map(\.downloaded)),
-            queryVersion: sentQueryVersion, isBootstrap: bootstrap != nil, compensations: compensations)
+        var message = ViewMessage(entries: entries, progress: header, queryVersion: set ?? sentQueryVersion)
+        if set != nil {
+            message.bootstrap = .part(isLast: isWhole)
+            if !isWhole { message.estimate = estimate(of: entries, before: rest, in: view) }
+        } else if !entries.isEmpty {
+            message.compensations = view.compensations.filter {
+                $0.version > compensated && $0.version <= cursor.serverVersion
+            }
+            compensated = max(compensated, cursor.serverVersion)
+        }
+        if let set, isWhole { sentQueryVersion = set }
+        // What is stored of parts counts when the last one is there.
+        if isWhole { progress.download = cursor }
+        sentNumber = entries.last?.number ?? sentNumber
+        (acknowledged, hasSent) = (upload, true)
+        return message
     }
 
+    /// As what bootstrap an entry is sent; nil if it is not.
     private func bootstrap(of entry: ViewEntry) -> UInt64? {
-        entry.number >= firstNumber || entry.bootstrap == lostBootstrap ? entry.bootstrap : nil
+        guard let set = entry.bootstrap else { return nil }
+        // The client has the set of its IDENT already, but for the first one, for which it never asks.
+        if set == identifiedVersion { return set == 0 ? 0 : nil }
+        return entry.number >= firstNumber ? set : nil
     }
 
     /// Entries of one version stay together: who comes back asks for what follows a version.
@@ -77,24 +87,59 @@ package struct ViewSession: Sendable {
         while end < waiting.endIndex, bootstrap(of: waiting[end]) == nil {
             let isNewVersion = end == waiting.startIndex || waiting[end].version > waiting[end - 1].version
             if isNewVersion, bytes > byteBudget { break }
-            bytes += waiting[end].changeset.count
+            bytes += waiting[end].sentBytes
             end += 1
         }
         return waiting[..<end]
     }
 
-    private func wholeBootstrap(of waiting: ArraySlice<ViewEntry>) -> ArraySlice<ViewEntry> {
-        waiting.prefix { bootstrap(of: $0) == waiting.first?.bootstrap }
+    /// The first version of a bootstrap.
+    private func part(of waiting: ArraySlice<ViewEntry>) -> ArraySlice<ViewEntry> {
+        waiting.prefix { $0.version == waiting.first?.version && bootstrap(of: $0) != nil }
     }
+
+    /// How much of a bootstrap the client has when it has these entries, 0 … 1.
+    private func estimate(
+        of entries: ArraySlice<ViewEntry>, before rest: ArraySlice<ViewEntry>, in view: ClientView
+    ) -> Double {
+        let set = entries.first?.bootstrap
+        func bytes(_ entries: ArraySlice<ViewEntry>) -> Int { entries.reduce(0) { $0 + $1.sentBytes } }
+        let first = view.log.entries[..<entries.endIndex].lastIndex { $0.bootstrap != set }.map { $0 + 1 } ?? 0
+        let sent = view.log.entries[first..<entries.endIndex]
+        let missing = rest.prefix { $0.bootstrap == set }
+        return Double(bytes(sent)) / Double(max(1, bytes(sent) + bytes(missing)))
+    }
+}
+
+/// One DOWNLOAD of a view, without the contents of its entries, and what goes before it.
+struct ViewMessage {
+    var entries: ArraySlice<ViewEntry>
+    var progress: DownloadProgress
+    var queryVersion: UInt64
+    var bootstrap = ViewDownload.Bootstrap.none
+    var estimate = 1.0
+    var compensations: [CompensatingWrite] = []
+
+    /// The size of the changesets.
+    var byteCount: Int { entries.reduce(0) { $0 + $1.sentBytes } }
 }
 
 /// What one DOWNLOAD of a view says, and what goes before it.
 package struct ViewDownload: Sendable {
+    package enum Bootstrap: Sendable, Equatable {
+        /// What the message has is steady state.
+        case none
+        /// It is the bootstrap of the set, or a part of it.
+        case part(isLast: Bool)
+    }
+
     package var download: Download
-    /// The set of queries that the client has then.
+    /// The set of queries that the client has then, or will have at the end of the bootstrap.
     package var queryVersion: UInt64
-    /// Whether the message is the whole bootstrap of that set.
-    package var isBootstrap: Bool
+    /// What of a bootstrap the message is.
+    package var bootstrap: Bootstrap
+    /// How much of the bootstrap the client has then, 0 … 1.
+    package var estimate: Double
     /// What the client has to be told first.
     package var compensations: [CompensatingWrite]
 }

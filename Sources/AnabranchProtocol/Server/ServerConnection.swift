@@ -36,6 +36,8 @@ public struct ServerConnection: ~Copyable, Sendable {
     private var sessions: [SessionID: ServerSession] = [:]
     /// How many sessions there have been.
     private var serial: UInt64 = 0
+    /// The client files whose last session here has ended with 200: the client begins it anew.
+    private var restarting: Set<ClientFileID> = []
 
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
@@ -93,8 +95,15 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .bind(let session, _), .ident(let session, _), .query(let session, _), .upload(let session, _),
             .mark(let session, _), .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
             let limits = limits
-            return try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
+            let action = try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
+            guard case .ask(let handle, .identify(let request, _)) = action else { return action }
+            return .ask(handle, .identify(request, hasRestarted: takeRestart(of: request.file.ident)))
         }
+    }
+
+    /// Whether the client has just begun its session anew. One that cannot be asked to counts as if it had.
+    private mutating func takeRestart(of file: ClientFileID) -> Bool {
+        restarting.remove(file) != nil || !version.hasErrorMessages
     }
 
     private mutating func open(_ ident: SessionID, _ request: BindRequest) throws(ProtocolError) -> Action? {
@@ -166,6 +175,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// - Precondition: the code is one of 200 … 299, and not 231.
     public mutating func fail(_ handle: SessionHandle, _ error: ErrorMessage) {
         precondition(!error.code.isConnectionLevel && error.isFinal, "\(error.code) does not end a session")
+        if error.code == .sessionClosed, let file = sessions[handle.ident]?.clientFile { restarting.insert(file) }
         let adapted = error.adapted(to: version)
         update(handle) { $0.fail(adapted) }
     }

@@ -21,6 +21,8 @@ struct ServerSession: Sendable {
     let handle: SessionHandle
     private let mode: SyncMode
     private var state: State
+    /// What the client has named in IDENT.
+    private(set) var clientFile: ClientFileID?
     /// Of use in `checking` and `running`.
     private var feed = DownloadFeed()
     /// Answers to TEST_COMMANDs, which come at any time.
@@ -128,8 +130,9 @@ struct ServerSession: Sendable {
 
         case (.waiting, .ident(_, let request)):
             state = .checking
+            clientFile = request.file.ident
             if let subscriptions = request.subscriptions { feed.identify(subscriptions.version) }
-            return .ask(handle, .identify(request))
+            return .ask(handle, .identify(request, hasRestarted: false))
 
         case (.checking, .query(_, let subscriptions)), (.running, .query(_, let subscriptions)):
             guard feed.query(subscriptions.version) else {

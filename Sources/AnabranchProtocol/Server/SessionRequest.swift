@@ -18,7 +18,11 @@ public enum SessionRequest: Equatable, Sendable {
     /// IDENT, in flexible sync with the active subscription set: the answer is `identAccepted` or `failed`, with 108 if
     /// another session of this connection has bound the client file. What became of the set since is told by what scans
     /// bring: steady state, or a bootstrap of the same version.
-    case identify(IdentRequest)
+    ///
+    /// A client whose last connection was lost within a bootstrap keeps the parts that it has, and would take them for
+    /// parts of the next one; it drops them when an error 200 has it begin its session anew on one connection.
+    /// `hasRestarted` says that this has just happened: nothing is left from earlier connections.
+    case identify(IdentRequest, hasRestarted: Bool)
     /// QUERY of flexible sync. It keeps its order among the UPLOADs: those before it are to be checked against the set
     /// before. The file takes the new set as the client's view, in a commit that gives the bootstrap a server version
     /// of its own, and says so by `versionExposed`; scans that go beyond that version bring the bootstrap. Or it says

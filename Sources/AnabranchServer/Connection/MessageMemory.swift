@@ -208,7 +208,13 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// The client is to be sent something.
     func noteOutbound(_ event: SessionEvent) {
-        guard case .download(_, let body) = event, let permit = body.attachment?.object else { return }
+        let body: EncodedBody
+        switch event {
+        case .download(_, let made): body = made
+        case .flexibleDownload(let made): body = made.body
+        default: return
+        }
+        guard let permit = body.attachment?.object else { return }
         outbound.removeAll { $0.permit == nil }
         outbound.append(OutboundMessage(permit: permit))
     }

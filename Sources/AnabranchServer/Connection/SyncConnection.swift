@@ -92,7 +92,7 @@ struct SyncConnection: ~Copyable {
         switch request {
         case .open(let bind):
             open(session, bind)
-        case .identify(let claim):
+        case .identify(let claim, _):
             sessions[session]?.clientFile = claim.file.ident
             submit(request, of: session)
         case .integrate(let upload):

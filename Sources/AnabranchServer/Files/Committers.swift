@@ -139,6 +139,13 @@ struct CommittedStore: ViewStore {
         return try base.views(of: file)
     }
 
+    func viewEntries(
+        of file: SyncedFileID, _ ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry] {
+        guard let base = base as? any ViewStore else { return [] }
+        return try base.viewEntries(of: file, ident, numbers)
+    }
+
     func ingested(
         of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
     ) throws(HistoryError) -> [IngestedObject] {

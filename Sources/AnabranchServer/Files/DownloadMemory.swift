@@ -9,6 +9,15 @@ struct DownloadMemory: Sendable {
     /// What a body may have without a permit, in bytes before it is deflated.
     static let shortBytesMax = 64 << 10
 
+    enum Room {
+        /// There is room; what is long has a permit for it.
+        case free(MemoryPermit?)
+        /// There is none: the request will be submitted again, if the wait is kept.
+        case waiting(MemoryWait)
+
+        var wait: MemoryWait? { if case .waiting(let wait) = self { wait } else { nil } }
+    }
+
     enum Outcome {
         case made(Download, MemoryPermit?)
         /// There is no room, not even for one changeset: the request will be submitted again, if the wait is kept.
@@ -25,23 +34,36 @@ struct DownloadMemory: Sendable {
     func download(
         _ source: DownloadScan, after cursor: DownloadCursor, for request: FileRequest, bytesSoftMax: Int
     ) throws(HistoryError) -> Outcome {
-        if let permit = request.permit {
-            return .made(try source.download(after: cursor, byteBudget: permit.bytes - 1), permit)
-        }
-        let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
-        let bytesMax = isLong ? bytesSoftMax : min(bytesSoftMax, Self.shortBytesMax)
-        let download = try source.download(after: cursor, byteBudget: bytesMax)
+        let download = try source.download(after: cursor, byteBudget: byteBudget(of: request, bytesSoftMax))
+        if let permit = request.permit { return .made(download, permit) }
         let bytes = download.bytes(upTo: .max)
         guard bytes > Self.shortBytesMax else { return .made(download, nil) }
         if let permit = budget.permit(for: bytes) { return .made(download, permit) }
         let shortBytes = download.bytes(upTo: Self.shortBytesMax)
         if shortBytes > 0 { return .made(try source.download(after: cursor, byteBudget: shortBytes - 1), nil) }
-        let wait = budget.wait(for: bytes) { permit in
+        return .waiting(wait(for: bytes, request))
+    }
+
+    /// At about how many bytes a body ends for now.
+    func byteBudget(of request: FileRequest, _ bytesSoftMax: Int) -> Int {
+        if let permit = request.permit { return permit.bytes - 1 }
+        let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)
+        return isLong ? bytesSoftMax : min(bytesSoftMax, Self.shortBytesMax)
+    }
+
+    /// Room for a body that cannot be shorter.
+    func room(for bytes: Int, _ request: FileRequest) -> Room {
+        if bytes <= Self.shortBytesMax { return .free(request.permit) }
+        if let permit = request.permit ?? budget.permit(for: bytes) { return .free(permit) }
+        return .waiting(wait(for: bytes, request))
+    }
+
+    private func wait(for bytes: Int, _ request: FileRequest) -> MemoryWait {
+        budget.wait(for: bytes) { permit in
             var request = request
             request.permit = permit
             resubmit(request)
         }
-        return .waiting(wait)
     }
 }
 

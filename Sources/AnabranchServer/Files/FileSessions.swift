@@ -86,13 +86,13 @@ final class FileSessions {
         do throws(HistoryError) {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
-            case .identify(let claim): try identify(key, claim, of: request.principal, request.capabilities)
+            case .identify(let claim, let hasRestarted):
+                try identify(key, claim, of: request.principal, request.capabilities, hasRestarted: hasRestarted)
             case .integrate(let upload):
                 try queue(upload, by: request.uploader, of: key, request.charge)
-            case .scan(let cursor): try scan(request, from: cursor, memory: memory)
+            case .scan(let cursor), .scanBootstrap(_, part: _, from: let cursor):
+                try scan(request, from: cursor, memory: memory)
             case .query(let subscriptions): try query(subscriptions, of: key, user: request.user)
-            // A bootstrap is one message.
-            case .scanBootstrap: reply(key, .failed(SyncMode.partition.refusalOfOthers))
             case .close: remove(key)
             }
         } catch {
@@ -108,11 +108,13 @@ final class FileSessions {
 
     /// IDENT: the checks of `Spec/History.md`, section 4. Rows 1 to 10 are in the history library, 11 and 12 here.
     private func identify(
-        _ key: SessionKey, _ claim: IdentRequest, of user: Principal, _ capabilities: ClientCapabilities
+        _ key: SessionKey, _ claim: IdentRequest, of user: Principal, _ capabilities: ClientCapabilities,
+        hasRestarted: Bool
     ) throws(HistoryError) {
         guard open.contains(key) else { return }
         let clientFile = claim.file.ident
-        let view = try flexible?.identify(claim, user: user.user, rules: rules(of: user))
+        let view = try flexible?.identify(
+            claim, user: user.user, rules: rules(of: user), hasRestarted: hasRestarted)
         let progress = if let view { view.progress } else { try file.identify(claim, user: user.user) }
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
@@ -166,7 +168,7 @@ final class FileSessions {
     ) throws(HistoryError) {
         let key = request.session, capabilities = request.capabilities
         guard let clientFile = running[key]?.clientFile else { return }
-        if let flexible { return try scan(flexible, of: key) }
+        if let flexible { return try scan(flexible, for: request, memory: memory) }
         let outcome = try memory.download(
             file.downloads(for: clientFile, capabilities), after: cursor, for: request,
             bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
@@ -231,23 +233,27 @@ final class FileSessions {
         if hasNews { announce(until: environment.beginStep()) }
     }
 
-    private func scan(_ flexible: FlexibleFile, of key: SessionKey) throws(HistoryError) {
-        guard let session = running[key], var view = session.view else { return }
+    private func scan(
+        _ flexible: FlexibleFile, for request: FileRequest, memory: DownloadMemory
+    ) throws(HistoryError) {
+        let key = request.session
+        guard var view = running[key]?.view else { return }
+        var room = DownloadMemory.Room.free(nil)
         let made = try flexible.download(
-            for: &view, session.capabilities, byteBudget: environment.options.limits.downloadBytesSoftMax,
-            isAnswer: true)
+            for: &view, request.capabilities,
+            byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true
+        ) {
+            room = memory.room(for: $0, request)
+            return room.wait == nil
+        }
         running[key]?.view = view
-        guard let made else { return }
+        running[key]?.wait = room.wait
+        guard let made, case .free(let permit) = room else { return }
         environment.bodies.noteEncoded()
-        let body = EncodedBody(made.download.changesets, limits: environment.options.limits)
-        reply(
-            key,
-            .flexibleDownload(
-                FlexibleDownload(
-                    progress: made.download.progress, body: body,
-                    kind: made.isBootstrap
-                        ? .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: true) : .steady,
-                    compensations: made.compensations.map { ErrorMessage($0) })))
+        var body = EncodedBody(made.download.changesets, limits: environment.options.limits)
+        permit?.resize(to: body.count)
+        body.attachment = permit.map(MessageAttachment.init)
+        reply(key, .flexibleDownload(FlexibleDownload(made, body)))
     }
 
     // MARK: For the operator

@@ -20,6 +20,7 @@ extension ErrorCode {
         case .clientFileExpired: self = .clientFileExpired
         case .userMismatch: self = .userMismatch
         case .writeNotAllowed: self = .writeNotAllowed
+        case .interruptedBootstrap: self = .sessionClosed
         case .storeFailed, .uploadPutOff, .leaseLost, .storeDamaged, .storeUnusable, .tooLarge:
             self = .otherSessionError
         }
@@ -54,6 +55,19 @@ extension ErrorMessage.Rejection {
             updates: write.objects.map { object in
                 Update(reason: object.reason, table: String(decoding: object.className, as: UTF8.self), key: object.key)
             })
+    }
+}
+
+extension FlexibleDownload {
+    init(_ made: ViewDownload, _ body: EncodedBody) {
+        let kind: Kind =
+            switch made.bootstrap {
+            case .none: .steady
+            case .part(let isLast): .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: isLast)
+            }
+        self.init(
+            progress: made.download.progress, body: body, kind: kind, estimate: made.estimate,
+            compensations: made.compensations.map { ErrorMessage($0) })
     }
 }
 

@@ -14,6 +14,9 @@ struct PendingBootstrap {
 }
 
 extension FlexibleClient {
+    /// Whether it has parts of a bootstrap, and not all.
+    package var hasParts: Bool { pendingBootstrap != nil }
+
     mutating func receive(_ message: DownloadMessage) throws {
         guard let batch = message.batch else { throw ServerMistake("1.5", "DOWNLOAD of partition-based sync") }
         let download = message.download

@@ -80,7 +80,9 @@ final class FlexibleConversation {
     /// The client says something.
     /// - Returns: whether it had anything to say.
     func clientSpeaks() throws -> Bool {
-        guard isConnected, let message = client.next() else { return false }
+        guard isConnected else { return false }
+        client.resume()
+        guard let message = client.next() else { return false }
         switch server.receive(ClientMessageCodec(mode: .flexible).encode(message).bytes) {
         case .ask(let handle, let request): requests.append((handle, request))
         case .connectionFailed(let error): throw error

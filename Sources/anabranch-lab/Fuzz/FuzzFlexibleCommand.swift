@@ -54,7 +54,8 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         print(
             """
             \(tally.uploads) uploads, \(tally.refusedObjects) objects refused, \(tally.compensations) compensations \
-            told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps, \
+            told, \(tally.queries) queries, \(tally.refusedQueries) refused, \(tally.bootstraps) bootstraps \
+            with \(tally.parts) parts before the last, \(tally.interruptedBootstraps) interrupted, \
             \(tally.disconnections) connections lost, \(tally.restarts) restarts, \(tally.ruleChanges) changes of \
             rules, \(tally.trimmed) entries trimmed, \
             \(tally.expired) expired, \(tally.resets) began anew, \(tally.ingested) asymmetric objects taken in

@@ -65,7 +65,7 @@ struct ScriptedFile {
         case .open(let bind):
             binds.append(bind.flexible)
             return bind.needsFileIdent ? .fileIdentAllocated(SaltedFileID(ident: 2, salt: 7)) : nil
-        case .identify(let ident):
+        case .identify(let ident, _):
             idents.append(ident)
             if version == 0 {
                 let schema = try empty.write(as: 1) { tx in

@@ -53,12 +53,35 @@ import Testing
         #expect(action == .ask(try conversation.handle(1), .open(request)))
     }
 
+    // MARK: - Beginning anew
+
+    /// Once, and on the same connection: only then is it known that the client has dropped parts of a bootstrap.
+    @Test func thatASessionBeginsAnewIsKnown() throws {
+        let conversation = try open()
+        func identify() -> Bool? {
+            let action = conversation.receive("ident 1 2 77 0 0 0 0 3 2\n{}")
+            guard case .ask(_, .identify(_, let hasRestarted)) = action else { return nil }
+            return hasRestarted
+        }
+        #expect(identify() == false)
+        for (code, expected) in [(ErrorCode.sessionClosed, true), (.otherSessionError, false), (.sessionClosed, true)] {
+            try conversation.tell(.failed(ErrorMessage(code)))
+            #expect(conversation.said().map(errorCode) == [code.rawValue])
+            conversation.receive("unbind 1\n")
+            conversation.receive("bind 1 0 0 0 0\n")
+            #expect(identify() == expected, "after \(code)")
+        }
+    }
+
     // MARK: - QUERY
 
     @Test func aQueryIsPassedOnInItsOrder() throws {
         let conversation = try open()
         let handle = try conversation.handle(1)
-        guard case .ask(handle, .identify(let request)) = conversation.receive("ident 1 2 77 0 0 0 0 3 4\n{ab}") else {
+        guard
+            case .ask(handle, .identify(let request, hasRestarted: false)) =
+                conversation.receive("ident 1 2 77 0 0 0 0 3 4\n{ab}")
+        else {
             Issue.record("no IDENT")
             return
         }

@@ -163,7 +163,7 @@ private struct Server {
             switch requests.removeFirst() {
             case .ask(let handle, .open(let request)) where request.needsFileIdent:
                 connection.receive(.fileIdentAllocated(SaltedFileID(ident: 2, salt: 77)), for: handle)
-            case .ask(let handle, .identify(let message)):
+            case .ask(let handle, .identify(let message, _)):
                 connection.receive(.identAccepted(message.download, exposedVersion: 3), for: handle)
                 running.append(handle)
             case .ask(let handle, .query(let set)) where Bool.random(using: &generator):

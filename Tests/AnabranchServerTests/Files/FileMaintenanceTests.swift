@@ -259,7 +259,8 @@ import Testing
             let cursor = DownloadCursor(serverVersion: full, clientVersion: ClientVersion(full.rawValue))
             let bind = BindRequest(partition: client.path.bytes, needsFileIdent: false)
             rig.submit(.open(bind), of: client)
-            rig.submit(.identify(IdentRequest(file: client.file, download: cursor, latest: latest)), of: client)
+            let claim = IdentRequest(file: client.file, download: cursor, latest: latest)
+            rig.submit(.identify(claim, hasRestarted: false), of: client)
             rig.finish()
             upload(TurnRig.updates(1), upTo: full.rawValue + 2, behind: full)
         }

@@ -265,7 +265,7 @@ import Testing
         let claim = IdentRequest(file: file, download: DownloadCursor(), latest: SaltedVersion())
         for request in [
             SessionRequest.open(BindRequest(partition: Array("/notes".utf8), needsFileIdent: false)),
-            .identify(claim),
+            .identify(claim, hasRestarted: false),
         ] {
             files.submit(
                 FileRequest(

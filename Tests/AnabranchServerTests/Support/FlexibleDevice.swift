@@ -45,12 +45,30 @@ struct FlexibleDevice: ~Copyable {
             while let message = client.next() {
                 try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
             }
-            if client.lastError != nil { return }
+            if client.isSuspended, client.lastError?.code == .sessionClosed {
+                client.resume()
+                continue
+            }
+            if let error = client.lastError, error.code != .sessionClosed { return }
             if client.isRunning, client.file?.isAcknowledged == true, isComplete { return }
-            let frame = try await socket?.receive()
-            let codec = ServerMessageCodec(limits: Limits(), mode: .flexible, version: version)
-            try client.receive(try codec.decode(frame?.payload ?? []))
+            try await receive()
         }
+    }
+
+    /// Goes on until there are parts of a bootstrap.
+    mutating func receiveParts() async throws {
+        while !client.hasParts {
+            while let message = client.next() {
+                try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
+            }
+            try await receive()
+        }
+    }
+
+    private mutating func receive() async throws {
+        let frame = try await socket?.receive()
+        let codec = ServerMessageCodec(limits: Limits(), mode: .flexible, version: version)
+        try client.receive(try codec.decode(frame?.payload ?? []))
     }
 
     private var isComplete: Bool {

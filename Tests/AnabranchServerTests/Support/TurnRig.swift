@@ -119,8 +119,9 @@ final class TurnRig {
     func bind(_ client: Client) {
         submit(.open(BindRequest(partition: client.path.bytes, needsFileIdent: false)), of: client)
         submit(
-            .identify(IdentRequest(file: client.file, download: DownloadCursor(), latest: SaltedVersion())),
-            of: client)
+            .identify(
+                IdentRequest(file: client.file, download: DownloadCursor(), latest: SaltedVersion()),
+                hasRestarted: false), of: client)
         finish()
     }
 

@@ -127,6 +127,39 @@ import Testing
         }
     }
 
+    /// What is too long for one message comes in parts, and those of a lost connection are dropped before others come.
+    @Test(arguments: releases) func aLongBootstrapCanBeInterrupted(
+        _ release: CoreVersion, _ version: Int
+    ) async throws {
+        try await withServer(settings: Self.settings()) { server in
+            var writer = FlexibleDevice(), reader = FlexibleDevice(release, version)
+            try await writer.connect(port: server.port)
+            try await writer.settle()
+            try writer.client.write(at: 1) { try $0.addDogs() }
+            _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
+            try await writer.settle()
+            try writer.client.write(at: 2) { transaction in
+                for key in 0..<20 {
+                    try transaction.addDog(Int64(key), String(repeating: "x", count: 500_000), age: 4)
+                }
+            }
+            try await writer.settle()
+
+            try await reader.connect(port: server.port)
+            try await reader.settle()
+            let set = try reader.client.subscribe(#"{"Dog":"(age > 3)"}"#)
+            try await reader.receiveParts()
+            reader.disconnect()
+            try writer.client.write(at: 3) { try $0.object("Dog", key: 7)?.set("age", to: .int(1)) }
+            try await writer.settle()
+            try await reader.connect(port: server.port)
+            try await reader.settle()
+            #expect(reader.client.lastError?.code == .sessionClosed)
+            #expect(try reader.dogs.count == 19)
+            #expect(reader.client.subscriptions.active == set)
+        }
+    }
+
     @Test func anAppHasOneKindOfSync() async throws {
         try await withServer(settings: Self.settings()) { server in
             let partition = try await WebSocketClient.open(

@@ -1,0 +1,171 @@
+package import AnabranchCore
+
+/// What a client is sent, or was sent and has not confirmed; the versions never go back. The contents of older entries
+/// are with the store alone.
+package struct ViewLog: Sendable {
+    /// So many bytes of the newest entries stay in memory while the client is connected.
+    static let loadedBytesMax = 64 << 10
+
+    package private(set) var entries: [ViewEntry] = []
+    /// Number of the last entry that there ever was.
+    private(set) var lastNumber: UInt64 = 0
+    /// What it has beside bootstraps, in bytes: a client that gets one cannot confirm it before its end.
+    private(set) var steadyBytes = 0
+    /// So many of the first entries are with the store alone.
+    private var unloadedCount = 0
+    private var loadedBytes = 0
+
+    init() {}
+
+    /// - Parameter stored: without contents, or with contents that are not kept.
+    init(_ stored: StoredView) {
+        entries = stored.log
+        for index in entries.indices { entries[index].contents = nil }
+        lastNumber = stored.record.lastNumber
+        steadyBytes = entries.reduce(0) { $0 + $1.steadyBytes }
+        unloadedCount = entries.count
+    }
+
+    /// Number of the first entry that there is; one more than the last one if there is none.
+    var firstNumber: UInt64 { lastNumber + 1 - UInt64(entries.count) }
+
+    func entries(after number: UInt64) -> ArraySlice<ViewEntry> {
+        entries.dropFirst(Int(max(number + 1, firstNumber) - firstNumber))
+    }
+
+    /// The number of the last entry up to a version.
+    func number(upTo version: ServerVersion) -> UInt64 {
+        entries.first { $0.version > version }.map { $0.number - 1 } ?? lastNumber
+    }
+
+    mutating func append(
+        _ version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime, origin: ClientFileID,
+        _ changeset: [UInt8], bootstrap: UInt64?
+    ) {
+        lastNumber += 1
+        let entry = ViewEntry(
+            number: lastNumber, version: version, clientVersion: clientVersion, timestamp: timestamp, origin: origin,
+            bootstrap: bootstrap, contents: ViewEntry.Contents(changeset: changeset))
+        entries.append(entry)
+        steadyBytes += entry.steadyBytes
+        loadedBytes += entry.byteCount
+    }
+
+    /// Notes the form that an entry with contents has now.
+    mutating func merge(_ number: UInt64, into form: [UInt8]) {
+        let index = Int(number - firstNumber), before = entries[index]
+        entries[index].contents?.merged = form
+        entries[index].mergedBytes = form.count
+        steadyBytes += entries[index].steadyBytes - before.steadyBytes
+        loadedBytes += entries[index].byteCount - before.byteCount
+    }
+
+    /// Forgets entries up to a version.
+    mutating func removeFirst(through version: ServerVersion) {
+        let count = entries.prefix { $0.version <= version }.count
+        for entry in entries.prefix(count) {
+            steadyBytes -= entry.steadyBytes
+            if entry.contents != nil { loadedBytes -= entry.byteCount }
+        }
+        entries.removeFirst(count)
+        unloadedCount = max(0, unloadedCount - count)
+    }
+
+    // MARK: Contents
+
+    /// Which entries behind a number have no contents.
+    func unloaded(after number: UInt64) -> ClosedRange<UInt64>? {
+        let first = max(firstNumber, number + 1), end = firstNumber + UInt64(unloadedCount)
+        return first < end ? first...(end - 1) : nil
+    }
+
+    /// Takes what the store has of the entries that `unloaded` has named.
+    mutating func load(_ loaded: [ViewEntry]) {
+        for entry in loaded {
+            entries[Int(entry.number - firstNumber)].contents = entry.contents
+            loadedBytes += entry.byteCount
+        }
+        unloadedCount -= loaded.count
+    }
+
+    /// Forgets contents, which the store has, until there are at most so many bytes.
+    mutating func unload(until bytes: Int) {
+        while loadedBytes > bytes, unloadedCount < entries.count {
+            loadedBytes -= entries[unloadedCount].byteCount
+            entries[unloadedCount].contents = nil
+            unloadedCount += 1
+        }
+    }
+}
+
+/// One changeset that a client is sent.
+package struct ViewEntry: Sendable, Equatable {
+    package struct Contents: Sendable, Equatable {
+        /// As it is sent.
+        package let changeset: [UInt8]
+        /// As it is after the uploads that were merged with it, if that is not the same.
+        package var merged: [UInt8]?
+
+        package init(changeset: [UInt8], merged: [UInt8]? = nil) {
+            self.changeset = changeset
+            self.merged = merged
+        }
+    }
+
+    /// 1, 2, 3 … of the view.
+    package let number: UInt64
+    /// What several entries can share.
+    package let version: ServerVersion
+    /// The newest changeset of the client's own before it.
+    package let clientVersion: ClientVersion
+    package let timestamp: ChangesetTime
+    package let origin: ClientFileID
+    /// Of which set of queries it is part of the bootstrap; nil if of none.
+    package let bootstrap: UInt64?
+    /// Of `Contents.changeset`.
+    package let sentBytes: Int
+    /// Of `Contents.merged`.
+    package fileprivate(set) var mergedBytes: Int?
+    /// Nil while only the store has them.
+    package fileprivate(set) var contents: Contents?
+
+    package init(
+        number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
+        origin: ClientFileID, bootstrap: UInt64?, contents: Contents
+    ) {
+        self.init(
+            number: number, version: version, clientVersion: clientVersion, timestamp: timestamp, origin: origin,
+            bootstrap: bootstrap, sentBytes: contents.changeset.count, mergedBytes: contents.merged?.count)
+        self.contents = contents
+    }
+
+    /// Without its contents.
+    package init(
+        number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
+        origin: ClientFileID, bootstrap: UInt64?, sentBytes: Int, mergedBytes: Int?
+    ) {
+        self.number = number
+        self.version = version
+        self.clientVersion = clientVersion
+        self.timestamp = timestamp
+        self.origin = origin
+        self.bootstrap = bootstrap
+        self.sentBytes = sentBytes
+        self.mergedBytes = mergedBytes
+    }
+
+    var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }
+
+    fileprivate var byteCount: Int { sentBytes + (mergedBytes ?? 0) }
+
+    /// What it counts in `ViewLog.steadyBytes`.
+    fileprivate var steadyBytes: Int { bootstrap == nil ? byteCount + 64 : 0 }
+
+    /// Nil without contents.
+    var downloaded: DownloadedChangeset? {
+        guard let contents else { return nil }
+        return DownloadedChangeset(
+            cursor: DownloadCursor(serverVersion: version, clientVersion: clientVersion), tag: tag,
+            changeset: contents.changeset)
+    }
+}

@@ -1,0 +1,115 @@
+import AnabranchCore
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchHistory
+
+/// Bootstraps that come in parts, and what of a view is in memory (`Spec/FlexibleSync.md`, section 3.4).
+@Suite struct FlexiblePartsTests {
+    private static let none = SubscriptionSet(version: 2, query: Array("{}".utf8))
+    private static let all = SubscriptionSet(version: 3, query: Array(#"{"Note":"TRUEPREDICATE"}"#.utf8))
+
+    /// A client that has nothing, and asks for 10 objects of 100 bytes.
+    private func fixture(_ kind: StoreKind) throws -> FlexibleFixture {
+        var fixture = try FlexibleFixture(kind)
+        for key in 0..<10 { try fixture.create(Int64(key), bytes: 100) }
+        #expect(try fixture.file.query(Self.none, in: &fixture.session) == nil)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 0)
+        try fixture.upload()
+        fixture.file.partBytes = 200
+        #expect(try fixture.file.query(Self.all, in: &fixture.session) == nil)
+        return fixture
+    }
+
+    @Test(arguments: StoreKind.allCases) func whatIsLongComesInParts(_ kind: StoreKind) throws {
+        var fixture = try fixture(kind)
+        var made: [ViewDownload] = []
+        while let message = try fixture.file.download(for: &fixture.session) { made.append(message) }
+        #expect(made.count == 5)
+        #expect(made.map(\.queryVersion) == Array(repeating: 3, count: 5))
+        #expect(made.dropLast().allSatisfy { $0.bootstrap == .part(isLast: false) })
+        #expect(made.last?.bootstrap == .part(isLast: true) && made.last?.estimate == 1)
+        let estimates = made.map(\.estimate)
+        #expect(estimates.first.map { $0 > 0 } == true && zip(estimates, estimates.dropFirst()).allSatisfy(<))
+        let versions = made.flatMap(\.download.changesets).map(\.cursor.serverVersion)
+        #expect(Set(versions).count == 5 && versions == versions.sorted() && versions.last == fixture.synced.version)
+        for message in made { try fixture.client.integrate(message.download) }
+        #expect(try fixture.objectCount() == 10)
+    }
+
+    @Test(arguments: StoreKind.allCases) func afterALostConnectionTheClientBeginsItsSessionAnew(
+        _ kind: StoreKind
+    ) throws {
+        var fixture = try fixture(kind)
+        _ = try fixture.file.download(for: &fixture.session)
+        var request = fixture.client.identRequest
+        request.subscriptions = Self.none
+        for isRestarted in [false, true] {
+            if isRestarted { try fixture.restart() }
+            #expect { try fixture.file.identify(request) } throws: {
+                ($0 as? HistoryError)?.code == .interruptedBootstrap
+            }
+        }
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request, hasRestarted: true)
+        // It comes as steady state, whose parts the client confirms one by one.
+        let first = try #require(try fixture.file.download(for: &fixture.session, byteBudget: 0))
+        #expect(first.bootstrap == .none && first.download.changesets.count == 1)
+        try fixture.client.integrate(first.download)
+        try fixture.upload()
+        request = fixture.client.identRequest
+        request.subscriptions = Self.none
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request, hasRestarted: true)
+        try fixture.integrate()
+        try fixture.upload()
+        #expect(try fixture.objectCount() == 10)
+        // Nothing is left of it, so the client can come as it likes, and its set is answered with one message.
+        request = fixture.client.identRequest
+        request.subscriptions = Self.none
+        fixture.client.startSession()
+        fixture.session = try fixture.file.identify(request)
+        #expect(try fixture.file.query(Self.all, in: &fixture.session) == nil)
+        let answer = try #require(try fixture.file.download(for: &fixture.session))
+        #expect(answer.bootstrap == .part(isLast: true) && answer.download.changesets.map(\.changeset) == [[]])
+    }
+
+    /// What a client writes while it has not got the bootstrap is merged with all of it, wherever that is: the object
+    /// that is there already stays.
+    @Test(arguments: StoreKind.allCases) func whatIsNotInMemoryIsReadAgain(_ kind: StoreKind) throws {
+        var fixture = try fixture(kind)
+        let ident = fixture.client.ident
+        func loadedCount() throws -> Int {
+            try #require(fixture.file.views[ident]).log.entries.filter { $0.contents != nil }.count
+        }
+        #expect(try loadedCount() == 5)
+        fixture.file.leave(ident)
+        #expect(try loadedCount() == 0)
+        try fixture.client.write(at: 1_000) { try $0.create("Note", key: 3, ["text": .string([0x62])]) }
+        fixture.client.startSession()
+        var request = fixture.client.identRequest
+        request.subscriptions = Self.none
+        fixture.session = try fixture.file.identify(request, hasRestarted: true)
+        try fixture.upload()
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 10)
+        let text = try fixture.client.state.read { try $0.object("Note", key: 3)?.value("text") }
+        let stored = try fixture.synced.withState { try $0.read { try $0.object("Note", key: 3)?.value("text") } }
+        #expect(text == stored && text == .string([UInt8](repeating: 0x61, count: 100)))
+    }
+
+    @Test(arguments: StoreKind.allCases) func aLongLogOfAConnectedClientIsNotInMemory(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        try fixture.upload()
+        for key in 0..<10 { try fixture.create(Int64(key), bytes: 20_000) }
+        let entries = try #require(fixture.file.views[fixture.client.ident]).log.entries
+        #expect(entries.count == 10)
+        let bytes = entries.reduce(0) { $0 + ($1.contents?.changeset.count ?? 0) }
+        #expect(0 < bytes && bytes <= ViewLog.loadedBytesMax)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 10)
+        try fixture.upload()
+        #expect(fixture.file.views[fixture.client.ident]?.log.entries.isEmpty == true)
+    }
+}
