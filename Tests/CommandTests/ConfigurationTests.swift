@@ -258,6 +258,8 @@ import Testing
         #expect(try Self.configuration("rules: everybody").rules == .everybody)
         #expect(try Self.configuration("rules: rules.yaml").rules == .file("rules.yaml"))
         #expect(try Self.configuration(flags: ["dev": "true"]).missingRules == nil)
+        #expect(
+            try Self.configuration("apps: {a: {providers: [anon-user], sync: flexible}}").missingRules == nil)
     }
 
     @Test(arguments: [

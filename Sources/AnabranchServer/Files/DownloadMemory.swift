@@ -44,7 +44,7 @@ struct DownloadMemory: Sendable {
         return .waiting(wait(for: bytes, request))
     }
 
-    /// At about how many bytes a body ends for now.
+    /// At about how many bytes a body ends.
     func byteBudget(of request: FileRequest, _ bytesSoftMax: Int) -> Int {
         if let permit = request.permit { return permit.bytes - 1 }
         let isLong = request.mayBeLong && budget.hasRoom(for: bytesSoftMax)

@@ -27,10 +27,10 @@ struct ConfigCommand: AsyncParsableCommand {
             abstract: "Say what is wrong with the configuration.",
             discussion: """
                 Finds every mistake at once: settings and values that do not exist, settings that contradict each \
-                other, files of rules, certificates and keys that are missing or cannot be used, and rules that are \
-                not set, with which a server starts, but lets every user do everything. Nothing is \
-                changed, and a server may be running. Prints a line for each mistake on standard error; the exit \
-                status is 0 if there is none, and 1 if there is one.
+                other, files of rules, certificates, keys and folders of exported apps that are missing or cannot \
+                be used, and rules that are not set, without which no server starts. Nothing is changed, \
+                and a server may be running. Prints a line for each mistake on standard error; the exit status is 0 if \
+                there is none, and 1 if there is one.
 
                 EXAMPLES
                   anabranch config check --config anabranch.yaml && systemctl restart anabranch

@@ -103,6 +103,7 @@ struct Configuration {
         if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
         settings.history = history
         settings.takesModeOfFirstClient = isDevelopment
+        settings.limits.echoesErrors = isDevelopment
         settings.flexibleApps = Set(apps.filter(\.value.isFlexible).keys)
         if let partitionBytesMax { settings.history.logBytesMax = UInt64(partitionBytesMax) }
         settings.destructiveSchemaByApp = apps.mapValues(\.destructiveSchema)

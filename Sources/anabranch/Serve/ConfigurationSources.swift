@@ -1,3 +1,4 @@
+import AnabranchServer
 import Yams
 
 /// What is wrong with a configuration: a line for each mistake.
@@ -51,9 +52,11 @@ extension Configuration {
         return problems
     }
 
-    /// What is to be said if there is no word on permissions. Development needs none.
+    /// What is to be said if there is no word on permissions. Development needs none, nor do apps of flexible sync,
+    /// whose roles say it.
     var missingRules: String? {
-        guard rules == nil, !isDevelopment else { return nil }
+        let hasPartitions = apps.isEmpty || userWithoutToken != nil || apps.values.contains { !$0.isFlexible }
+        guard rules == nil, !isDevelopment, hasPartitions else { return nil }
         return """
             rules: not set, so every user may read and write every partition: name a file that says who may do what, \
             or write rules: everybody if that is meant

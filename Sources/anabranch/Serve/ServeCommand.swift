@@ -16,7 +16,7 @@ struct ServeCommand: AsyncParsableCommand {
             Apps log in below /api/client/v2.0 and connect by WebSocket to /api/client/v2.0/app/<id>/realm-sync. The \
             configuration file names the apps and how their users log in; without apps nobody is let in, unless \
             user-without-token names the user of those without a token. --rules says who may read and write what; \
-            without rules every user may do everything, and the server warns of it. With --dev, which works on \
+            without a word on that a server does not start. With --dev, which works on \
             loopback addresses only, every app id is accepted, users log in anonymously or with e-mail address and \
             password, and clients that send no token are one fixed user.
 
@@ -36,6 +36,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.configuration()
+        if !configuration.isClosed, let missing = configuration.missingRules { throw InputError(description: missing) }
         MemoryAllocation.giveBackWhatIsFree()
         var logger = Logger(label: "anabranch", factory: { StreamLogHandler(label: $0, stream: LogStream()) })
         logger.logLevel = configuration.logLevel
@@ -134,8 +135,6 @@ struct ServeCommand: AsyncParsableCommand {
                 nobody is let in, because no apps are configured: name them in a file for --config, or start with \
                 --dev to develop
                 """)
-        } else if let missing = configuration.missingRules {
-            logger.warning("\(missing)")
         }
         for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key })
         where settings.isFlexible && settings.exportPath == nil {
