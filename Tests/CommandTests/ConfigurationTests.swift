@@ -50,7 +50,8 @@ import Testing
     /// A value for each setting, other than the default.
     private static let values = [
         "data": "elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true",
-        "allow-destructive-schema": "true", "log-level": "error",
+        "allow-destructive-schema": "true", "log-level": "error", "log-format": "json", "proxy-protocol": "true",
+        "trusted-proxies": "10.0.0.0/8, ::1",
         "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
         "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
         "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",

@@ -74,9 +74,20 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             }
             return try await counting(route) { () throws(HTTPError) in try await answer(route, request) }
         } catch {
-            logger.debug("request refused", metadata: ["status": "\(error.status.code)", "error": "\(error.code)"])
+            note(error, of: request)
             return EndpointResponse(error)
         }
+    }
+
+    /// A line for each refusal: what finds out about guessing reads them.
+    private func note(_ error: HTTPError, of request: EndpointRequest) {
+        let isOfServer = error.status.code >= 500, isUnknown = error.status == .notFound
+        logger.log(
+            level: isOfServer ? .warning : isUnknown ? .info : .notice, "request refused",
+            metadata: [
+                "status": "\(error.status.code)", "error": "\(error.code)", "reason": "\(error.message)",
+                "remote": "\(request.address ?? "unknown")", "path": "\(request.path.prefix(200))",
+            ])
     }
 
     /// Counts logins and registrations by their outcome.
@@ -262,7 +273,10 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             }
             return (.admitted(principal), user.ident)
         } catch let error as TokenError {
-            logger.info("token refused", metadata: ["reason": "\(error)"])
+            let metadata: Logger.Metadata = [
+                "reason": "\(error)", "remote": "\(address)", "app": "\(credentials.app.prefix(200))",
+            ]
+            logger.notice("token refused", metadata: metadata)
             return (.tokenRefused, address)
         } catch {
             return (.unavailable, address)

@@ -9,15 +9,17 @@ struct AcceptedHandshake: Sendable {
     let app: String
     let principal: Principal
     let negotiation: Negotiation
+    /// The address of the client, if it is known.
+    let remote: String?
     /// The code of the close frame that ends the connection at once; nil if the client is admitted.
     let closeCode: WebSocketErrorCode?
 
     /// Identifies the client in the log, without its token.
-    func metadata(from address: SocketAddress?) -> Logger.Metadata {
+    var metadata: Logger.Metadata {
         var metadata: Logger.Metadata = [
             "protocol": "\(negotiation.element)", "release": "\(negotiation.release)",
         ]
-        if let remote = address?.hostAndPort { metadata["remote"] = "\(remote)" }
+        if let remote { metadata["remote"] = "\(remote)" }
         if !app.isEmpty { metadata["app"] = "\(app.prefix(200))" }
         if let user = principal.user { metadata["user"] = "\(user)" }
         return metadata

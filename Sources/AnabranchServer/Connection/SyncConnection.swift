@@ -114,7 +114,7 @@ struct SyncConnection: ~Copyable {
             machine.mode == .flexible
             ? VirtualPath(principal.app) : VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
         sessions[session] = Session(path: path)
-        log("session opened", session)
+        log("session opened", session, level: .info)
         guard permission(on: path) > .none else {
             fail(session, ErrorMessage(.permissionDenied))
             sessions[session] = nil

@@ -9,7 +9,7 @@ extension SyncHandler {
     /// What the connection is doing.
     func report() -> ConnectionReport {
         ConnectionReport(
-            remote: context?.remoteAddress?.hostAndPort, principal: handshake.principal,
+            remote: handshake.remote, principal: handshake.principal,
             protocolVersion: handshake.negotiation.element, release: handshake.negotiation.release,
             sessions: connection.report())
     }

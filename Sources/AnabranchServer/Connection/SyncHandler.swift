@@ -29,6 +29,10 @@ final class SyncHandler: ChannelDuplexHandler {
     private let logger: Logger
 
     private var phase = Phase.open
+    /// Nil if the client was refused.
+    private var openedAt: NIODeadline?
+    /// Why the connection ends, for the log.
+    private var closeReason = "the client has left"
     private(set) var context: ChannelHandlerContext?
     /// That of the handler which makes bytes of frames.
     private var encoder: ChannelHandlerContext?
@@ -73,12 +77,17 @@ final class SyncHandler: ChannelDuplexHandler {
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
         resume = { permit, number in handler.eventLoop.execute { handler.value.take(permit, ofWait: number) } }
         connections.connect(connection.id, handler, replies)
-        logger.info("connection opened", metadata: handshake.metadata(from: context.remoteAddress))
-        if let closeCode = handshake.closeCode { return close(closeCode, because: "refused") }
+        if let closeCode = handshake.closeCode {
+            let reason: Logger.Metadata = ["code": "\(UInt16(webSocketErrorCode: closeCode))"]
+            logger.notice("connection refused", metadata: handshake.metadata.merging(reason) { $1 })
+            return close(closeCode, because: "refused")
+        }
+        openedAt = context.eventLoop.now
+        logger.info("connection opened", metadata: handshake.metadata)
         silence.start(on: context.eventLoop) {
             self.inbound.isReadHeld || self.memory.isReadHeld
         } onSilence: {
-            self.logger.info("the client has fallen silent")
+            self.closeReason = "the client has fallen silent"
             context.close(promise: nil)
         }
         memory.onExcess = { self.fail(.protocolError("a long message before the first IDENT")) }
@@ -100,7 +109,10 @@ final class SyncHandler: ChannelDuplexHandler {
         connection.end()
         submitRequests()
         connections.disconnect(connection.id)
-        logger.info("connection closed")
+        if let openedAt {
+            let seconds = (context.eventLoop.now - openedAt).nanoseconds / 1_000_000_000
+            logger.info("connection closed", metadata: ["reason": "\(closeReason)", "seconds": "\(seconds)"])
+        }
         context.fireChannelInactive()
     }
 
@@ -315,7 +327,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private func close(_ closing: CloseHandshake) {
         guard let context, isLive else { return }
         phase = .closing
-        logger.debug("leaving", metadata: ["reason": "\(closing.reason)"])
+        closeReason = closing.reason
         connection.end()
         submitRequests()
         silence.stop()

@@ -1,5 +1,7 @@
+import Logging
 import NIOCore
 import NIOHTTP1
+import NIOSSL
 import NIOWebSocket
 
 /// Answers the requests of one socket, one after the other: collects each, within limits of time and size, and passes
@@ -8,11 +10,13 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
+    private let origin: ClientOrigin
     private let endpoints: any HTTPEndpoints
     private let requestTimeout: TimeAmount
     private let bodyBytesMax: Int
     private let isSecure: Bool
     private let metrics: ConnectionMetrics
+    private let logger: Logger
     private let upgrade: WebSocketUpgrade?
     private var timer: Scheduled<Void>?
     private var request = Request.none
@@ -28,11 +32,11 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
     /// - Parameter isSecure: whether the socket speaks TLS.
     static func install(
-        in channel: any Channel, endpoints: any HTTPEndpoints, settings: ServerSettings, isSecure: Bool,
-        metrics: ConnectionMetrics, upgrade: WebSocketUpgrade? = nil
+        in channel: any Channel, from origin: ClientOrigin, endpoints: any HTTPEndpoints, settings: ServerSettings,
+        isSecure: Bool, metrics: ConnectionMetrics, logger: Logger, upgrade: WebSocketUpgrade? = nil
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let handler = HTTPHandler(endpoints, settings, isSecure: isSecure, metrics, upgrade)
+        let handler = HTTPHandler(origin, endpoints, settings, isSecure: isSecure, metrics, logger, upgrade)
         if let upgrade {
             let http = NIOLoopBound(handler, eventLoop: channel.eventLoop)
             try pipeline.configureHTTPServerPipeline(
@@ -49,14 +53,16 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private init(
-        _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool, _ metrics: ConnectionMetrics,
-        _ upgrade: WebSocketUpgrade?
+        _ origin: ClientOrigin, _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool,
+        _ metrics: ConnectionMetrics, _ logger: Logger, _ upgrade: WebSocketUpgrade?
     ) {
+        self.origin = origin
         self.endpoints = endpoints
         requestTimeout = .seconds(settings.handshakeSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
         self.isSecure = isSecure
         self.metrics = metrics
+        self.logger = logger
         self.upgrade = upgrade
     }
 
@@ -114,7 +120,7 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
         let request = EndpointRequest(
             method: head.method, path: parts.first.map(String.init) ?? "",
             query: parts.count > 1 ? String(parts[1]) : "", headers: head.headers, body: Array(buffer: body),
-            address: context.remoteAddress?.client, isSecure: isSecure)
+            address: origin.address(of: head)?.client, isSecure: isSecure)
         let endpoints = endpoints
         context.eventLoop.makeFutureWithTask { await endpoints.respond(to: request) }
             .assumeIsolated().whenSuccess { response in
@@ -149,6 +155,13 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// SwiftNIO answers malformed requests itself; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is NIOWebSocketUpgradeError { return }
+        if error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError { note(failureOfTLS: error) }
         context.close(promise: nil)
+    }
+
+    private func note(failureOfTLS error: any Error) {
+        metrics.failedTLS()
+        let remote = origin.address?.hostAndPort ?? "unknown"
+        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(error)"])
     }
 }

@@ -9,6 +9,8 @@ import NIOWebSocket
 /// some platforms do not show a status to the client (section 2.4).
 final class WebSocketUpgrade {
     private let authenticator: any Authenticator
+    private let origin: ClientOrigin
+    private let addresses: OpenChannels
     private let users: ConnectionLimit
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
@@ -21,15 +23,20 @@ final class WebSocketUpgrade {
     private var accepted: AcceptedHandshake?
 
     /// - Parameters:
+    ///   - origin: whose socket it is.
+    ///   - addresses: the limit for the sockets of each address, for those that a proxy passes on.
     ///   - users: the limit for the WebSockets of each user.
     ///   - messageBytesMax: the longest frame, in bytes.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
-        authenticator: any Authenticator, users: ConnectionLimit, messageBytesMax: Int, metrics: ConnectionMetrics,
+        authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
+        messageBytesMax: Int, metrics: ConnectionMetrics,
         mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
         self.authenticator = authenticator
+        self.origin = origin
+        self.addresses = addresses
         self.users = users
         self.messageBytesMax = messageBytesMax
         self.metrics = metrics
@@ -64,9 +71,16 @@ final class WebSocketUpgrade {
 
     /// - Returns: the extra headers of the 101; nil if the request stays HTTP.
     private func decide(_ head: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
-        let address = channel.remoteAddress?.client
-        guard let handshake = try? SyncHandshake(head, from: address, mode: mode) else {
+        let forwarded = origin.forwarded(head)
+        if let forwarded { origin.address = forwarded }
+        guard let handshake = try? SyncHandshake(head, from: origin.address?.client, mode: mode) else {
             return channel.eventLoop.makeSucceededFuture(nil)
+        }
+        do throws(OpenChannels.LimitError) {
+            if let forwarded { try addresses.admit(forwarded, until: channel.closeFuture) }
+        } catch {
+            metrics.turnedAway(error.rawValue)
+            return channel.eventLoop.makeSucceededFuture(refuse(.unavailable))
         }
         let authenticator = authenticator
         return channel.eventLoop.makeFutureWithTask { await authenticator.admit(handshake.credentials) }
@@ -113,7 +127,7 @@ final class WebSocketUpgrade {
     ) -> HTTPHeaders {
         accepted = AcceptedHandshake(
             app: handshake.credentials.app, principal: principal, negotiation: handshake.negotiation,
-            closeCode: closeCode)
+            remote: origin.address?.hostAndPort, closeCode: closeCode)
         return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
     }
 

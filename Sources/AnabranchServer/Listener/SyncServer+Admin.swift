@@ -17,10 +17,11 @@ extension SyncServer {
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)
         let listener = try await listen(host: admin.settings.host, port: admin.settings.port, on: group) {
             [self] channel in
-            guard (try? channels.admit(channel)) != nil else { return channel.close(promise: nil) }
+            guard (try? channels.admit(channel, from: nil)) != nil else { return channel.close(promise: nil) }
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try HTTPHandler.install(
-                in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: metrics)
+                in: channel, from: ClientOrigin(of: channel, settings), endpoints: endpoints, settings: settings,
+                isSecure: tls != nil, metrics: metrics, logger: logger)
         }
         if let address = listener.localAddress {
             logger.info("admin interface listening", metadata: ["address": "\(address)"])

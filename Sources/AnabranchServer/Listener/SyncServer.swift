@@ -107,13 +107,15 @@ public final class SyncServer: Service {
         let adminListener = try await listenForOperator(on: group, operations)
         let listener = try await listen(host: settings.host, port: settings.port, on: group) { [self] channel in
             connectionMetrics.connectionsAccepted.increment()
+            let origin = ClientOrigin(of: channel, settings)
             do throws(OpenChannels.LimitError) {
-                try channels.admit(channel)
+                try channels.admit(channel, from: origin.isProxy ? nil : origin.address)
             } catch {
                 connectionMetrics.turnedAway(error.rawValue)
                 return channel.close(promise: nil)
             }
-            try open(channel, users, connections, outboxes)
+            if origin.isProxy, settings.usesProxyProtocol { try readProxyHeader(of: channel, origin, channels) }
+            try open(channel, origin, channels, users, connections, outboxes)
         }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
@@ -160,15 +162,32 @@ public final class SyncServer: Service {
         }
     }
 
+    private func readProxyHeader(
+        of channel: any Channel, _ origin: ClientOrigin, _ channels: OpenChannels
+    ) throws {
+        let handler = ProxyHeaderHandler { [connectionMetrics] header in
+            guard case .client(let address) = header else { return }
+            origin.address = address
+            do throws(OpenChannels.LimitError) { try channels.admit(address, until: channel.closeFuture) } catch {
+                connectionMetrics.turnedAway(error.rawValue)
+                channel.close(promise: nil)
+            }
+        } onError: { [logger] error in
+            let proxy = origin.address?.hostAndPort ?? "unknown"
+            logger.notice("connection refused", metadata: ["reason": "\(error)", "proxy": "\(proxy)"])
+        }
+        try channel.pipeline.syncOperations.addHandler(handler)
+    }
+
     /// Sets up a new socket: HTTP first, and the sync protocol once a handshake was accepted.
     private func open(
-        _ channel: any Channel, _ users: ConnectionLimit, _ connections: ConnectionRegistry,
-        _ outboxes: RequestOutboxes
+        _ channel: any Channel, _ origin: ClientOrigin, _ channels: OpenChannels, _ users: ConnectionLimit,
+        _ connections: ConnectionRegistry, _ outboxes: RequestOutboxes
     ) throws {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
-            authenticator: authenticator, users: users, messageBytesMax: settings.limits.messageBytesMax,
-            metrics: connectionMetrics, mode: modes.mode
+            authenticator: authenticator, origin: origin, addresses: channels, users: users,
+            messageBytesMax: settings.limits.messageBytesMax, metrics: connectionMetrics, mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger
@@ -198,8 +217,8 @@ public final class SyncServer: Service {
             try channel.pipeline.syncOperations.addHandlers([pace, handler])
         }
         try HTTPHandler.install(
-            in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: connectionMetrics,
-            upgrade: upgrade)
+            in: channel, from: origin, endpoints: endpoints, settings: settings, isSecure: tls != nil,
+            metrics: connectionMetrics, logger: logger, upgrade: upgrade)
     }
 
     private func budget(_ name: String, bytesMax: Int) -> MemoryBudget {

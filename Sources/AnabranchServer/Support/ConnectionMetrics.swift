@@ -7,6 +7,8 @@ struct ConnectionMetrics: Sendable {
     let connectionsAccepted: Counter
     /// Connections that were closed because their clients did not read.
     let connectionsStalled: Counter
+    /// Connections that ended because TLS could not be agreed on, or was broken.
+    private let tlsFailures: Counter
     /// Times that a client had to wait because it sent more frames than its share.
     let readingsDelayed: Counter
 
@@ -14,12 +16,15 @@ struct ConnectionMetrics: Sendable {
         self.factory = factory
         connectionsAccepted = Counter(label: "anabranch_connections_accepted_total", factory: factory)
         connectionsStalled = Counter(label: "anabranch_connections_stalled_total", factory: factory)
+        tlsFailures = Counter(label: "anabranch_tls_failures_total", factory: factory)
         readingsDelayed = Counter(label: "anabranch_readings_delayed_total", factory: factory)
     }
 
     func answered(_ status: HTTPResponseStatus) {
         count("anabranch_http_answers_total", [("status", "\(status.code)")])
     }
+
+    func failedTLS() { tlsFailures.increment() }
 
     /// A handshake was decided.
     func decided(outcome: String) {

@@ -21,6 +21,11 @@ public struct ServerSettings: Sendable {
     public var connectionsMax = 10_000
     /// Connections of one IP address at one time. Further ones are closed as soon as they are accepted.
     public var connectionsPerAddressMax = 1_000
+    /// The proxies in front of the server. Connections through them count as those of the clients that they name.
+    public var trustedProxies = TrustedProxies.none
+    /// Whether they name them by a header of the PROXY protocol before everything else, which then has to come, and not
+    /// by X-Forwarded-For in each request.
+    public var usesProxyProtocol = false
     /// WebSockets of one user at one time. Further ones are refused with status 503, and their clients try again.
     public var connectionsPerUserMax = 500
     /// How long a connection may outlive the login that it depends on, in seconds.

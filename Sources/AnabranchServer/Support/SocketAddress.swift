@@ -12,9 +12,10 @@ extension SocketAddress {
         return isIPv4 ? ipAddress : Hex.encode(bytes.prefix(8)) + "/64"
     }
 
-    /// The address as people write it; nil for an address of another kind.
+    /// The address as people write it, with its port if that is known; nil for an address of another kind.
     var hostAndPort: String? {
         guard let host = ipAddress, let port else { return nil }
+        guard port > 0 else { return host }
         return host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }

@@ -35,6 +35,7 @@ struct Configuration {
     /// In development: apps have no settings of their own there.
     var allowsDestructiveSchema = false
     var logLevel = Logger.Level.info
+    var logFormat = LogFormat.text
     var publicURL: String?
     var tlsCertificate: String?
     var tlsKey: String?
@@ -48,6 +49,8 @@ struct Configuration {
     var connectionsMax: Int?
     var connectionsPerAddressMax: Int?
     var connectionsPerUserMax: Int?
+    var trustedProxies = TrustedProxies.none
+    var usesProxyProtocol = false
     var sessionsPerConnectionMax: Int?
     var messageMemoryBytesMax: Int?
     var loginsPerMinuteMax: Int?
@@ -110,6 +113,8 @@ struct Configuration {
         if let connectionsMax { settings.connectionsMax = connectionsMax }
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
         if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }
+        settings.trustedProxies = trustedProxies
+        settings.usesProxyProtocol = usesProxyProtocol
         if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
         if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }
         return settings

@@ -51,7 +51,7 @@ struct ConfigurationOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Who may read and write what: a file of rules (Spec/Admin.md, section 5), or everybody if every user may \
-            do everything. (default: every user may, and the server warns of it at each start, except with --dev)
+            do everything. (default: none, and then only --dev, or an app of flexible sync alone, starts)
             """, valueName: "file"))
     var rules: String?
 
@@ -63,6 +63,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(help: "What to log: trace, debug, info, notice, warning, error or critical. (default: info)")
     var logLevel: String?
+
+    @Option(help: "How to log: text, or json for an object a line. (default: text)")
+    var logFormat: String?
 
     @OptionGroup(title: "HISTORY") var history: HistoryOptions
 
@@ -81,6 +84,7 @@ struct ConfigurationOptions: ParsableArguments {
         flags["rules"] = rules
         flags["store-bytes"] = storeBytes
         flags["log-level"] = logLevel
+        flags["log-format"] = logFormat
         return flags
     }
 

@@ -35,6 +35,9 @@ extension Configuration {
             problems.append(
                 "allow-destructive-schema: only with dev; an app has destructive-schema: allow of its own")
         }
+        if usesProxyProtocol, trustedProxies == .none {
+            problems.append("proxy-protocol: only with trusted-proxies, since others may write what they like")
+        }
         if (tlsCertificate == nil) != (tlsKey == nil) {
             problems.append("tls-certificate and tls-key need each other")
         }

@@ -38,10 +38,12 @@ struct ServeCommand: AsyncParsableCommand {
         let configuration = try options.configuration()
         if !configuration.isClosed, let missing = configuration.missingRules { throw InputError(description: missing) }
         MemoryAllocation.giveBackWhatIsFree()
-        var logger = Logger(label: "anabranch", factory: { StreamLogHandler(label: $0, stream: LogStream()) })
+        var logger = Logger(label: "anabranch", factory: configuration.logFormat.handler)
         logger.logLevel = configuration.logLevel
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
+        let settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
+        OpenFiles.raiseLimit(connectionsMax: settings.connectionsMax, logger)
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
@@ -58,8 +60,7 @@ struct ServeCommand: AsyncParsableCommand {
         }
         let listen = configuration.listen
         let server = SyncServer(
-            settings: configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount), store: store,
-            authenticator: apps, endpoints: apps, authorizer: authorizer,
+            settings: settings, store: store, authenticator: apps, endpoints: apps, authorizer: authorizer,
             exports: try await AppExports(directories: configuration.exportPaths, logger: logger),
             tls: try await NamedFiles.tls(configuration, logger), logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),

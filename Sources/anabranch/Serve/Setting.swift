@@ -43,6 +43,9 @@ struct Setting {
                 "With dev: whether clients may take classes and columns away."),
             Setting("log-level", \.logLevel, .level, "The least important messages that the log shows."),
             Setting(
+                "log-format", \.logFormat, .logFormat,
+                "Whether the log is text for people, or an object of JSON a line."),
+            Setting(
                 "public-url", \.publicURL, .url, "How clients reach the server; by default as their Host header says."),
             Setting("tls-certificate", \.tlsCertificate, .file, "The server's certificate, in PEM, for TLS."),
             Setting("tls-key", \.tlsKey, .file, "The private key of the certificate, in PEM."),
@@ -58,6 +61,12 @@ struct Setting {
             Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
             Setting("connections-per-address", \.connectionsPerAddressMax, .count(), "The most of one address."),
             Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most of one user."),
+            Setting(
+                "trusted-proxies", \.trustedProxies, .proxies,
+                "The proxies in front, whose X-Forwarded-For says which address a client has."),
+            Setting(
+                "proxy-protocol", \.usesProxyProtocol, .flag,
+                "Whether they say it with the PROXY protocol instead, before everything else."),
             Setting("sessions-per-connection", \.sessionsPerConnectionMax, .count(), "The most sessions in one."),
             Setting(
                 "message-memory-bytes", \.messageMemoryBytesMax, .count(),
@@ -186,6 +195,22 @@ extension SettingForm<ListenAddress?> {
             allowed: "off, or host:port, like 127.0.0.1:9091",
             parse: { $0 == "off" ? .some(nil) : ListenAddress(argument: $0).map { .some($0) } },
             print: { $0?.description ?? "off" })
+    }
+}
+
+extension SettingForm<LogFormat> {
+    static var logFormat: Self {
+        Self(
+            allowed: LogFormat.allCases.map(\.rawValue).joined(separator: ", "), parse: LogFormat.init(rawValue:),
+            print: { $0.rawValue })
+    }
+}
+
+extension SettingForm<TrustedProxies> {
+    static var proxies: Self {
+        Self(
+            allowed: "addresses and networks with commas between them, like 127.0.0.1, 10.0.0.0/8",
+            parse: { TrustedProxies($0) }, print: { $0 == .none ? nil : $0.description })
     }
 }
 

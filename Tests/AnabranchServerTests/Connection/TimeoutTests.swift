@@ -254,13 +254,14 @@ import Testing
     }
 
     private static func installHTTP(in channel: any Channel) throws {
+        let settings = ServerSettings(cores: 1), origin = ClientOrigin(of: channel, settings)
         let upgrade = WebSocketUpgrade(
-            authenticator: AllowAllAuthenticator(), users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20,
-            metrics: ConnectionMetrics()
+            authenticator: AllowAllAuthenticator(), origin: origin, addresses: OpenChannels(countMax: 1),
+            users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20, metrics: ConnectionMetrics()
         ) { _, _ in }
         try HTTPHandler.install(
-            in: channel, endpoints: NoEndpoints(), settings: ServerSettings(cores: 1), isSecure: false,
-            metrics: ConnectionMetrics(), upgrade: upgrade)
+            in: channel, from: origin, endpoints: NoEndpoints(), settings: settings, isSecure: false,
+            metrics: ConnectionMetrics(), logger: .quiet, upgrade: upgrade)
     }
 
     @Test("a request that does not become complete in time is given up")

@@ -45,7 +45,8 @@ struct HandlerRig {
             ])
         let handshake = try SyncHandshake(head)
         let accepted = AcceptedHandshake(
-            app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, closeCode: nil)
+            app: "", principal: Principal(app: ""), negotiation: handshake.negotiation, remote: nil,
+            closeCode: nil)
         id = connections.newID()
         let connection = SyncConnection(
             id, negotiation: handshake.negotiation, principal: Principal(app: ""),

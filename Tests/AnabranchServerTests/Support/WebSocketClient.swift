@@ -43,9 +43,11 @@ final class WebSocketClient {
 
     /// Opens a WebSocket.
     static func open(
-        port: Int, path: String = "/realm-sync", offer: String = WebSocketClient.offer, headers: String = ""
+        port: Int, path: String = "/realm-sync", offer: String = WebSocketClient.offer, headers: String = "",
+        after start: [UInt8] = []
     ) async throws -> WebSocketClient {
         let client = try await WebSocketClient(port: port)
+        if !start.isEmpty { try await client.write(start) }
         let response = try await client.request(
             """
             GET \(path) HTTP/1.1\r\nHost: localhost:\(port)\r\nUpgrade: websocket\r\nConnection: Upgrade\r

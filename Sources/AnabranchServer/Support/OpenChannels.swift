@@ -19,7 +19,8 @@ final class OpenChannels: Sendable {
 
     var count: Int { channels.withLock { $0.count } }
 
-    func admit(_ channel: any Channel) throws(LimitError) {
+    /// - Parameter address: nil if it does not count, or not yet.
+    func admit(_ channel: any Channel, from address: SocketAddress?) throws(LimitError) {
         let key = ObjectIdentifier(channel)
         let isAdmitted = channels.withLock { channels in
             guard channels.count < countMax else { return false }
@@ -28,9 +29,13 @@ final class OpenChannels: Sendable {
         }
         guard isAdmitted else { throw .connections }
         channel.closeFuture.whenComplete { [self] _ in channels.withLock { $0[key] = nil } }
-        if let address = channel.remoteAddress?.client {
-            guard addresses.admit(address, until: channel.closeFuture) else { throw .address }
-        }
+        if let address { try admit(address, until: channel.closeFuture) }
+    }
+
+    /// Counts a connection of an address until it is over.
+    func admit(_ address: SocketAddress, until end: EventLoopFuture<Void>) throws(LimitError) {
+        guard let client = address.client else { return }
+        guard addresses.admit(client, until: end) else { throw .address }
     }
 
     /// Asks every socket to finish what it is doing and to close. Closes those that are still open after `timeout`.
