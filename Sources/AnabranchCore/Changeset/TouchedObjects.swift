@@ -10,28 +10,29 @@ package struct TouchedObject: Sendable {
     package let key: PrimaryKey
     /// What the first live instruction on it does.
     package let firstKind: InstructionKind
+    /// Whether a live instruction creates it.
+    package fileprivate(set) var isCreated: Bool
 }
 
 extension ChangesetArena {
     /// The objects that live instructions of a changeset are about, in the order in which they come first.
     package func touchedObjects(of changeset: ChangesetIndex) -> [TouchedObject] {
-        var known: Set<ObjectKeyID> = []
+        var places: [ObjectKeyID: Int] = [:]
         var touched: [TouchedObject] = []
         for index in instructionIndices(of: changeset) where !self[index].kind.isSchema {
-            let object = self[index].object
-            guard known.insert(object).inserted else { continue }
+            let object = self[index].object, isCreated = self[index].kind == .createObject
+            if let place = places[object] {
+                if isCreated { touched[place].isCreated = true }
+                continue
+            }
+            places[object] = touched.count
             let (className, key) = primaryKey(of: object)
             touched.append(
                 TouchedObject(
                     id: object, className: Array(bytes(of: className)), key: key.normalised,
-                    firstKind: self[index].kind))
+                    firstKind: self[index].kind, isCreated: isCreated))
         }
         return touched
-    }
-
-    /// Whether a live instruction of the changeset creates the object.
-    package func creates(_ object: ObjectKeyID, in changeset: ChangesetIndex) -> Bool {
-        instructionIndices(of: changeset).contains { self[$0].kind == .createObject && self[$0].object == object }
     }
 
     /// Takes out of a changeset what is about some objects; it is dirty then.

@@ -26,16 +26,17 @@ extension FlexibleFile {
         return role
     }
 
-    /// Extends a view with the role that it has, and gives it another one then.
+    /// Extends a view to the end of the log, where it has another role. Nobody is told what has happened meanwhile to
+    /// objects that the new role does not let him read, whatever the old one did.
     func change(
         _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
     ) throws(HistoryError) -> ClientView {
         let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
-        try extend(&view, in: state)
+        let touched = try extend(&view, in: state, as: role)
         let before = view.log.lastNumber, version = file.head.version + 1
         view = try expiring(view.ident) { [view] () throws(HistoryError) in
             var view = view
-            try view.change(to: role, at: version, in: state, clientVersion, finding: &objects)
+            try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)
             return view
         }
         if view.log.lastNumber > before { view.projected = version }

@@ -48,8 +48,13 @@ package final class FlexibleFile {
         }
         self.store = store
         file.makesGenerations = false
+        // Many clients ask for the same.
+        var known: [[String: String]: ViewQueries] = [:]
         for stored in try store.views(of: file.id) {
-            var view = try ClientView(stored, in: state)
+            let predicates = stored.record.predicates
+            let queries = known[predicates] ?? ViewQueries(accepted: predicates, in: state)
+            known[predicates] = queries
+            var view = try ClientView(stored, queries, in: state)
             // What its client has confirmed it was told, and the log begins before that.
             view.projected = max(view.projected, file.head.baseVersion)
             views[view.ident] = view
@@ -273,23 +278,29 @@ package final class FlexibleFile {
         if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
         if index.contains(ident) { return view }
         let before = view.log.lastNumber
-        try extend(&view, in: state)
+        try extend(&view, in: state, as: view.role)
         // Where the view ends need not be stored: it can be found out again.
         if view.log.lastNumber > before { try commit(view) } else { keep(view) }
         return view
     }
 
     /// Extends a view to the end of the log.
-    func extend(_ view: inout ClientView, in state: ObjectGraph) throws(HistoryError) {
-        let clientVersion = try ownVersion(of: view.ident)
-        view = try expiring(view.ident) { [view] () throws(HistoryError) in
+    /// - Parameter role: the one that it is to have there.
+    /// - Returns: the objects that this was about.
+    @discardableResult
+    func extend(
+        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole
+    ) throws(HistoryError) -> Set<ObjectReference> {
+        let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>
+        (view, touched) = try expiring(view.ident) { [view] () throws(HistoryError) in
             try file.read { stored throws(HistoryError) in
                 var view = view
-                try ViewProjection.extend(
-                    &view, to: file.head.version, state, clientVersion: clientVersion, reading: stored)
-                return view
+                let touched = try ViewProjection.extend(
+                    &view, to: file.head.version, state, as: role, clientVersion: clientVersion, reading: stored)
+                return (view, touched)
             }
         }
+        return touched
     }
 
     /// What a step means for views that are up to date; it is stored with the step.

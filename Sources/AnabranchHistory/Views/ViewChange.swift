@@ -73,10 +73,10 @@ package struct ViewChange: Sendable {
 
 extension ClientView {
     /// - Throws: `storeDamaged` if the role cannot be read.
-    init(_ stored: StoredView, in state: ObjectGraph) throws(HistoryError) {
+    init(_ stored: StoredView, _ queries: ViewQueries, in state: ObjectGraph) throws(HistoryError) {
         let record = stored.record
         self.init(of: record.ident, role: try ViewRole(stored: record.role, in: state))
-        queries = ViewQueries(accepted: record.predicates, in: state)
+        self.queries = queries
         queryVersion = record.queryVersion
         (changed, projected, compensations) = (record.changed, record.projected, record.compensations)
         log = ViewLog(stored)

@@ -21,24 +21,32 @@ struct ViewProjection {
 
     /// - Parameters:
     ///   - touched: the objects, with the names of their classes.
-    ///   - view: one of those that ask the same.
+    ///   - view: one of those that ask the same, with the role that it had before the range.
+    ///   - role: the one that it has now.
+    ///   - hidden: those that could not be read at some time within the range.
     ///   - before: the state before the range, as far as the queries and roles of views look at these objects.
     ///   - state: the one behind it.
     private init(
-        of touched: [ObjectReference: [UInt8]], for view: ClientView, from before: ObjectGraph, to state: ObjectGraph
+        of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
+        hidden: Set<ObjectReference>, from before: ObjectGraph, to state: ObjectGraph
     ) throws(HistoryError) {
         self.state = state
+        var now = view
+        now.role = role
+        let isOther = role.rules != view.role.rules
         for (object, className) in touched {
             let wasThere = try before.has(object)
             var wasIn = false
             if wasThere { wasIn = try view.includes(object, of: className, in: before) }
-            let isIn = try view.includes(object, of: className, in: state)
+            let isIn = try now.includes(object, of: className, in: state)
+            // What was done to it while it could not be read is told to nobody; with another role nobody knows when.
+            let isWhole = !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
                 if wasIn {
-                    isIn ? .stays : .leaves
+                    isIn ? (isWhole ? .stays : .enters) : .leaves
                 } else if isIn {
                     // Of a new one all that was ever done to it is in the range.
-                    wasThere ? .enters : .stays
+                    wasThere || !isWhole ? .enters : .stays
                 } else {
                     .outside
                 }
@@ -78,7 +86,11 @@ extension ViewProjection {
     }
 
     static func result(of step: LogStep, for view: ClientView) throws(HistoryError) -> Result {
-        let projection = try ViewProjection(of: step.touched, for: view, from: step.before, to: step.after)
+        var hidden = HiddenObjects(from: view.role, endingAt: step.after)
+        // Of one entry nothing is between its ends.
+        if step.entries.count > 1 { for entry in step.entries { try hidden.note(entry) } }
+        let projection = try ViewProjection(
+            of: step.touched, for: view, as: view.role, hidden: hidden.found, from: step.before, to: step.after)
         var result = Result()
         for entry in step.entries {
             let changeset = try projection.filtered(entry)
@@ -114,14 +126,17 @@ extension ViewProjection {
     /// - Parameters:
     ///   - head: the end of the log, which no entry of the client itself comes before behind `projected`.
     ///   - state: the state there.
+    ///   - role: the one that the view is to have there; for what the range does not touch that is still to be done.
     ///   - clientVersion: the newest one of the client that the log has.
+    /// - Returns: the objects that the range touches.
     static func extend(
-        _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, clientVersion: ClientVersion,
-        reading file: any FileView
-    ) throws(HistoryError) {
-        guard view.projected < head else { return }
+        _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
+        clientVersion: ClientVersion, reading file: any FileView
+    ) throws(HistoryError) -> Set<ObjectReference> {
+        guard view.projected < head else { return [] }
         let range = VersionRange(after: view.projected, through: head)
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
+        var hidden = HiddenObjects(from: role, endingAt: state)
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             var arena = ChangesetArena()
             let index = try entry.decode(into: &arena)
@@ -129,8 +144,10 @@ extension ViewProjection {
                 touched[try state.reference(to: object)] = object.className
             }
             try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
+            try hidden.note(entry)
         }
-        let projection = try ViewProjection(of: touched, for: view, from: before, to: state)
+        let projection = try ViewProjection(
+            of: touched, for: view, as: role, hidden: hidden.found, from: before, to: state)
         var bytes = view.log.steadyBytes
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             let changeset = try projection.filtered(entry)
@@ -144,6 +161,7 @@ extension ViewProjection {
         }
         view.projected = head
         try view.checkLogBytes()
+        return Set(touched.keys)
     }
 
     fileprivate static func checkBytes(_ count: Int) throws(HistoryError) {

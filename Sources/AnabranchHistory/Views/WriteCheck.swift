@@ -25,7 +25,7 @@ struct WriteCheck {
             let reference = ObjectReference(classID: number, key: object.key)
             if try before.has(reference) {
                 if try view.includes(reference, of: object.className, in: before) { continue }
-            } else if arena.creates(object.id, in: changeset) {
+            } else if object.isCreated {
                 continue
             }
             found.insert(object.id)

@@ -1,0 +1,37 @@
+import AnabranchCore
+
+/// The objects that somebody with a role could not read at some time between the entries of a range of the log, as far
+/// as entries touch them: what was done to them then must not be told later.
+struct HiddenObjects {
+    private let role: ViewRole
+    /// The end of the range.
+    private let state: ObjectGraph
+    private var seen: Set<ObjectReference> = []
+    private(set) var found: Set<ObjectReference> = []
+
+    init(from role: ViewRole, endingAt state: ObjectGraph) {
+        self.role = role
+        self.state = state
+    }
+
+    /// To be called with the entries in their order. An object that has been touched before is looked at as the entry
+    /// found it.
+    mutating func note(_ entry: LogEntry) throws(HistoryError) {
+        var arena = ChangesetArena(), again: [(ObjectReference, className: [UInt8])] = []
+        let index = try entry.decode(into: &arena)
+        for object in arena.touchedObjects(of: index) where !role[object.className].read.isAll {
+            let reference = try state.reference(to: object)
+            if !seen.insert(reference).inserted, !found.contains(reference) {
+                again.append((reference, object.className))
+            }
+        }
+        guard !again.isEmpty, let image = try BeforeImage(of: entry) else { return }
+        var before = state, none: Set<ObjectReference> = []
+        try image.apply(to: &before, passingOver: &none)
+        for (reference, className) in again {
+            guard let object = try before.read(reference) else { continue }
+            let isReadable = try role[className].read.includes(object, in: before)
+            if !isReadable { found.insert(reference) }
+        }
+    }
+}
