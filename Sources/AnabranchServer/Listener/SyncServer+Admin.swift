@@ -20,7 +20,8 @@ extension SyncServer {
             guard (try? channels.admit(channel)) != nil else { return channel.close(promise: nil) }
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try HTTPHandler.install(
-                in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: metrics)
+                in: channel, endpoints: endpoints, settings: settings, isSecure: tls != nil, metrics: metrics,
+                longBodyBytesMax: endpoints.bodyBytesMax)
         }
         if let address = listener.localAddress {
             logger.info("admin interface listening", metadata: ["address": "\(address)"])

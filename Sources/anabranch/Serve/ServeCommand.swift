@@ -37,7 +37,10 @@ struct ServeCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.configuration()
         MemoryAllocation.giveBackWhatIsFree()
-        var logger = Logger(label: "anabranch", factory: { StreamLogHandler(label: $0, stream: LogStream()) })
+        let trail = AuditTrail(inDirectory: configuration.data)
+        var logger = Logger(
+            label: "anabranch",
+            factory: { AuditHandler(StreamLogHandler(label: $0, stream: LogStream()), trail) })
         logger.logLevel = configuration.logLevel
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
