@@ -2,8 +2,8 @@ import AnabranchHistory
 import Foundation
 import GRDB
 
-/// A directory that holds one store. Until it is released no other process, and no other store of this one, can use
-/// it.
+/// A directory that holds one store. Until it is released no other process, and no other store of this one, can write
+/// to it.
 final class DataDirectory: Sendable {
     /// Older formats were in this database alone. Now it only marks the newer format: programs that know the older ones
     /// refuse it, where they would take the directory for empty without it.
@@ -25,9 +25,13 @@ final class DataDirectory: Sendable {
 
     let url: URL
     private let lock: Int32
+    /// Somebody else writes to it, and this is only for reading.
+    let isWrittenByOthers: Bool
 
-    /// - Parameter advice: for those who find it in use.
-    init(_ path: String, advice: String = "") throws(HistoryError) {
+    /// - Parameters:
+    ///   - isForReading: others may read as well, and who has it already may write.
+    ///   - advice: for those who find it in use.
+    init(_ path: String, isForReading: Bool = false, advice: String = "") throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
         lock = open(
@@ -35,7 +39,9 @@ final class DataDirectory: Sendable {
         guard lock >= 0 else {
             throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
         }
-        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+        let isLocked = flock(lock, (isForReading ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0
+        isWrittenByOthers = !isLocked && isForReading && errno == EWOULDBLOCK
+        guard isLocked || isWrittenByOthers else {
             let reason = errno == EWOULDBLOCK ? "in use by another process\(advice)" : DataDirectory.lastError
             throw HistoryError(.storeUnusable, "\(path): \(reason)")
         }
@@ -71,11 +77,14 @@ final class DataDirectory: Sendable {
             clamping: UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue)
     }
 
+    /// Whether nobody else reads or writes, from now on.
+    func lockAlone() -> Bool { !isWrittenByOthers && flock(lock, LOCK_EX | LOCK_NB) == 0 }
+
     /// Lets others use the directory.
     func release() { flock(lock, LOCK_UN) }
 
     /// Opens a directory that has a store, without making anything.
-    convenience init(existing path: String) throws(HistoryError) {
+    convenience init(existing path: String, isForReading: Bool = false) throws(HistoryError) {
         guard FileManager.default.fileExists(atPath: path) else {
             throw HistoryError(.storeUnusable, "\(path): no such directory")
         }
@@ -84,7 +93,7 @@ final class DataDirectory: Sendable {
         let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
         guard names.contains(where: { FileManager.default.fileExists(atPath: url.appendingPathComponent($0).path) })
         else { throw HistoryError(.storeUnusable, "\(path): there is no store in it") }
-        try self.init(path, advice: ": stop the server, or use a backup")
+        try self.init(path, isForReading: isForReading, advice: ": stop the server, or use a backup")
     }
 
     // MARK: Names

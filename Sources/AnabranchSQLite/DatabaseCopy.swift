@@ -10,7 +10,7 @@ struct DatabaseCopy {
     /// Of pages that are copied before somebody is told; as many bytes.
     private static let pagesPerStep: CInt = 1_024
     /// How long it waits for a process that has just begun to make a write-ahead log readable after a crash.
-    private static let busySeconds = 10.0
+    static let busySeconds = 10.0
 
     var source: String
     var target: String

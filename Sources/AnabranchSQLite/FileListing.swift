@@ -13,15 +13,15 @@ struct FileListing {
 
     private static let pieceCount = 500
 
-    private let pools: [DatabasePool]
+    private let databases: [any DatabaseReader]
     /// What was read of each shard and not handed out; nil: it has no more.
     private var pieces: [ArraySlice<Element>?]
 
-    /// - Parameter pools: of the shards.
-    init(_ pools: [DatabasePool]) throws(HistoryError) {
-        self.pools = pools
+    /// - Parameter databases: of the shards.
+    init(_ databases: [any DatabaseReader]) throws(HistoryError) {
+        self.databases = databases
         pieces = []
-        for shard in pools.indices { pieces.append(try piece(of: shard, after: nil)) }
+        for shard in databases.indices { pieces.append(try piece(of: shard, after: nil)) }
     }
 
     /// - Throws: `storeDamaged`, `storeFailed`.
@@ -40,7 +40,7 @@ struct FileListing {
 
     private func piece(of shard: Int, after path: VirtualPath?) throws(HistoryError) -> ArraySlice<Element>? {
         try translatingErrors(in: DataDirectory.shardName(shard)) {
-            try pools[shard].unsafeRead { db in
+            try databases[shard].unsafeRead { db in
                 let condition = path == nil ? "" : "WHERE path > ?"
                 let arguments: StatementArguments = path.map { [Data($0.bytes), Self.pieceCount] } ?? [Self.pieceCount]
                 let sql = "SELECT id, path FROM synced_file \(condition) ORDER BY path LIMIT ?"

@@ -6,12 +6,12 @@ import GRDB
 /// The stored state of one synced file, as of the newest commit.
 struct SQLiteRows {
     let file: SyncedFileID
-    let pool: DatabasePool
+    let database: any DatabaseReader
 
     /// - Throws: `storeFailed` or `storeDamaged` if the row of the schema cannot be read.
     func graph() throws(HistoryError) -> ObjectGraph {
         do {
-            return try StateTable(file: file.number).state(in: pool)
+            return try StateTable(file: file.number).state(in: database)
         } catch {
             throw HistoryError(readingStateFailed: error)
         }

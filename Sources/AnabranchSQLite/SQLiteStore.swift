@@ -174,7 +174,7 @@ extension SQLiteStore: HistoryStore {
     }
 
     public func state(of file: SyncedFileID) throws(HistoryError) -> ObjectGraph {
-        try SQLiteRows(file: file, pool: shards[file.shard].pool).graph()
+        try SQLiteRows(file: file, database: shards[file.shard].pool).graph()
     }
 
     public func frozenState(of file: SyncedFileID) throws(HistoryError) -> FrozenState? {

@@ -286,10 +286,10 @@ public struct StoreBackup {
             ofFiles: fileCount,
             and: { reader throws(HistoryError) in
                 var damages: [StoreDamage] = []
-                for (number, (pool, copied)) in zip(reader.pools, shards).enumerated() {
+                for (number, (database, copied)) in zip(reader.databases, shards).enumerated() {
                     let name = DataDirectory.shardName(number)
                     let heads = try translatingErrors(in: name) {
-                        try pool.unsafeRead { try $0.digest(of: Self.heads) }
+                        try database.unsafeRead { try $0.digest(of: Self.heads) }
                     }
                     guard heads != copied.heads else { continue }
                     let finding = "its files are not those that were copied"
@@ -306,8 +306,8 @@ extension StoreReader {
     /// How many synced files there are.
     func fileCount() throws(HistoryError) -> Int {
         try translatingErrors {
-            try pools.reduce(0) { sum, pool in
-                try sum + pool.unsafeRead { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM synced_file") ?? 0 }
+            try databases.reduce(0) { sum, database in
+                try sum + database.unsafeRead { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM synced_file") ?? 0 }
             }
         }
     }

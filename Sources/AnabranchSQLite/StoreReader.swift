@@ -3,28 +3,32 @@ public import AnabranchHistory
 import Foundation
 import GRDB
 
-/// Reads a store that no other process uses, and changes nothing in it.
+/// Reads a store and changes nothing in it. If nobody uses it, nobody can write to it meanwhile; if somebody does, each
+/// shard is seen as it was when it was opened, while the other goes on.
 public final class StoreReader {
     let directory: DataDirectory
     let manifest: StoreManifest
     /// Of the shards.
-    let pools: [DatabasePool]
+    let databases: [any DatabaseReader]
     /// What was opened of the segments.
     let segments = SegmentCache()
-    /// Why no server starts on the store, though it can be read; nil if one does.
-    let refusal: HistoryError?
     /// Empty files that SQLite makes beside databases to read them.
     private let addedFiles: [String]
+    /// Why no server starts on the store, though it can be read; nil if one does.
+    let refusal: HistoryError?
+
+    /// Whether somebody else writes to the store, who goes on with that.
+    public var isWrittenByOthers: Bool { directory.isWrittenByOthers }
 
     /// Opens the store in a directory.
-    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it.
+    /// - Throws: `storeUnusable` if there is no store, or it has another format.
     public convenience init(directory path: String) throws(HistoryError) {
         try self.init(directory: path, isVerifying: false)
     }
 
     /// - Parameter isVerifying: whether it may have been restored in part, and from different times: `refusal` says so.
     convenience init(directory path: String, isVerifying: Bool) throws(HistoryError) {
-        try self.init(try DataDirectory(existing: path), isVerifying: isVerifying)
+        try self.init(try DataDirectory(existing: path, isForReading: true), isVerifying: isVerifying)
     }
 
     init(_ directory: DataDirectory, isVerifying: Bool) throws(HistoryError) {
@@ -33,17 +37,15 @@ public final class StoreReader {
         addedFiles = ((0..<manifest.shards).map { DataDirectory.shardName($0) } + [DataDirectory.accountsName])
             .flatMap { [$0 + "-wal", $0 + "-shm"] }.filter { directory.size(of: $0) == nil }
         var epochs: [Int64?] = []
-        pools = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
+        databases = try (0..<manifest.shards).map { [directory, manifest] number throws(HistoryError) in
             try translatingErrors(in: DataDirectory.shardName(number)) {
-                var configuration = Configuration()
-                configuration.readonly = true
-                let pool = try DatabasePool(path: directory.path(ofShard: number), configuration: configuration)
+                let database = try Self.database(number, in: directory)
                 epochs.append(
-                    try pool.read { db in
+                    try database.read { db in
                         try StoreSchema.check(number, of: manifest, in: db)
                         return try StoreSchema.epoch(in: db)
                     })
-                return pool
+                return database
             }
         }
         do throws(HistoryError) {
@@ -56,8 +58,18 @@ public final class StoreReader {
         }
     }
 
+    private static func database(_ number: Int, in directory: DataDirectory) throws -> any DatabaseReader {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(DatabaseCopy.busySeconds)
+        let pool = try DatabasePool(path: directory.path(ofShard: number), configuration: configuration)
+        return directory.isWrittenByOthers ? try pool.makeSnapshot() : pool
+    }
+
     deinit {
-        for pool in pools { try? pool.close() }
+        for database in databases { try? database.close() }
+        // Whoever else has the databases open needs them.
+        guard directory.lockAlone() else { return }
         for name in addedFiles { unlink(directory.path(of: name)) }
     }
 
@@ -91,7 +103,7 @@ public final class StoreReader {
     /// read, or that of an empty file.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
     public func forEachFile(_ body: (StoredFile) throws -> Void) throws {
-        var listing = try FileListing(pools)
+        var listing = try FileListing(databases)
         while let element = try listing.next() { try body(try file(element)) }
     }
 
@@ -110,7 +122,7 @@ public final class StoreReader {
     public func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {
         let shard = manifest.shard(of: path)
         return try translatingErrors(in: DataDirectory.shardName(shard)) {
-            let record = try pools[shard].read { db in try SQLiteFile.find(path, in: db) }
+            let record = try databases[shard].read { db in try SQLiteFile.find(path, in: db) }
             return record.map { record in
                 StoredFile(
                     path: path, head: record.head, id: SyncedFileID(record.number, shard: shard), reader: self)
@@ -122,7 +134,7 @@ public final class StoreReader {
         var head = FileHead()
         do throws(HistoryError) {
             head = try translatingErrors {
-                try pools[element.id.shard].unsafeRead { db in
+                try databases[element.id.shard].unsafeRead { db in
                     try SQLiteFile(id: element.id, db: db, isChecked: false).record().head
                 }
             }
@@ -143,7 +155,7 @@ public struct StoredFile {
     /// Holds the directory.
     let reader: StoreReader
 
-    private var pool: DatabasePool { reader.pools[id.shard] }
+    private var database: any DatabaseReader { reader.databases[id.shard] }
 
     /// The entry that produced `version`; nil if neither the log nor the archive has it.
     public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
@@ -182,7 +194,7 @@ public struct StoredFile {
     /// latter is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
     public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
-        if version == head.stateVersion { return try SQLiteRows(file: id, pool: pool).graph() }
+        if version == head.stateVersion { return try SQLiteRows(file: id, database: database).graph() }
         guard version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")
         }
@@ -202,7 +214,7 @@ public struct StoredFile {
         _ body: (SQLiteFile) throws(HistoryError) -> Result
     ) throws(HistoryError) -> Result {
         try translatingErrors {
-            try pool.read { db in try body(SQLiteFile(id: id, db: db, segments: reader.segments)) }
+            try database.read { db in try body(SQLiteFile(id: id, db: db, segments: reader.segments)) }
         }
     }
 }

@@ -103,8 +103,7 @@ public struct StoreVerification {
     ///   - bases: where the backups may be that an incremental one was made since.
     ///   - note: is told of the temporary directory while it is empty, for who wants it removed when a signal ends the
     ///     process; otherwise it goes with this.
-    /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it; or if it needs no
-    ///   bases.
+    /// - Throws: `storeUnusable` if there is no store, or it has another format; or if it needs no bases.
     public init(
         directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
     ) throws(HistoryError) {
@@ -115,7 +114,7 @@ public struct StoreVerification {
             self.copy = copy
         } else {
             guard bases.isEmpty else { throw HistoryError.needsNoBase(path) }
-            let directory = try DataDirectory(existing: path)
+            let directory = try DataDirectory(existing: path, isForReading: true)
             let changed = try record.map { record throws(HistoryError) in
                 try Self.changedFiles(of: record, in: directory)
             }
@@ -155,7 +154,7 @@ public struct StoreVerification {
         if let refusal = reader.refusal {
             damages.append(StoreDamage(kind: .continuity, place: "the store", finding: refusal.reason))
         }
-        for shard in reader.pools.indices { damages += try checkDatabase(shard) }
+        for shard in reader.databases.indices { damages += try checkDatabase(shard) }
         return damages + checkAccounts()
     }
 
@@ -175,12 +174,12 @@ public struct StoreVerification {
         }
     }
 
-    /// Reads without transactions, as everything here: nobody else uses the store, and a transaction that has met
-    /// damage cannot be ended.
+    /// Reads without transactions, as everything here, unless somebody else writes to the store: a transaction that has
+    /// met damage cannot be ended.
     private func checkDatabase(_ shard: Int) throws(HistoryError) -> [StoreDamage] {
         let name = DataDirectory.shardName(shard)
         return try translatingErrors(in: name) {
-            try reader.pools[shard].unsafeRead { db in
+            try reader.databases[shard].unsafeRead { db in
                 let structure = try StoreVerification.orUnreadable(name) {
                     try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
                         .map { StoreDamage(kind: .database, place: name, finding: $0) }
@@ -213,6 +212,9 @@ public struct StoreVerification {
         }
     }
 
+    /// Whether somebody else writes to the store: it was checked as it was when each shard was opened.
+    public var isBesideServer: Bool { reader.isWrittenByOthers }
+
     /// The store of an older format from which this one was made, if it is still there.
     public var migratedStore: String? {
         let name = DataDirectory.migratedName
@@ -240,19 +242,19 @@ public struct StoreVerification {
     /// - Throws: `storeFailed` if the database cannot be read at all.
     public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
-            var listing = try FileListing(reader.pools)
+            var listing = try FileListing(reader.databases)
             while let file = try listing.next() {
-                report(try StoreVerification.check(file.id, in: reader.pools[file.id.shard]))
+                report(try StoreVerification.check(file.id, in: reader.databases[file.id.shard]))
             }
         }
     }
 
     /// Checks one synced file; if its own record is damaged, that is all that is found.
-    static func check(_ id: SyncedFileID, in pool: DatabasePool) throws -> VerifiedFile {
+    static func check(_ id: SyncedFileID, in database: any DatabaseReader) throws -> VerifiedFile {
         do {
-            return try pool.unsafeRead { db in
+            return try database.unsafeRead { db in
                 try FileVerification(
-                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, pool: pool)
+                    SQLiteFile(id: id, db: db, isChecked: false), SQLiteRows(file: id, database: database)
                 ).run()
             }
         } catch let error as HistoryError {

@@ -24,7 +24,8 @@ struct Anabranch: AsyncParsableCommand {
                 name: "Data",
                 subcommands: [
                     BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
-                    InspectCommand.self, LogCommand.self, ShowCommand.self, ChangesetCommand.self,
+                    ExportCommand.self, ImportCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self,
+                    ChangesetCommand.self,
                 ]),
         ])
 

@@ -1,19 +1,16 @@
 import AnabranchSQLite
 import Foundation
 
-/// Tells on standard error how far the copy of a store is: on a terminal in one line that changes, elsewhere in lines.
+/// Tells on standard error how far the copy of a store is.
 struct CopyProgress {
-    private static let isTerminal = isatty(STDERR_FILENO) == 1
-
-    private let isTold: Bool
+    private var line: ProgressLine
     private let start: ContinuousClock.Instant
     private var step = StoreCopyProgress.Step.copying
     private var stepStart: ContinuousClock.Instant
-    private var last: ContinuousClock.Instant?
 
     /// - Parameter isAsked: for lines where there is no terminal.
     init(isAsked: Bool) {
-        isTold = isAsked || Self.isTerminal
+        line = ProgressLine(isAsked: isAsked)
         start = .now
         stepStart = start
     }
@@ -23,19 +20,13 @@ struct CopyProgress {
 
     mutating func note(_ progress: StoreCopyProgress) {
         let now = ContinuousClock.now
-        if progress.step != step { (step, stepStart, last) = (progress.step, now, nil) }
-        guard isTold else { return }
-        if let last, last.duration(to: now) < .seconds(1) { return }
-        last = now
-        let text = Self.line(progress, after: stepStart.duration(to: now))
-        // The beginning of the line, and what stands in it deleted.
-        Self.write(Self.isTerminal ? "\r\u{1b}[2K" + text : text + "\n")
+        let isNewStep = progress.step != step
+        if isNewStep { (step, stepStart) = (progress.step, now) }
+        line.tell(atOnce: isNewStep) { Self.line(progress, after: stepStart.duration(to: now)) }
     }
 
     /// Ends the line that changes, before something else is printed.
-    func end() {
-        if isTold, Self.isTerminal { Self.write("\r\u{1b}[2K") }
-    }
+    func end() { line.end() }
 
     static func line(_ progress: StoreCopyProgress, after elapsed: Duration) -> String {
         let total = max(progress.total, progress.done)
@@ -59,6 +50,4 @@ struct CopyProgress {
         default: String(format: "%.1f GiB", Double(bytes) / Double(1 << 30))
         }
     }
-
-    private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 }

@@ -15,7 +15,7 @@ struct InspectCommand: ParsableCommand {
             Without --path: a line for each synced file. With it: the file's state, or the one that it had at an \
             earlier version, as the canonical JSON of Spec/State.md, part E, on one line. Earlier states are made from \
             the log: once it has lost its beginning there are none, even if the archive has the entries. Nothing is \
-            changed. The server must not be running.
+            changed, and a server that runs goes on meanwhile.
 
             With --class and --query: a line for each object of the class that matches, [primary key, fields], in the \
             language of the Realm SDKs (Spec/Query.md), SORT, DISTINCT and LIMIT included. The class has the name that \

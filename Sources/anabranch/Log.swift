@@ -12,7 +12,7 @@ struct LogCommand: ParsableCommand {
         discussion: """
             A line for each version of the log, and then of the archive if there is one: its number, when its changes \
             were made, by whom, how many bytes they have, and what they begin with. `anabranch show` prints all of a \
-            version. The server must not be running.
+            version. A server that runs goes on meanwhile.
 
             EXAMPLES
               anabranch log --data ./data --path '/"notes"'
@@ -58,7 +58,7 @@ struct ShowCommand: ParsableCommand {
         abstract: "Print a version of a synced file: who made it, when, and every instruction.",
         discussion: """
             The instructions are those of the log, as they were merged with what came before, in the words of \
-            `anabranch changeset print`. The server must not be running.
+            `anabranch changeset print`. A server that runs goes on meanwhile.
 
             EXAMPLES
               anabranch show 41 --data ./data --path '/"notes"'

@@ -87,6 +87,8 @@ struct RestoreCommand: ParsableCommand {
             throw RestoreCommand.unfinished("some files may be changed, and others not", error)
         }
         print("\(count) files: restored")
+        AuditTrail(inDirectory: try store.directory()).note(
+            "restore", by: Operator.name, ["files": "\(count)", "from": from ?? "the directory itself"])
         try restoration.close()
     }
 

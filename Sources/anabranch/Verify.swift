@@ -16,8 +16,10 @@ struct VerifyCommand: ParsableCommand {
             changeset can be decoded, that the conflict keys are those of the log, that the archive is what was \
             written, and that the state is what the log makes. Accounts and keys have to be readable, and each file \
             of a backup what was backed up. Nothing is changed, but for this: where nothing is damaged, the store of \
-            an older format from which the data was migrated is removed, if it is whole and all of it is in the data. \
-            The server must not be running.
+            an older format from which the data was migrated is removed, if it is whole and all of it is in the data.
+
+            While a server runs, each database is checked as it was at one moment, and nothing is removed. The server \
+            goes on; its write-ahead logs grow by what is written meanwhile.
 
             An incremental backup is made whole for this in a directory anabranch-XXXXXX, in that of temporary files \
             (TMPDIR), which needs as much space as the data. It has keys and password hashes; only you can read it, \
@@ -89,7 +91,7 @@ struct VerifyCommand: ParsableCommand {
     }
 
     private func removeMigratedStore(_ verification: StoreVerification) throws(HistoryError) {
-        guard let old = verification.migratedStore else { return }
+        guard !verification.isBesideServer, let old = verification.migratedStore else { return }
         let reasons = try verification.checkMigratedStore()
         if reasons.isEmpty { verification.removeMigratedStore() }
         let lines =

@@ -52,7 +52,7 @@ import Testing
         try bytes.write(to: URL(fileURLWithPath: shard))
         let reader = try StoreReader(directory: directory.path)
         #expect(try !StoreVerification(reader).checkDatabase().isEmpty)
-        var listing = try FileListing(reader.pools)
+        var listing = try FileListing(reader.databases)
         #expect(try listing.next()?.path == VirtualPath("/aa"))
         #expect(throws: HistoryError(.storeDamaged, "")) { try listing.next() }
     }

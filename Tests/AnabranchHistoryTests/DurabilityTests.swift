@@ -163,7 +163,7 @@ import Testing
     @Test func aSecondUserOfTheDirectoryIsRefusedInWords() throws {
         let fixture = try Fixture()
         #expect(throws: HistoryError(.storeUnusable, "")) { try SQLiteStore(oneShardIn: fixture.directory.path) }
-        let error = #expect(throws: HistoryError.self) { try StoreVerification(directory: fixture.directory.path) }
+        let error = #expect(throws: HistoryError.self) { try StoreRepair(directory: fixture.directory.path) }
         #expect(error?.reason.hasSuffix("in use by another process: stop the server, or use a backup") == true)
         try fixture.store.close()
         _ = try SQLiteStore(oneShardIn: fixture.directory.path)

@@ -14,8 +14,8 @@ import Testing
         #expect(
             Self.commands(in: help)
                 == [
-                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "inspect", "log",
-                    "show", "changeset",
+                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "export", "import",
+                    "inspect", "log", "show", "changeset",
                 ])
     }
 

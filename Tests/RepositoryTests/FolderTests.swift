@@ -13,7 +13,7 @@ import Testing
         "AnabranchQuery": [
             "FlexibleSync", "Query", "Printing", "Evaluation", "Binding", "Values", "Objects", "Syntax",
         ],
-        "AnabranchRules": ["App", "Rules", "Expressions", "Support"],
+        "AnabranchRules": ["App", "Documents", "Rules", "Expressions", "Support"],
     ]
 
     @Test(arguments: orders.keys.sorted()) func arrowsPointDown(module: String) throws {

@@ -25,8 +25,9 @@ import Testing
             "AnabranchTesting", "Foundation",
         ],
         "anabranch": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchSQLite",
-            "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging", "NIOCore",
+            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
+            "AnabranchSQLite", "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "Foundation", "Logging",
+            "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [

@@ -5,19 +5,21 @@ package struct JSONError: Error, Equatable, Sendable {
 }
 
 extension JSONValue {
+    /// Arrays and objects within each other, unless somebody asks for more.
+    package static let depthMax = 64
+
     /// Parses a whole text (RFC 8259). Stricter than most: an object has each name once, because programs that take the
     /// first and programs that take the last would otherwise read different things from the same signed text.
-    package init(parsing bytes: some Collection<UInt8>) throws(JSONError) {
-        var parser = JSONParser(bytes: Array(bytes))
+    /// - Parameter depthMax: how many arrays and objects may stand within each other.
+    package init(parsing bytes: some Collection<UInt8>, depthMax: Int = JSONValue.depthMax) throws(JSONError) {
+        var parser = JSONParser(bytes: Array(bytes), depthMax: depthMax)
         self = try parser.wholeText()
     }
 }
 
 private struct JSONParser {
-    /// Arrays and objects within each other.
-    static let depthMax = 64
-
     let bytes: [UInt8]
+    let depthMax: Int
     var offset = 0
 
     mutating func wholeText() throws(JSONError) -> JSONValue {
@@ -65,7 +67,7 @@ private struct JSONParser {
     }
 
     private mutating func enter(_ depth: Int) throws(JSONError) {
-        guard depth <= Self.depthMax else { throw error("too deep") }
+        guard depth <= depthMax else { throw error("too deep") }
         offset += 1
     }
 

@@ -61,3 +61,20 @@ public struct AppColumn: Hashable, Sendable {
     /// The class of links and embedded objects.
     public var target: String?
 }
+
+extension AppSchema {
+    /// The classes in the form of an export.
+    package var exportedClasses: [ExportedClass] {
+        classes.map { declared in
+            ExportedClass(
+                name: declared.name, kind: declared.kind, key: declared.key.map(Self.property),
+                properties: declared.columns.map(Self.property).sorted { $0.name < $1.name })
+        }
+    }
+
+    private static func property(_ column: AppColumn) -> ExportedClass.Property {
+        ExportedClass.Property(
+            name: column.name, type: column.type, isNullable: column.isNullable || column.type == .null,
+            collection: column.collection, target: column.target)
+    }
+}

@@ -47,7 +47,7 @@ extension JSONValue {
         }
     }
 
-    private static func real(_ text: String) -> Double? {
+    static func real(_ text: String) -> Double? {
         switch text {
         case "Infinity": .infinity
         case "-Infinity": -.infinity

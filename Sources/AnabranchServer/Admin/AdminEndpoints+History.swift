@@ -99,7 +99,7 @@ extension AdminEndpoints {
     func trustClock() async throws(HTTPError) -> JSONValue {
         let clock = server.files.environment.clock
         let jump = try await blocking.run { clock.trust() }
-        logger.notice("the operator trusts the clock", metadata: ["seconds": "\(jump)"])
+        logger.audit("trust-clock", "the operator trusts the clock", ["seconds": "\(jump)"])
         return ["jump": .integer(jump)]
     }
 }

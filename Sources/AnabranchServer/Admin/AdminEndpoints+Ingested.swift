@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import Foundation
+import Logging
 
 /// The objects of asymmetric classes that clients have uploaded (`Spec/FlexibleSync.md`, section 3.6).
 extension AdminEndpoints {
@@ -28,6 +29,9 @@ extension AdminEndpoints {
     func freeIngested(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let path = try await knownFile(of: body), number = try body.number("through")
         try await onFlexibleFile(path) { file throws(HistoryError) in try file.freeIngested(through: number) }
+        logger.audit(
+            "free-ingested", "ingested objects freed by the operator",
+            ["path": "\(path.abbreviated)", "through": "\(number)"])
         return [:]
     }
 

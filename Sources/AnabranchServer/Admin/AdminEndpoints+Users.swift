@@ -140,7 +140,7 @@ extension AdminEndpoints {
     }
 
     private func log(_ change: String, _ user: String) {
-        logger.notice("user changed by the operator", metadata: ["user": "\(user)", "change": "\(change)"])
+        logger.audit("user", "user changed by the operator", ["user": "\(user)", "change": "\(change)"])
     }
 
     /// Closes the connections of a user whose logins are over.

@@ -7,7 +7,7 @@ import NIOHTTP1
 struct AdminEndpoints: HTTPEndpoints {
     let admin: AdminInterface
     let server: ServerOperations
-    let logger: Logger
+    private(set) var logger: Logger
     let blocking: BlockingWork
     let hashes: BlockingWork
 
@@ -22,23 +22,38 @@ struct AdminEndpoints: HTTPEndpoints {
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
-            try checkToken(request)
+            try checkToken(request.headers)
             guard let route = AdminRoute(request) else { throw .notFound }
-            return try await answer(route, request)
+            var endpoints = self
+            endpoints.logger[metadataKey: "by"] = "\(Self.operator(of: request))"
+            return try await endpoints.answer(route, request)
         } catch {
             return EndpointResponse(error)
         }
     }
 
     /// Without the token every request gets the same response, whether or not there is such an endpoint.
-    private func checkToken(_ request: EndpointRequest) throws(HTTPError) {
-        let values = request.headers["authorization"]
+    private func checkToken(_ headers: HTTPHeaders) throws(HTTPError) {
+        let values = headers["authorization"]
         let isMissing = values.count != 1 || !values[0].hasPrefix("Bearer ")
         guard !isMissing, admin.token.isMatched(by: values[0].dropFirst(7)) else {
             throw HTTPError(
                 status: .unauthorized, code: "Unauthorized",
                 message: "the token of the admin interface is \(isMissing ? "missing" : "wrong")")
         }
+    }
+
+    /// Who says to be the operator, and from where.
+    private static func `operator`(of request: EndpointRequest) -> String {
+        let name = request.headers["x-operator"].first.map { String($0.prefix(100)) } ?? "operator"
+        return request.address.map { "\(name) from \($0)" } ?? name
+    }
+
+    /// Only who has the token can have the server keep a long body in memory.
+    func bodyBytesMax(of head: HTTPRequestHead) -> Int? {
+        let path = head.uri.prefix { $0 != "?" }
+        guard path == AdminRoute.longPath, (try? checkToken(head.headers)) != nil else { return nil }
+        return Self.importBytesMax
     }
 
     private func answer(
@@ -51,6 +66,10 @@ struct AdminEndpoints: HTTPEndpoints {
         case .files, .clients, .history, .sessions, .ingested, .users:
             let query = try ListingQuery(request.query, countMax: admin.settings.listingCountMax)
             return EndpointResponse(.ok, try await list(route, query))
+        case .classes: return EndpointResponse(.ok, try await classes(try ListingQuery(request.query, countMax: 1)))
+        case .importLines:
+            let query = try ListingQuery(request.query, countMax: 1)
+            return EndpointResponse(.ok, try await importLines(query, request.body))
         case .disconnect: return EndpointResponse(.ok, try await disconnect(try request.object()))
         case .expire: return EndpointResponse(.ok, try await expire(try request.object()))
         case .freeIngested: return EndpointResponse(.ok, try await freeIngested(try request.object()))
@@ -118,9 +137,9 @@ struct AdminEndpoints: HTTPEndpoints {
             return true
         }
         guard isDone else { throw Self.noSuch("connection or session") }
-        logger.notice(
-            "disconnected by the operator",
-            metadata: ["connection": "\(connection)", "session": "\(session.map { "\($0)" } ?? "all")"])
+        logger.audit(
+            "disconnect", "disconnected by the operator",
+            ["connection": "\(connection)", "session": "\(session.map { "\($0)" } ?? "all")"])
         return [:]
     }
 
@@ -140,10 +159,9 @@ struct AdminEndpoints: HTTPEndpoints {
         } catch {
             throw blocking.internalError(error)
         }
-        logger.notice(
-            "client file expired by the operator",
-            metadata: ["path": "\(path.abbreviated)", "client_ident": "\(ident)"]
-        )
+        logger.audit(
+            "expire", "client file expired by the operator",
+            ["path": "\(path.abbreviated)", "client_ident": "\(ident)"])
         return ["was_expired": .bool(!isNew)]
     }
 
@@ -159,7 +177,7 @@ struct AdminEndpoints: HTTPEndpoints {
         guard isDeleted else {
             throw HTTPError(status: .conflict, code: "FileInUse", message: "others take part in the file")
         }
-        logger.notice("synced file deleted by the operator", metadata: ["path": "\(path.abbreviated)"])
+        logger.audit("delete", "synced file deleted by the operator", ["path": "\(path.abbreviated)"])
         let store = server.files.environment.store
         let isFreed = try await blocking.run {
             let end = ContinuousClock.now + .seconds(Self.freeingSecondsMax)

@@ -14,6 +14,8 @@ enum AdminRoute: String {
     case history = "GET /v1/history"
     case sessions = "GET /v1/sessions"
     case ingested = "GET /v1/ingested"
+    case classes = "GET /v1/classes"
+    case importLines = "POST /v1/import"
     case users = "GET /v1/users"
     case user = "GET /v1/user"
     case disconnect = "POST /v1/sessions/disconnect"
@@ -32,12 +34,15 @@ enum AdminRoute: String {
     case setData = "POST /v1/users/set-data"
 
     init?(_ request: EndpointRequest) { self.init(rawValue: "\(request.method.rawValue) \(request.path)") }
+
+    /// The path of the request whose body is long.
+    static let longPath = "/v1/import"
 }
 
-/// The query of a listing: `after`, `limit`, where a file is meant `path`, and where users are meant `app`, `email` and
-/// `user`.
+/// The query of a listing: `after`, `limit`, where a file is meant `path`, where users are meant `app`, `email` and
+/// `user`, and for an import `strict`.
 struct ListingQuery {
-    private static let names: Set = ["after", "limit", "path", "app", "email", "user"]
+    private static let names: Set = ["after", "limit", "path", "app", "email", "user", "strict"]
     /// How many elements are listed by default.
     private static let usualCount = 100
 
@@ -77,6 +82,9 @@ struct ListingQuery {
         guard let number = UInt64(word) else { throw .badRequest("after has to be a number") }
         return number
     }
+
+    /// Whether an import ends at the first line that is refused.
+    var isStrict: Bool { values["strict"] == "true" }
 
     /// The app whose users are meant.
     var app: String? { values["app"] }

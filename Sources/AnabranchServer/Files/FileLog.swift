@@ -32,9 +32,9 @@ struct FileLog {
     func note(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
         metrics.maintained(report, since: before)
         for file in report.expired[before.expired.count...] {
-            logger.notice(
-                "a client file has expired",
-                metadata: [
+            logger.audit(
+                "expire", "a client file has expired",
+                [
                     "path": "\(path.abbreviated)", "client_ident": "\(file.ident)", "user": "\(file.user ?? "-")",
                     "reason": "\(file.reason.rawValue)", "last_seen": "\(file.lastSeen)",
                 ])

@@ -14,6 +14,9 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     private let endpoints: any HTTPEndpoints
     private let requestTimeout: TimeAmount
     private let bodyBytesMax: Int
+    /// Of the request that is being received.
+    private var currentBodyBytesMax = 0
+    private let longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?
     private let isSecure: Bool
     private let metrics: ConnectionMetrics
     private let logger: Logger
@@ -30,13 +33,17 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
-    /// - Parameter isSecure: whether the socket speaks TLS.
+    /// - Parameters:
+    ///   - isSecure: whether the socket speaks TLS.
+    ///   - longBodyBytesMax: how long the body may be of a request that needs a long one.
     static func install(
         in channel: any Channel, from origin: ClientOrigin, endpoints: any HTTPEndpoints, settings: ServerSettings,
-        isSecure: Bool, metrics: ConnectionMetrics, logger: Logger, upgrade: WebSocketUpgrade? = nil
+        isSecure: Bool, metrics: ConnectionMetrics, logger: Logger,
+        longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)? = nil, upgrade: WebSocketUpgrade? = nil
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let handler = HTTPHandler(origin, endpoints, settings, isSecure: isSecure, metrics, logger, upgrade)
+        let handler = HTTPHandler(
+            origin, endpoints, settings, isSecure: isSecure, metrics, logger, longBodyBytesMax, upgrade)
         if let upgrade {
             let http = NIOLoopBound(handler, eventLoop: channel.eventLoop)
             try pipeline.configureHTTPServerPipeline(
@@ -54,12 +61,14 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private init(
         _ origin: ClientOrigin, _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool,
-        _ metrics: ConnectionMetrics, _ logger: Logger, _ upgrade: WebSocketUpgrade?
+        _ metrics: ConnectionMetrics, _ logger: Logger, _ longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?,
+        _ upgrade: WebSocketUpgrade?
     ) {
         self.origin = origin
         self.endpoints = endpoints
         requestTimeout = .seconds(settings.handshakeSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
+        self.longBodyBytesMax = longBodyBytesMax
         self.isSecure = isSecure
         self.metrics = metrics
         self.logger = logger
@@ -77,12 +86,13 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
                 request = .refused(HTTPError(error), isLast: Self.isLast(head))
             } else {
                 request = .receiving(head, body: ByteBuffer())
+                currentBodyBytesMax = longBodyBytesMax?(head) ?? bodyBytesMax
                 sendContinue(head, context)
             }
         case .body(let part):
             guard case .receiving(let head, var body) = request else { return }
             request = .none  // so that the bytes have one owner and are not copied
-            guard part.readableBytes <= bodyBytesMax - body.readableBytes else {
+            guard part.readableBytes <= currentBodyBytesMax - body.readableBytes else {
                 request = .refused(.bodyTooLarge, isLast: true)
                 return
             }

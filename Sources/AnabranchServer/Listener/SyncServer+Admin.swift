@@ -21,7 +21,7 @@ extension SyncServer {
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try HTTPHandler.install(
                 in: channel, from: ClientOrigin(of: channel, settings), endpoints: endpoints, settings: settings,
-                isSecure: tls != nil, metrics: metrics, logger: logger)
+                isSecure: tls != nil, metrics: metrics, logger: logger, longBodyBytesMax: endpoints.bodyBytesMax)
         }
         if let address = listener.localAddress {
             logger.info("admin interface listening", metadata: ["address": "\(address)"])

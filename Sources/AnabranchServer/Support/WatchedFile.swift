@@ -74,7 +74,7 @@ final class WatchedFile<Value: Sendable>: Sendable {
         do {
             let value = try await read()
             state.withLock { $0 = State(stamps: stamps, value: value) }
-            logger.notice("file read again", metadata: ["path": "\(name)"])
+            logger.audit("file", "file read again", ["path": "\(name)"])
             return true
         } catch {
             // It is logged once for each change.

@@ -5,6 +5,15 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
+/// Who runs the command.
+enum Operator {
+    /// As the machine calls the user, in visible ASCII: it is a header of HTTP.
+    static var name: String {
+        let name = "\(NSUserName())@\(ProcessInfo.processInfo.hostName)"
+        return String(decoding: name.utf8.filter { $0 > 0x20 && $0 < 0x7f }, as: UTF8.self)
+    }
+}
+
 /// Why an operator's request failed.
 struct AdminError: Error, CustomStringConvertible {
     let description: String
@@ -56,8 +65,19 @@ struct AdminClient {
 
     /// - Returns: the body of an answer of success.
     func get(_ path: String, _ query: [(String, String?)] = []) async throws -> Data {
-        let pairs = query.compactMap { name, value in value.map { "\(name)=\(Self.encoded($0))" } }
-        return try await send(.GET, pairs.isEmpty ? path : path + "?" + pairs.joined(separator: "&"), body: Data())
+        try await send(.GET, Self.uri(path, query), body: Data())
+    }
+
+    private static func uri(_ path: String, _ query: [(String, String?)]) -> String {
+        let pairs = query.compactMap { name, value in value.map { "\(name)=\(encoded($0))" } }
+        return pairs.isEmpty ? path : path + "?" + pairs.joined(separator: "&")
+    }
+
+    /// - Returns: the body of an answer of success.
+    func post(
+        _ path: String, _ query: [(String, String?)], lines: Data, timeout: TimeAmount
+    ) async throws -> Data {
+        try await send(.POST, Self.uri(path, query), body: lines, timeout)
     }
 
     /// - Returns: the body of an answer of success.
@@ -84,7 +104,7 @@ struct AdminClient {
     ) async throws -> Data {
         let headers: HTTPHeaders = [
             "Host": host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)", "Authorization": "Bearer \(token)",
-            "Connection": "close", "Content-Length": "\(body.count)",
+            "Connection": "close", "Content-Length": "\(body.count)", "X-Operator": Operator.name,
         ]
         let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
         let response = try await exchange(

@@ -38,7 +38,9 @@ struct ServeCommand: AsyncParsableCommand {
         let configuration = try options.configuration()
         if !configuration.isClosed, let missing = configuration.missingRules { throw InputError(description: missing) }
         MemoryAllocation.giveBackWhatIsFree()
-        var logger = Logger(label: "anabranch", factory: configuration.logFormat.handler)
+        let trail = AuditTrail(inDirectory: configuration.data)
+        var logger = Logger(
+            label: "anabranch", factory: { AuditHandler(configuration.logFormat.handler($0), trail) })
         logger.logLevel = configuration.logLevel
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)

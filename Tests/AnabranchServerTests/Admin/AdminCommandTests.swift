@@ -77,6 +77,11 @@ import Testing
             let metrics = try await Self.run("admin", "metrics", "--data", folder).text
             #expect(metrics.contains("\nanabranch_sessions_opened_total 1\n"))
             #expect(await server.terminate() == 0)
+            let trail = try String(contentsOfFile: folder + "/audit.log", encoding: .utf8).split(separator: "\n")
+            #expect(trail.count == 3)
+            for (line, what) in zip(trail, ["disconnect", "expire", "delete"]) {
+                #expect(line.contains("\"what\":\"\(what)\"") && line.contains(" from 127.0.0.1\""), "\(line)")
+            }
             let ended = try await Self.run("admin", "health", "--data", folder)
             #expect(ended.status == 1 && ended.complaint.contains("no server is running"))
         }

@@ -13,6 +13,8 @@ public final class WriteTransaction {
     /// The first error of an assignment.
     private var failure: ApplyError?
     private var isReadOnly: Bool
+    /// Objects are imported: a link may be written before its object is, and is not recorded again then.
+    var linksMayDangle = false
 
     init(on graph: ObjectGraph, as ident: ClientFileID, isReadOnly: Bool = false, objectBytesMax: Int = .max) {
         self.ident = ident
@@ -136,7 +138,8 @@ public final class WriteTransaction {
         return object
     }
 
-    private func create(
+    @discardableResult
+    func create(
         _ className: [UInt8], _ key: PrimaryKey, _ values: [String: Payload], areDefaults: Bool
     ) throws(ApplyError) -> DynamicObject {
         try checkWritable()
@@ -146,7 +149,7 @@ public final class WriteTransaction {
             let mayBeLinked = try editor.isTombstone(reference)
             if try editor.createObject(reference) == .applied {
                 recorder.createObject(className, key)
-                if mayBeLinked { try recordRevival(of: reference) }
+                if mayBeLinked, !linksMayDangle { try recordRevival(of: reference) }
             }
         } catch {
             throw located(error, className, key: key)
@@ -276,7 +279,9 @@ public final class WriteTransaction {
     /// A link that is written must lead to an object, unlike one that arrives.
     private func noteLink(_ className: [UInt8], _ key: PrimaryKey, from owner: Location) throws(ApplyError) {
         let target = ObjectReference(classID: try editor.classID(className), key: key.normalised)
-        guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
+        if !linksMayDangle {
+            guard try editor.exists(target) else { throw .invalid("the object linked to does not exist") }
+        }
         links.note(target, from: owner.object, slot: owner.field.slot)
     }
 

@@ -1,0 +1,70 @@
+/// A line of an export (`Spec/Export.md`).
+package enum ExportLine: Sendable {
+    /// The first line.
+    case header
+    case declaration(ExportedClass)
+    /// An object: its class, its primary key and its fields.
+    case object(className: String, key: JSONValue, fields: [String: JSONValue])
+
+    package static let headerText = "{\"anabranch_export\":1}"
+    /// How deep JSON may be nested: a Mixed holds up to 100 collections in each other, with two levels for each.
+    package static let depthMax = 256
+
+    /// - Throws: `LineError` for what is no such line.
+    package init(parsing text: some Collection<UInt8>) throws(LineError) {
+        let json: JSONValue
+        do throws(JSONError) {
+            json = try JSONValue(parsing: text, depthMax: Self.depthMax)
+        } catch {
+            throw LineError("no JSON at byte \(error.offset): \(error.reason)")
+        }
+        if let form = json["anabranch_export"] {
+            guard form == 1 else { throw LineError("an export of form \(form.excerpt), which is not known") }
+            self = .header
+        } else if json["class"] != nil {
+            self = .declaration(try ExportedClass(json))
+        } else {
+            guard let parts = json.array, parts.count == 3, let className = parts[0].string,
+                let fields = parts[2].object
+            else { throw LineError("an object is written [\"Class\",key,{fields}]") }
+            self = .object(className: className, key: parts[1], fields: fields)
+        }
+    }
+
+    /// The text of an object.
+    package static func text(
+        className: some Sequence<UInt8>, key: [UInt8], fields: [(name: [UInt8], value: ExportedValue)]
+    ) -> [UInt8] {
+        var text = [UInt8(ascii: "[")]
+        JSONText.append(string: className, to: &text)
+        text.append(UInt8(ascii: ","))
+        text += key
+        text.append(UInt8(ascii: ","))
+        ExportedValue.write(members: fields, to: &text)
+        text.append(UInt8(ascii: "]"))
+        return text
+    }
+}
+
+extension ObjectGraph {
+    /// Calls `body` with each line of the export of this state, without line feeds: equal states have equal lines.
+    ///
+    /// - Throws: what `body` throws; `ApplyError` with the code `unavailable` if objects cannot be read.
+    package func forEachExportLine(_ body: ([UInt8]) throws -> Void) throws {
+        try body(Array(ExportLine.headerText.utf8))
+        for declared in exportedClasses { try body(Array(declared.json.encoded.utf8)) }
+        let classes = schema.present.filter { schema[$0].kind == .topLevel }
+            .sorted { schema[$0].name.compare(schema[$1].name) < 0 }
+        for number in classes {
+            var objects = ObjectCursor(of: number, in: self)
+            while let (key, fields) = try objects.next() {
+                var keyText: [UInt8] = []
+                JSONText.append(key, .exact, to: &keyText)
+                try body(
+                    ExportLine.text(
+                        className: schema[number].name, key: keyText,
+                        fields: try ExportedValue.fields(fields, of: number, in: schema)))
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+/// What a place of an object holds, as a line of an export says it (`Spec/Export.md`, section 2): nothing is lost, and
+/// equal contents have one text.
+package indirect enum ExportedValue: Sendable {
+    /// A value or a link, which may lead to no object.
+    case value(Payload)
+    case list([ExportedValue])
+    /// In the order of the elements' texts, each once.
+    case set([ExportedValue])
+    /// In the order of the keys' bytes.
+    case dictionary([(key: [UInt8], value: ExportedValue)])
+    /// An embedded object with all its fields, in the order of their names.
+    case object([(name: [UInt8], value: ExportedValue)])
+
+    /// The set of some elements.
+    package init(setOf elements: [ExportedValue]) {
+        var texts = Set<[UInt8]>()
+        let sorted = elements.map { (text: $0.text, element: $0) }.sorted { $0.text.compare($1.text) < 0 }
+        self = .set(sorted.filter { texts.insert($0.text).inserted }.map(\.element))
+    }
+
+    /// The dictionary with some entries.
+    package init(dictionaryOf entries: [(key: [UInt8], value: ExportedValue)]) {
+        self = .dictionary(entries.sorted { $0.key.compare($1.key) < 0 })
+    }
+
+    init(_ content: Content, at place: Place, in schema: Schema) throws(ApplyError) {
+        switch content {
+        case .link(let object): self = .value(.link(className: schema[object.classID].name, key: object.key))
+        case .list(let elements):
+            self = .list(
+                try elements.map { element throws(ApplyError) in
+                    try ExportedValue(element.content, at: place.element, in: schema)
+                })
+        case .set(let elements):
+            self.init(
+                setOf: try elements.map { element throws(ApplyError) in
+                    try ExportedValue(element.content, at: place.element, in: schema)
+                })
+        case .dictionary(let entries):
+            self = .dictionary(
+                try entries.map { entry throws(ApplyError) in
+                    (entry.key, try ExportedValue(entry.content, at: place.element, in: schema))
+                })
+        case .object(let fields):
+            self = .object(try Self.fields(fields, of: place.target, in: schema))
+        default: self = .value(try content.payload)
+        }
+    }
+
+    static func fields(
+        _ fields: Fields, of classID: ClassID, in schema: Schema
+    ) throws(ApplyError) -> [(name: [UInt8], value: ExportedValue)] {
+        let columns = schema[classID].columns.compactMap { $0 }.sorted { $0.name.compare($1.name) < 0 }
+        return try columns.map { column throws(ApplyError) in
+            let slot = column.place.slot
+            let content = slot < fields.contents.count ? fields.contents[slot] : column.initial
+            return (column.name, try ExportedValue(content, at: column.place, in: schema))
+        }
+    }
+
+    // MARK: Text
+
+    package var text: [UInt8] {
+        var text: [UInt8] = []
+        write(to: &text)
+        return text
+    }
+
+    package func write(to text: inout [UInt8]) {
+        switch self {
+        case .value(.decimal(let value)):
+            text += "{\"dec\":\"\(value)\"".utf8
+            if Decimal128(exactly: "\(value)") != value { text += ",\"bits\":\"\(Hex.encode(value.bytes))\"".utf8 }
+            text.append(UInt8(ascii: "}"))
+        case .value(let payload): JSONText.append(payload, .exact, to: &text)
+        case .list(let elements), .set(let elements):
+            text += (isSet ? "{\"set\":" : "{\"list\":").utf8
+            JSONText.append(array: elements.map(\.text), to: &text)
+            text.append(UInt8(ascii: "}"))
+        case .dictionary(let entries):
+            text += "{\"dict\":".utf8
+            Self.write(members: entries.map { ($0.key, $0.value) }, to: &text)
+            text.append(UInt8(ascii: "}"))
+        case .object(let fields): Self.write(members: fields.map { ($0.name, $0.value) }, to: &text)
+        }
+    }
+
+    package static func write(members: [(name: [UInt8], value: ExportedValue)], to text: inout [UInt8]) {
+        text.append(UInt8(ascii: "{"))
+        for (position, member) in members.enumerated() {
+            if position > 0 { text.append(UInt8(ascii: ",")) }
+            JSONText.append(string: member.name, to: &text)
+            text.append(UInt8(ascii: ":"))
+            member.value.write(to: &text)
+        }
+        text.append(UInt8(ascii: "}"))
+    }
+
+    private var isSet: Bool { if case .set = self { true } else { false } }
+
+    /// What an instruction puts there first: the value, or what stands for an empty object or collection.
+    var payload: Payload {
+        switch self {
+        case .value(let payload): payload
+        case .list: .list
+        case .set: .set
+        case .dictionary: .dictionary
+        case .object: .objectValue
+        }
+    }
+}
+
+extension Decimal128 {
+    /// The number with the coefficient and the exponent that a text has (`Spec/State.md`, E3); nil for another text,
+    /// and for a number that has no such form.
+    init?(exactly text: String) {
+        guard let match = text.wholeMatch(of: /([+-]?)(\d+)(?:\.(\d+))?(?:E([+-]?\d+))?/),
+            let coefficient = UInt128(match.output.2 + (match.output.3 ?? "")),
+            let written = Int(match.output.4 ?? "0"), abs(written) < 100_000
+        else {
+            let infinite: UInt64 = 0x7800 << 48, nan: UInt64 = 0x7C00 << 48, sign: UInt64 = 1 << 63
+            let high = ["Inf": infinite, "-Inf": infinite | sign, "NaN": nan, "-NaN": nan | sign][text]
+            guard let high else { return nil }
+            self.init(low: 0, high: high)
+            return
+        }
+        let exponent = written - (match.output.3?.count ?? 0) + Self.exponentBias
+        guard coefficient >> 113 == 0, (0...0x3FFF).contains(exponent) else { return nil }
+        let sign: UInt64 = match.output.1 == "-" ? 1 << 63 : 0
+        self.init(
+            low: UInt64(truncatingIfNeeded: coefficient),
+            high: sign | UInt64(exponent) << 49 | UInt64(coefficient >> 64))
+    }
+}

@@ -1,0 +1,154 @@
+// Objects of lines are created, or given the fields that they lack (`Spec/Export.md`, section 3).
+
+extension WriteTransaction {
+    /// Creates an object, if it is not there, and gives it the fields of a line. What it holds already is not written
+    /// again, and fields that the line does not have stay.
+    ///
+    /// - Returns: whether something was written.
+    /// - Throws: `LineError` before anything is written; `ApplyError` afterwards: the transaction is of no use then.
+    package func importObject(
+        _ className: String, _ keyJSON: JSONValue, _ fields: [String: JSONValue]
+    ) throws -> Bool {
+        let name = Array(className.utf8)
+        guard let number = editor.schema.number(of: name) else { throw LineError("there is no class \(className)") }
+        let state = editor.schema[number]
+        guard state.kind == .topLevel else {
+            throw LineError("objects of \(className) are not stored for themselves: it is embedded or asymmetric")
+        }
+        guard let key = PrimaryKey(exported: keyJSON) else { throw LineError("\(keyJSON.excerpt) is no primary key") }
+        do throws(ApplyError) { try editor.checkKey(key, of: number) } catch { throw LineError(error) }
+        var values: [(name: [UInt8], place: Place, value: ExportedValue)] = []
+        for (field, json) in fields {
+            guard let place = state.place(of: Array(field.utf8)) else {
+                throw LineError(field: field, "the class \(className) has no such field")
+            }
+            do throws(LineError) {
+                values.append((Array(field.utf8), place, try ExportedValue(json, at: place, in: editor.schema)))
+            } catch {
+                throw LineError(field: field, error.reason)
+            }
+        }
+        linksMayDangle = true
+        defer { linksMayDangle = false }
+        let reference = ObjectReference(classID: number, key: key.normalised)
+        let isNew = try !editor.exists(reference)
+        if isNew { try create(name, key, [:], areDefaults: false) }
+        var isChanged = isNew
+        for (_, place, value) in values.sorted(by: { $0.place.slot < $1.place.slot }) {
+            if try put(value, at: Location(reference, place)) { isChanged = true }
+        }
+        if isNew, case .globalKey(let key) = key { reserve(key, of: number) }
+        return isChanged
+    }
+
+    /// The server must not give the key to another object.
+    private func reserve(_ key: GlobalKey, of number: ClassID) {
+        guard key.high == ident.rawValue, key.low >= editor.schema[number].nextGlobalKey else { return }
+        editor.graph.schema[number].nextGlobalKey = key.low &+ 1
+        editor.changes.isSchemaChanged = true
+    }
+
+    /// - Returns: whether something was written.
+    private func put(_ value: ExportedValue, at location: Location) throws(ApplyError) -> Bool {
+        guard let content = try content(at: location) else { throw located(.invalid("there is nothing"), location) }
+        let current = try ExportedValue(content, at: location.place, in: editor.schema)
+        guard current.text != value.text else { return false }
+        switch value {
+        case .value(let payload):
+            if let other = try neutral(content, payload, location.place) {
+                try perform(.update(other), at: location)
+            }
+            try perform(.update(payload), at: location)
+        case .object(let fields): try put(fields, at: location, isThere: current.payload == .objectValue)
+        case .list(let elements): try put(elements, over: current, at: location)
+        case .dictionary(let entries): try put(entries, over: current, at: location)
+        case .set(let elements): return try put(setOf: elements, over: current, at: location)
+        }
+        return true
+    }
+
+    /// What has to be written before a number that is equal to the one there, but not the same: it would not be written
+    /// (`Spec/State.md`, B5).
+    private func neutral(_ old: Content, _ new: Payload, _ place: Place) throws(ApplyError) -> Payload? {
+        guard [.float, .double, .decimal].contains(new.type), let content = try editor.value(new),
+            old.scalarType == content.scalarType, Content.compare(old, content) == 0
+        else { return nil }
+        if place.isNullable { return .null }
+        return switch place.type {
+        case .float: .float(1)
+        case .double: .double(1)
+        default: .decimal(Decimal128(low: 1, high: Decimal128.zero.high))
+        }
+    }
+
+    private func put(
+        _ fields: [(name: [UInt8], value: ExportedValue)], at location: Location, isThere: Bool
+    ) throws(ApplyError) {
+        if !isThere { try perform(.update(.objectValue), at: location) }
+        for (name, value) in fields {
+            guard let place = editor.schema[location.place.target].place(of: name) else { continue }
+            _ = try put(value, at: location.appending(place, named: name))
+        }
+    }
+
+    /// What both begin with stays.
+    private func put(
+        _ elements: [ExportedValue], over current: ExportedValue, at location: Location
+    ) throws(ApplyError) {
+        var old: [ExportedValue] = []
+        if case .list(let present) = current { old = present } else { try perform(.update(.list), at: location) }
+        let kept = zip(old, elements).prefix { $0.text == $1.text }.count
+        for index in (kept..<old.count).reversed() {
+            try perform(.erase(priorSize: index + 1), at: location.appending(.index(index)))
+        }
+        for index in kept..<max(kept, elements.count) {
+            let place = location.appending(.index(index))
+            try perform(.insert(elements[index].payload, priorSize: index), at: place)
+            _ = try put(elements[index], at: place)
+        }
+    }
+
+    private func put(
+        _ entries: [(key: [UInt8], value: ExportedValue)], over current: ExportedValue, at location: Location
+    ) throws(ApplyError) {
+        var old: Set<[UInt8]> = []
+        if case .dictionary(let present) = current {
+            old = Set(present.map(\.key))
+        } else {
+            try perform(.update(.dictionary), at: location)
+        }
+        for key in old.subtracting(entries.map(\.key)).sorted(by: { $0.compare($1) < 0 }) {
+            try perform(.update(.erased), at: location.appending(.name(key)))
+        }
+        for (key, value) in entries {
+            let place = location.appending(.name(key))
+            if !old.contains(key) { try perform(.update(value.payload), at: place) }
+            _ = try put(value, at: place)
+        }
+    }
+
+    /// - Returns: whether something was written: of equal numbers a set holds one.
+    private func put(
+        setOf elements: [ExportedValue], over current: ExportedValue, at location: Location
+    ) throws(ApplyError) -> Bool {
+        guard case .set(var old) = current else { return false }
+        let wanted = Set(elements.map(\.text))
+        var gone = old.filter { !wanted.contains($0.text) }
+        // A null that stays alone behind could not be taken out.
+        if location.place.holdsTypedNulls, gone.contains(where: { $0.payload == .null }) {
+            try perform(.clear(.set), at: location)
+            (old, gone) = ([], [])
+        }
+        var isChanged = old.isEmpty && !gone.isEmpty
+        for element in gone {
+            try perform(.setErase(element.payload), at: location)
+            isChanged = true
+        }
+        let set = try DynamicSet(self, at: location)
+        for element in elements where try !set.contains(element.payload) {
+            try perform(.setInsert(element.payload), at: location)
+            isChanged = true
+        }
+        return isChanged
+    }
+}

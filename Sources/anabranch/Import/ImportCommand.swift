@@ -1,0 +1,184 @@
+import AnabranchCore
+import AnabranchRules
+import ArgumentParser
+import Foundation
+
+/// `anabranch import`: has a running server write the objects of a file.
+struct ImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Write the objects of a file, of an export or of MongoDB, to a running server.",
+        discussion: """
+            Takes what `anabranch export` prints, and documents as mongoexport and Atlas write them, one a line. Each \
+            object is created, or given the fields that the line has, by its primary key; what is there already is \
+            not written again, so an import can be repeated. Clients download it like everything that others write. \
+            A line with a mistake is told on standard error, with its number, its field and the reason, and the \
+            others go on; the exit status is then 1. An import that was interrupted says how to go on.
+
+            The server has to run: it is found as `anabranch admin` finds it. A partition that is missing is made.
+
+            Documents need a class (--class) and a schema: by default the one that the synced file has; with --schema \
+            that of App Services, a schema.json or the folder of an exported app, with which fields that link to \
+            other classes are known; with --infer one that fits all documents, which is told on standard error. \
+            --infer --dry-run prints it as lines that can be changed and given as --schema. Fields that the schema \
+            does not have are left out, and counted at the end. With --partition-key each document goes to the \
+            partition that the field names, and one file can fill all partitions of an app (Spec/Export.md).
+
+            EXAMPLES
+              anabranch import notes.jsonl --data ./data --path 'my-app/"notes"'
+              anabranch import Task.json --data ./data --path my-app --class Task
+              anabranch import Task.json --data ./data --path my-app --class Task --schema ./my-app-export
+              anabranch import Task.json --app my-app --partition-key _partition --class Task --infer --data ./data
+              anabranch import Task.json --class Task --infer --dry-run > task-schema.jsonl
+              zstdcat notes.jsonl.zst | anabranch import - --data ./data --path 'my-app/"notes"'
+            """)
+
+    @OptionGroup var options: AdminOptions
+    @Argument(help: "A file with a JSON object a line; - is the standard input.")
+    var file: String
+    @Option(help: "The synced file, as `admin files` shows it.")
+    var path: String?
+    @Option(help: ArgumentHelp("The app whose partitions --partition-key is about.", valueName: "id"))
+    var app: String?
+    @Option(help: ArgumentHelp("The field that names the partition of a document.", valueName: "field"))
+    var partitionKey: String?
+    @Option(name: .customLong("class"), help: ArgumentHelp("The class of the documents.", valueName: "name"))
+    var className: String?
+    @Option(help: ArgumentHelp("The schema of the documents.", valueName: "file"))
+    var schema: String?
+    @Flag(help: "Find a schema that all documents fit into.")
+    var infer = false
+    @Flag(help: "End at the first line with a mistake; those before it are written.")
+    var strict = false
+    @Option(help: ArgumentHelp("Leave out the lines before this one.", valueName: "number"))
+    var fromLine = 1
+    @Flag(help: "Read the file and tell what is wrong with it, without a server; with --infer print the schema.")
+    var dryRun = false
+    @Flag(help: "Say each second how far it is. (default: only on a terminal)")
+    var progress = false
+
+    func validate() throws {
+        guard (partitionKey == nil) == (app == nil) else {
+            throw ValidationError("--partition-key and --app belong together: give both.")
+        }
+        guard dryRun || (path == nil) != (app == nil) else {
+            throw ValidationError("Where to? Give --path, or --app with --partition-key.")
+        }
+        guard !infer || schema == nil else { throw ValidationError("Give --schema or --infer.") }
+        guard !infer || className != nil else { throw ValidationError("--infer needs --class.") }
+    }
+
+    func run() async throws {
+        if dryRun { return try await importLines(with: nil) }
+        try await options.run { client in try await importLines(with: client) }
+    }
+
+    private func importLines(with client: AdminClient?) async throws {
+        var source = try ImportSource(file)
+        guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }
+        var form = try await form(of: first, client)
+        var run = ImportRun(file: file, isStrict: strict, client: client, progress: ProgressLine(isAsked: progress))
+        if case .documents(_, let classes, _) = form { run.declarations = classes.map { Array($0.json.encoded.utf8) } }
+        let interruption = Interruption(), signals = interruption.happensAtSignals()
+        defer { for source in signals { source.cancel() } }
+        var line: [UInt8]? = first
+        while let text = line, !run.isEnded {
+            let number = source.lineNumber
+            if !take(text, number, &form, &run) { try await run.send(total: source.byteCount) }
+            if run.isFull { try await run.send(total: source.byteCount) }
+            if interruption.hasHappened { throw run.interrupted(at: run.firstLine ?? number + 1) }
+            line = try source.next()
+            run.bytesRead = source.bytesRead
+        }
+        try await run.send(total: source.byteCount)
+        if dryRun, infer, case .documents(_, let classes, _) = form {
+            let lines = [ExportLine.headerText] + classes.map { $0.json.encoded }
+            print(lines.joined(separator: "\n"))
+        }
+        if case .documents(let reader, _, _) = form { run.unknownFields = reader.unknownFields }
+        try run.report(asJSON: options.json, isDry: dryRun)
+    }
+
+    /// - Returns: whether the run goes on as it is; otherwise it has to be ended.
+    private func take(_ text: [UInt8], _ number: Int, _ form: inout ImportForm, _ run: inout ImportRun) -> Bool {
+        do throws(LineError) {
+            guard text.count <= ImportRun.lineBytesMax else {
+                throw LineError("it has \(text.count) bytes, more than \(ImportRun.lineBytesMax)")
+            }
+            switch form {
+            case .export:
+                switch try ExportLine(parsing: text) {
+                case .header: break
+                case .declaration: run.declarations.append(text)
+                case .object: if number >= fromLine { run.add(text, number, to: path ?? "") }
+                }
+            case .documents(var reader, let classes, let partition):
+                guard number >= fromLine else { return true }
+                let document: JSONValue
+                do throws(JSONError) {
+                    document = try JSONValue(parsing: text, depthMax: ExportLine.depthMax)
+                } catch {
+                    throw LineError("no JSON at byte \(error.offset): \(error.reason)")
+                }
+                defer { form = .documents(reader, classes, partition) }
+                let line = try reader.line(document)
+                run.add(line, number, to: try partition?.path(of: document) ?? path ?? "")
+            }
+            return true
+        } catch {
+            run.refuse(number, error)
+            return !strict
+        }
+    }
+
+    // MARK: Forms
+
+    private func form(of first: [UInt8], _ client: AdminClient?) async throws -> ImportForm {
+        if let line = try? ExportLine(parsing: first), case .header = line {
+            guard className == nil, schema == nil, !infer, app == nil else {
+                throw InputError(description: "\(file): is an export, which has its classes: give --path alone")
+            }
+            return .export
+        }
+        guard first.first(where: { $0 > 0x20 }) != UInt8(ascii: "[") else {
+            throw InputError(
+                description: """
+                    \(file): is one array. Write a document a line: `mongoexport` without --jsonArray does, and \
+                    `jq -c '.[]'` makes it of an array
+                    """)
+        }
+        let classes = try await classes(client)
+        let names = classes.filter { $0.kind == .topLevel }.map(\.name)
+        guard let name = className ?? (names.count == 1 ? names[0] : nil) else {
+            throw InputError(
+                description: "\(file): which class? Give --class; there are \(names.joined(separator: ", "))")
+        }
+        let partition = app.flatMap { app in partitionKey.map { PartitionField(app: app, name: $0) } }
+        do {
+            let ignored = Set(partitionKey.map { [$0] } ?? [])
+            return .documents(try DocumentReader(classes, className: name, ignoring: ignored), classes, partition)
+        } catch {
+            throw InputError(description: "\(file): \(error)")
+        }
+    }
+
+    private func classes(_ client: AdminClient?) async throws -> [ExportedClass] {
+        if infer, let className { return try DocumentSchema.inferred(from: file, className: className) }
+        if let schema { return try DocumentSchema.classes(at: schema, className: className) }
+        guard let client, let path else {
+            throw InputError(description: "\(file): has documents of MongoDB; give their schema, or --infer")
+        }
+        let answer = try JSONValue(parsing: try await client.get("/v1/classes", [("path", path)]))
+        let classes = try (answer["classes"]?.array ?? []).map { try ExportedClass($0) }
+        guard !classes.isEmpty else {
+            throw InputError(description: "\(path) has no classes yet; give the schema, or --infer")
+        }
+        return classes
+    }
+}
+
+/// What the lines of a file are.
+enum ImportForm {
+    case export
+    case documents(DocumentReader, [ExportedClass], PartitionField?)
+}

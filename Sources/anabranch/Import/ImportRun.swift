@@ -1,0 +1,204 @@
+import AnabranchCore
+import ArgumentParser
+import Foundation
+import NIOCore
+import Synchronization
+
+/// The lines of an import on their way to the server, in pieces: each is written when it is answered.
+struct ImportRun {
+    /// A longer line is refused, in bytes; the server takes one with the classes before it.
+    static let lineBytesMax = 40 << 20
+    /// What a piece has, about: the server makes one write of it.
+    private static let pieceBytes = 1 << 20
+    private static let pieceLineCount = 1_000
+    /// How long the server may take for a piece: it may have much to do for others.
+    private static let timeout = TimeAmount.minutes(10)
+
+    private struct Answer: Decodable {
+        struct Refusal: Decodable {
+            var line: Int, field: String?, reason: String
+        }
+
+        var written: Int, unchanged: Int, refused: [Refusal]
+    }
+
+    private struct Line {
+        var path: String, number: Int, text: [UInt8]
+    }
+
+    private struct Tally: Encodable {
+        var written = 0, unchanged = 0, refused = 0, unknown_fields: [String: Int] = [:]
+    }
+
+    let file: String
+    let isStrict: Bool
+    /// Nil if nothing is to be written.
+    let client: AdminClient?
+    var progress: ProgressLine
+    /// The lines with the classes.
+    var declarations: [[UInt8]] = []
+    var bytesRead = 0
+    /// A line was refused, and nothing comes after it.
+    private(set) var isEnded = false
+    private var pending: [Line] = []
+    private var pendingBytes = 0
+    /// The files that have the classes.
+    private var declared: Set<String> = []
+    private var tally = Tally()
+    private let start = ContinuousClock.now
+
+    init(file: String, isStrict: Bool, client: AdminClient?, progress: ProgressLine) {
+        (self.file, self.isStrict, self.client, self.progress) = (file, isStrict, client, progress)
+    }
+
+    var unknownFields: [String: Int] {
+        get { tally.unknown_fields }
+        set { tally.unknown_fields = newValue }
+    }
+
+    /// The first line that was not sent yet.
+    var firstLine: Int? { pending.first?.number }
+
+    var isFull: Bool { pendingBytes >= Self.pieceBytes || pending.count >= Self.pieceLineCount }
+
+    /// - Parameter path: of the synced file, as listings show it.
+    mutating func add(_ text: [UInt8], _ number: Int, to path: String) {
+        pending.append(Line(path: path, number: number, text: text))
+        pendingBytes += text.count
+    }
+
+    mutating func refuse(_ number: Int, _ error: LineError) {
+        tally.refused += 1
+        isEnded = isEnded || isStrict
+        progress.end()
+        FileHandle.standardError.write(Data("\(file), line \(number): \(error)\n".utf8))
+    }
+
+    /// Has the server write what was added.
+    mutating func send(total: Int?) async throws {
+        defer {
+            (pending, pendingBytes) = ([], 0)
+            tell(total)
+        }
+        guard let client else {
+            tally.written += pending.count
+            return
+        }
+        for lines in pieces {
+            do {
+                guard try await send(lines, client) || !isStrict else { return }
+            } catch let error as AdminError where error.status == nil || (error.status ?? 0) >= 500 {
+                throw goOn(at: firstLine ?? 1, because: error.description)
+            }
+        }
+    }
+
+    /// Lines of one file each. If nothing may come after a mistake, they stay in their order.
+    private var pieces: [[Line]] {
+        guard isStrict else {
+            return Dictionary(grouping: pending, by: \.path).values.sorted { $0[0].number < $1[0].number }
+        }
+        return pending.reduce(into: []) { pieces, line in
+            if pieces.last?.last?.path == line.path {
+                pieces[pieces.count - 1].append(line)
+            } else {
+                pieces.append([line])
+            }
+        }
+    }
+
+    /// - Returns: whether all lines were taken.
+    private mutating func send(_ lines: [Line], _ client: AdminClient) async throws -> Bool {
+        let path = lines[0].path
+        let classes = declared.contains(path) ? [] : declarations
+        let body = (classes + lines.map(\.text)).reduce(into: Data()) { $0 += $1 + [UInt8(ascii: "\n")] }
+        let query = [("path", path), ("strict", isStrict ? "true" : nil)]
+        let answer = try JSONDecoder().decode(
+            Answer.self, from: try await client.post("/v1/import", query, lines: body, timeout: Self.timeout))
+        declared.insert(path)
+        tally.written += answer.written
+        tally.unchanged += answer.unchanged
+        for refusal in answer.refused {
+            let index = refusal.line - 1 - classes.count
+            let number = lines.indices.contains(index) ? lines[index].number : refusal.line
+            refuse(number, LineError(field: refusal.field, refusal.reason))
+        }
+        return answer.refused.isEmpty
+    }
+
+    // MARK: Telling
+
+    private mutating func tell(_ total: Int?) {
+        let count = tally.written + tally.unchanged + tally.refused
+        let (bytes, elapsed) = (bytesRead, start.duration(to: .now))
+        progress.tell { Self.line(count: count, bytes, of: total, after: elapsed) }
+    }
+
+    static func line(count: Int, _ bytes: Int, of total: Int?, after elapsed: Duration) -> String {
+        guard let total, total > 0 else { return "\(count) lines, \(CopyProgress.size(bytes))" }
+        let share = min(1, Double(bytes) / Double(total)), width = 20, done = Int(share * Double(width))
+        let bar = String(repeating: "#", count: done) + String(repeating: "-", count: width - done)
+        let seconds = elapsed / .seconds(1)
+        let rest = share > 0 && share < 1 ? String(format: ", about %.0f s left", seconds * (1 - share) / share) : ""
+        return String(format: "[%@] %3.0f %%, ", bar, share * 100) + "\(count) lines\(rest)"
+    }
+
+    func interrupted(at line: Int) -> AdminError { goOn(at: line, because: "interrupted") }
+
+    /// All before a line is written.
+    private func goOn(at line: Int, because reason: String) -> AdminError {
+        progress.end()
+        var arguments = ["anabranch"], rest = CommandLine.arguments.dropFirst()
+        while let argument = rest.popFirst() {
+            if argument == "--from-line" { _ = rest.popFirst() } else { arguments.append(argument) }
+        }
+        arguments.removeAll { $0.hasPrefix("--from-line=") }
+        let command = (arguments + ["--from-line", "\(line)"]).map(Self.quoted).joined(separator: " ")
+        return AdminError(
+            description: "\(reason). All lines of \(file) before line \(line) are done; go on with\n  \(command)")
+    }
+
+    /// As a shell takes it for one word.
+    private static func quoted(_ word: String) -> String {
+        let isPlain = word.utf8.allSatisfy { byte in
+            UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte
+                || UInt8(ascii: "-")...UInt8(ascii: "9") ~= byte || byte == UInt8(ascii: "_")
+        }
+        return isPlain && !word.isEmpty ? word : "'" + word.replacing("'", with: "'\\''") + "'"
+    }
+
+    func report(asJSON isJSON: Bool, isDry: Bool) throws {
+        progress.end()
+        if isJSON {
+            show(try JSONEncoder().encode(tally))
+        } else if isDry {
+            FileHandle.standardError.write(
+                Data("\(tally.written) lines can be imported, \(tally.refused) cannot\n".utf8))
+        } else {
+            print("\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) lines refused")
+        }
+        for (field, count) in tally.unknown_fields.sorted(by: { $0.key < $1.key }) {
+            let text = "\(file): the schema has no field \(field), which was left out of \(count) documents\n"
+            FileHandle.standardError.write(Data(text.utf8))
+        }
+        if tally.refused > 0 { throw ExitCode.failure }
+    }
+}
+
+/// Whether Ctrl-C or SIGTERM shall end the command: it does when the server has answered.
+final class Interruption: Sendable {
+    private let flag = Atomic(false)
+
+    var hasHappened: Bool { flag.load(ordering: .relaxed) }
+
+    /// - Returns: what has to be kept for as long as the signals have this effect.
+    func happensAtSignals() -> [any DispatchSourceSignal] {
+        [SIGINT, SIGTERM].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { [self] in flag.store(true, ordering: .relaxed) }
+            source.activate()
+            return source
+        }
+    }
+}

@@ -1,0 +1,95 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchRules
+import Foundation
+
+/// Where the classes of documents come from.
+enum DocumentSchema {
+    /// The classes in a file or folder: the schema of a class, as App Services has it; a folder with an exported app;
+    /// or lines as an export has them.
+    static func classes(at path: String, className: String?) throws -> [ExportedClass] {
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            throw InputError(description: "\(path): there is no such file or folder")
+        }
+        do {
+            if isFolder.boolValue { return try AppExport(directory: path).schema.exportedClasses }
+            let bytes = Array(try TextInput.text(ofFile: path).utf8)
+            if let header = try? ExportLine(parsing: bytes.prefix { $0 != 10 }), case .header = header {
+                return try declarations(bytes)
+            }
+            let name = className ?? "documents"
+            let file = AppFile(path: "data_sources/mongodb-atlas/database/\(name)/schema.json", bytes: bytes)
+            return try AppExport(files: [file]).schema.exportedClasses
+        } catch let error as RuleError {
+            throw InputError(description: "\(path): \(error.place): \(error.reason)")
+        } catch let error as LineError {
+            throw InputError(description: "\(path): \(error)")
+        }
+    }
+
+    private static func declarations(_ bytes: [UInt8]) throws(LineError) -> [ExportedClass] {
+        var classes: [ExportedClass] = []
+        for line in bytes.split(separator: 10) {
+            if case .declaration(let declared) = try ExportLine(parsing: line) { classes.append(declared) }
+        }
+        return classes
+    }
+
+    /// The classes that all documents of a file fit into. What was seen is told on standard error.
+    static func inferred(from file: String, className: String) throws -> [ExportedClass] {
+        guard file != "-" else {
+            throw InputError(description: "--infer reads the documents twice: put them into a file")
+        }
+        var source = try ImportSource(file), inference = SchemaInference(className: className), count = 0
+        var progress = ProgressLine(isAsked: false)
+        while let line = try source.next() {
+            // What is no document is told when it is its turn.
+            guard let document = try? JSONValue(parsing: line, depthMax: ExportLine.depthMax) else { continue }
+            inference.add(document)
+            count += 1
+            progress.tell { "looked at \(count) documents" }
+        }
+        progress.end()
+        do {
+            let classes = try inference.classes()
+            let report = ["\(file): \(count) documents of class \(className):"] + inference.report
+            FileHandle.standardError.write(Data(report.map { $0 + "\n" }.joined().utf8))
+            return classes
+        } catch {
+            throw InputError(description: "\(file): \(error)")
+        }
+    }
+}
+
+/// Which partition a document belongs to: a field says it.
+struct PartitionField {
+    let app: String
+    let name: String
+
+    /// The path of the document's partition, as listings show it: its value as clients send it (`Spec/Protocol.md`,
+    /// section 4.2).
+    func path(of document: JSONValue) throws(LineError) -> String {
+        let value = document[name] ?? .null
+        if value.integer != nil {
+            throw LineError(
+                field: name, "a number that does not tell its size: export with `mongoexport --jsonFormat=canonical`")
+        }
+        guard let text = Self.text(of: value) else { throw LineError(field: name, "\(value.excerpt) is no partition") }
+        return VirtualPath(app + "/" + text).description
+    }
+
+    private static func text(of value: JSONValue) -> String? {
+        switch value {
+        case .null, .string: return value.encoded
+        case .object(let members) where members.count == 1:
+            if let text = members["$uuid"]?.string {
+                guard let bytes = Hex.decode(text.filter { $0 != "-" }), bytes.count == 16 else { return nil }
+                return #"{"$binary":{"base64":"\#(Data(bytes).base64EncodedString())","subType":"04"}}"#
+            }
+            let names: Set = ["$oid", "$numberInt", "$numberLong", "$binary"]
+            return members.keys.allSatisfy(names.contains) ? value.encoded : nil
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import Foundation
+
+/// Tells on standard error once a second how far something is: on a terminal in one line that changes, elsewhere in
+/// lines.
+struct ProgressLine {
+    private static let isTerminal = isatty(STDERR_FILENO) == 1
+
+    private let isTold: Bool
+    private var last: ContinuousClock.Instant?
+
+    /// - Parameter isAsked: for lines where there is no terminal.
+    init(isAsked: Bool) { isTold = isAsked || Self.isTerminal }
+
+    mutating func tell(atOnce: Bool = false, _ text: () -> String) {
+        guard isTold else { return }
+        let now = ContinuousClock.now
+        if !atOnce, let last, last.duration(to: now) < .seconds(1) { return }
+        last = now
+        // The beginning of the line, and what stands in it deleted.
+        Self.write(Self.isTerminal ? "\r\u{1b}[2K" + text() : text() + "\n")
+    }
+
+    /// Ends the line that changes, before something else is printed.
+    func end() {
+        if isTold, Self.isTerminal { Self.write("\r\u{1b}[2K") }
+    }
+
+    private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+}

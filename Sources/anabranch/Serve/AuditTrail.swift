@@ -1,0 +1,77 @@
+import AnabranchCore
+import AnabranchServer
+import Foundation
+import Logging
+import Synchronization
+
+/// The audit trail of a data directory: a file with a line of JSON for each action that changes who may do what, or
+/// takes something away (`Spec/Admin.md`, section 7).
+final class AuditTrail: Sendable {
+    static let fileName = "audit.log"
+    /// In bytes: with more the file becomes `audit.log.1`, in place of an older one, and a new one begins.
+    static let bytesMax = 16 << 20
+
+    private let path: String
+    private let bytesMax: Int
+    private let writing = Mutex(())
+
+    init(inDirectory directory: String, bytesMax: Int = AuditTrail.bytesMax) {
+        path = URL(fileURLWithPath: directory).appendingPathComponent(Self.fileName).path
+        self.bytesMax = bytesMax
+    }
+
+    /// Adds a line.
+    /// - Parameter details: whatever says more.
+    func note(_ what: String, by who: String, _ details: [String: String], at date: Date = Date()) {
+        var members = details.mapValues { JSONValue.string($0) }
+        members["what"] = .string(what)
+        members["by"] = .string(who)
+        members["time"] = .string(date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)))
+        let line = Data((JSONValue.object(members).encoded + "\n").utf8)
+        writing.withLock { _ in
+            do { try append(line) } catch {
+                let complaint = "Error: the audit trail cannot be written: \(error); it lacks \(what) by \(who)\n"
+                FileHandle.standardError.write(Data(complaint.utf8))
+            }
+        }
+    }
+
+    private func append(_ line: Data) throws {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw InputError(description: "\(path): \(String(cString: strerror(errno)))") }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        try file.write(contentsOf: line)
+        if try file.offset() >= UInt64(bytesMax) { rename(path, path + ".1") }
+    }
+}
+
+/// Passes entries on to a log, and what is audited to the trail, whatever the level of the log is.
+struct AuditHandler: LogHandler {
+    private var log: any LogHandler
+    private let trail: AuditTrail
+
+    init(_ log: any LogHandler, _ trail: AuditTrail) { (self.log, self.trail) = (log, trail) }
+
+    /// That of the log; entries are asked for that may be audited.
+    var logLevel: Logger.Level {
+        get { min(log.logLevel, .notice) }
+        set { log.logLevel = newValue }
+    }
+
+    var metadata: Logger.Metadata {
+        get { log.metadata }
+        set { log.metadata = newValue }
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { log[metadataKey: key] }
+        set { log[metadataKey: key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        if event.level >= log.logLevel { log.log(event: event) }
+        var details = metadata.merging(event.metadata ?? [:]) { $1 }.mapValues { "\($0)" }
+        guard let what = details.removeValue(forKey: "audit") else { return }
+        trail.note(what, by: details.removeValue(forKey: "by") ?? "server", details)
+    }
+}

@@ -1,0 +1,136 @@
+import AnabranchCore
+import Testing
+
+@testable import AnabranchRules
+
+/// Documents of MongoDB as lines of an export.
+@Suite struct DocumentTests {
+    private static let schema = #"""
+        {"title": "Task", "required": ["_id", "done"], "properties": {
+            "_id": {"bsonType": "objectId"}, "done": {"bsonType": "bool"}, "title": {"bsonType": "string"},
+            "count": {"bsonType": "long"}, "size": {"bsonType": "double"}, "price": {"bsonType": "decimal"},
+            "due": {"bsonType": "date"}, "token": {"bsonType": "uuid"}, "data": {"bsonType": "binData"},
+            "any": {"bsonType": "mixed"}, "tags": {"bsonType": "array", "items": {"bsonType": "string"}},
+            "marks": {"bsonType": "array", "uniqueItems": true, "items": {"bsonType": "int"}},
+            "extra": {"bsonType": "object", "additionalProperties": {"bsonType": "int"}},
+            "place": {"bsonType": "object", "title": "Place", "properties": {"city": {"bsonType": "string"}}},
+            "owner": {"bsonType": "string"}, "parts": {"bsonType": "array", "items": {"bsonType": "objectId"}}}}
+        """#
+    private static let person = #"""
+        {"title": "Person", "properties": {"_id": {"bsonType": "string"}}, "required": ["_id"]}
+        """#
+    private static let relationships = #"""
+        {"owner": {"ref": "#/relationship/db/app/people", "foreign_key": "_id"},
+         "parts": {"ref": "#/relationship/db/app/tasks", "foreign_key": "_id", "is_list": true}}
+        """#
+
+    private static func classes() throws -> [ExportedClass] {
+        let folder = "data_sources/db/app/"
+        return try AppExport(files: [
+            AppFile(path: folder + "tasks/schema.json", bytes: schema.utf8),
+            AppFile(path: folder + "tasks/relationships.json", bytes: relationships.utf8),
+            AppFile(path: folder + "people/schema.json", bytes: person.utf8),
+        ]).schema.exportedClasses
+    }
+
+    private static func fields(_ document: String) throws -> String {
+        var reader = try DocumentReader(try classes(), className: "Task")
+        let id = #"{"_id":{"$oid":"5f0c1e2d3b4a59687766aabb"},"#
+        let line = String(decoding: try reader.line(JSONValue(parsing: (id + document + "}").utf8)), as: UTF8.self)
+        let head = #"["Task",{"oid":"5f0c1e2d3b4a59687766aabb"},"#
+        #expect(line.hasPrefix(head))
+        return String(line.dropFirst(head.count).dropLast())
+    }
+
+    /// Both forms of extended JSON, those of old versions, and numbers of another size.
+    @Test(arguments: [
+        (#""title":"a""#, #"{"title":"a"}"#), (#""title":null"#, #"{"title":null}"#),
+        (#""count":5"#, #"{"count":{"int":"5"}}"#), (#""count":{"$numberLong":"5"}"#, #"{"count":{"int":"5"}}"#),
+        (#""count":5.0"#, #"{"count":{"int":"5"}}"#), (#""size":1"#, #"{"size":{"double":"3ff0000000000000"}}"#),
+        (#""size":{"$numberDouble":"1.0"}"#, #"{"size":{"double":"3ff0000000000000"}}"#),
+        (#""size":{"$numberDouble":"-Infinity"}"#, #"{"size":{"double":"fff0000000000000"}}"#),
+        (#""price":{"$numberDecimal":"1.50"}"#, #"{"price":{"dec":"1.50"}}"#),
+        (#""due":{"$date":"2020-01-02T03:04:05.678Z"}"#, #"{"due":{"ts":["1577934245",678000000]}}"#),
+        (#""due":{"$date":{"$numberLong":"-1"}}"#, #"{"due":{"ts":["0",-1000000]}}"#),
+        (#""due":{"$date":1577934245678}"#, #"{"due":{"ts":["1577934245",678000000]}}"#),
+        (
+            #""token":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}"#,
+            #"{"token":{"uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#
+        ),
+        (
+            #""token":{"$binary":{"base64":"ABEiM0RVZneImaq7zN3u/w==","subType":"04"}}"#,
+            #"{"token":{"uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#
+        ),
+        (#""data":{"$binary":{"base64":"AP8=","subType":"00"}}"#, #"{"data":{"bin":"00ff"}}"#),
+        (#""data":{"$binary":"AP8=","$type":"00"}"#, #"{"data":{"bin":"00ff"}}"#),
+        (#""any":{"$numberDouble":"2.0"}"#, #"{"any":{"double":"4000000000000000"}}"#),
+        (#""any":{"a":[1,{"b":null}]}"#, #"{"any":{"dict":{"a":{"list":[{"int":"1"},{"dict":{"b":null}}]}}}}"#),
+        (#""any":{"$ref":"Person","$id":"ann"}"#, #"{"any":{"link":["Person","ann"]}}"#),
+        (#""tags":["b","a","b"]"#, #"{"tags":{"list":["b","a","b"]}}"#), (#""tags":null"#, #"{"tags":{"list":[]}}"#),
+        (#""marks":[2,1,2]"#, #"{"marks":{"set":[{"int":"1"},{"int":"2"}]}}"#),
+        (#""extra":{"b":1,"a":2}"#, #"{"extra":{"dict":{"a":{"int":"2"},"b":{"int":"1"}}}}"#),
+        (#""place":{"city":"Ulm"}"#, #"{"place":{"city":"Ulm"}}"#), (#""place":null"#, #"{"place":null}"#),
+        (#""owner":"ann""#, #"{"owner":{"link":["Person","ann"]}}"#),
+        (
+            #""parts":[{"$oid":"5f0c1e2d3b4a59687766aabc"}]"#,
+            #"{"parts":{"list":[{"link":["Task",{"oid":"5f0c1e2d3b4a59687766aabc"}]}]}}"#
+        ),
+    ])
+    func aDocumentBecomesALine(_ document: String, _ fields: String) throws {
+        #expect(try Self.fields(document) == fields)
+    }
+
+    @Test(
+        arguments: [
+            (#""title":5"#, "title", "5 is no String"), (#""count":1.5"#, "count", "1.5 is no Int"),
+            (#""done":null"#, "done", "null, but the schema has the field as required"),
+            (#""tags":"a""#, "tags", #""a" is no array"#), (#""place":{"city":1}"#, "place.city", "1 is no String"),
+            (#""due":"2020-01-02""#, "due", #""2020-01-02" is no Timestamp"#),
+            (#""any":{"$regularExpression":{"pattern":"a"}}"#, "any", nil),
+            (#""owner":{"$oid":"5f0c1e2d3b4a59687766aabc"}"#, "owner", nil),
+        ] as [(String, String, String?)])
+    func aMistakeIsNamedWithItsField(_ document: String, _ field: String, _ reason: String?) throws {
+        let error = #expect(throws: LineError.self) { try Self.fields(document) }
+        #expect(error?.field == field && (reason == nil || error?.reason == reason), "\(String(describing: error))")
+    }
+
+    @Test func fieldsThatTheSchemaDoesNotHaveAreCounted() throws {
+        var reader = try DocumentReader(try Self.classes(), className: "Task", ignoring: ["_partition"])
+        for _ in 0..<2 {
+            let document = #"{"_id":{"$oid":"5f0c1e2d3b4a59687766aabb"},"__v":0,"_partition":"a","place":{"zip":1}}"#
+            _ = try reader.line(JSONValue(parsing: document.utf8))
+        }
+        #expect(reader.unknownFields == ["__v": 2, "place.zip": 2])
+        #expect(throws: LineError.self) { try DocumentReader(try Self.classes(), className: "Place") }
+        #expect(throws: LineError.self) { try reader.line([:]) }
+    }
+
+    @Test func aSchemaIsFoundThatAllDocumentsFitInto() throws {
+        let documents = [
+            #"{"_id":1,"a":"x","b":1,"c":{"d":true},"e":[{"f":1}],"g":[1],"h":1,"i":{},"j":[]}"#,
+            #"{"_id":2,"a":null,"b":2.5,"c":{"d":false,"k":{"$oid":"5f0c1e2d3b4a59687766aabc"}},"h":"x","e":[]}"#,
+        ].map { try? JSONValue(parsing: $0.utf8) }
+        var inference = SchemaInference(className: "Thing")
+        for document in documents { inference.add(try #require(document)) }
+        let classes = try inference.classes()
+        let text = classes.flatMap { declared in
+            declared.properties.map { property in
+                "\(declared.name).\(property.name): \(property.type) \(property.isNullable) \(property.collection)"
+                    + (property.target.map { " \($0)" } ?? "")
+            }
+        }
+        #expect(
+            text == [
+                "Thing.a: String true Single", "Thing.b: Double false Single", "Thing.c: Link true Single Thing_c",
+                "Thing.e: Link false List Thing_e", "Thing.g: Int false List", "Thing.h: Null true Single",
+                "Thing.i: Null true Dictionary", "Thing.j: Null true List", "Thing_c.d: Bool false Single",
+                "Thing_c.k: ObjectId true Single", "Thing_e.f: Int false Single",
+            ])
+        var reader = try DocumentReader(classes, className: "Thing")
+        for document in documents { _ = try reader.line(try #require(document)) }
+        #expect(reader.unknownFields.isEmpty)
+        #expect(inference.report.contains("  a: String 1, null 1"))
+        inference.add(["_id": "a"])
+        #expect(throws: LineError.self) { try inference.classes() }
+    }
+}

@@ -1,0 +1,144 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchSQLite
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// `anabranch import` and `anabranch export` against a server in a process of its own.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ImportCommandTests {
+    private static func withFolder(_ body: (String) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("import-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await body(folder)
+    }
+
+    private static func run(_ arguments: [String], _ folder: String) async throws -> AdminCommandTests.Output {
+        try await AdminCommandTests.run(arguments + ["--data", folder + "/data"])
+    }
+
+    private static func write(_ lines: [String], to path: String) throws {
+        try Data(lines.map { $0 + "\n" }.joined().utf8).write(to: URL(fileURLWithPath: path))
+    }
+
+    @Test func anExportOfOneServerIsThatOfTheNext() async throws {
+        try await Self.withFolder { folder in
+            var lines: [String] = []
+            try QueryWorld.state(seed: 7).forEachExportLine { lines.append(String(decoding: $0, as: UTF8.self)) }
+            let file = folder + "/world.jsonl"
+            try Self.write(lines, to: file)
+            let server = try await ServerProcess(data: folder + "/data")
+            let first = try await Self.run(["import", file, "--path", "a/\"1\""], folder)
+            #expect(first.status == 0 && first.text == "8 objects written, 0 as they were, 0 lines refused\n")
+            let again = try await Self.run(["import", file, "--path", "a/\"1\""], folder)
+            #expect(again.text == "0 objects written, 8 as they were, 0 lines refused\n")
+            // While the server runs, which does not wait.
+            let export = try await Self.run(["export", "--path", "a/\"1\""], folder)
+            #expect(export.status == 0 && export.text == lines.map { $0 + "\n" }.joined())
+            #expect(export.complaint.hasPrefix("a/\"1\": 8 objects at version "))
+            let piped = try await AdminCommandTests.run(
+                ["import", "-", "--path", "a/\"2\"", "--data", folder + "/data"], input: export.text)
+            #expect(piped.text == first.text)
+            await server.terminate()
+            let stopped = try await Self.run(["export", "--path", "a/\"2\""], folder)
+            #expect(stopped.text == export.text)
+            let none = try await Self.run(["import", file, "--path", "a/\"1\""], folder)
+            #expect(none.status == 1 && none.complaint.contains("no server is running"))
+        }
+    }
+
+    @Test func aFileOfMongoDBFillsThePartitionsOfAnApp() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json"
+            try Self.write(
+                (0..<20).map { #"{"_id":\#($0),"_partition":"user=\#($0 % 3)","title":"t\#($0)","__v":{"a":1}}"# }
+                    + ["{", #"{"_id":"x","_partition":"user=1"}"#, #"{"_id":99,"_partition":4}"#], to: file)
+            let schema = folder + "/schema.json"
+            try Self.write(
+                [
+                    #"{"title":"Task","required":["_id"],"properties":{"_id":{"bsonType":"long"},"#,
+                    #""title":{"bsonType":"string"}}}"#,
+                ], to: schema)
+            let server = try await ServerProcess(data: folder + "/data")
+            let arguments = ["import", file, "--app", "my-app", "--partition-key", "_partition", "--schema", schema]
+            let output = try await Self.run(arguments, folder)
+            #expect(output.status == 1)
+            #expect(output.text == "20 objects written, 0 as they were, 3 lines refused\n")
+            #expect(
+                output.complaint == """
+                    \(file), line 21: no JSON at byte 1: no string
+                    \(file), line 22: field _id: "x" is no Int
+                    \(file), line 23: field _partition: a number that does not tell its size: export with \
+                    `mongoexport --jsonFormat=canonical`
+                    \(file): the schema has no field __v, which was left out of 20 documents
+
+                    """)
+            let files = try await Self.run(["inspect"], folder).text
+            for user in 0..<3 { #expect(files.contains("my-app/\"user=\(user)\": version ")) }
+            // In the partition its classes are known.
+            let more = folder + "/more.json"
+            try Self.write([#"{"_id":3,"title":"new"}"#, #"{"_id":4,"title":4}"#, #"{"_id":5}"#], to: more)
+            let strict = try await Self.run(
+                ["import", more, "--path", "my-app/\"user=0\"", "--strict", "--json"], folder)
+            #expect(strict.status == 1)
+            #expect(strict.text.contains("\"written\":1") && strict.text.contains("\"refused\":1"))
+            #expect(strict.complaint == "\(more), line 2: field title: 4 is no String\n")
+            await server.terminate()
+        }
+    }
+
+    @Test func aSchemaIsFoundAndCanBeChanged() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json", schema = folder + "/schema.jsonl"
+            try Self.write([#"{"_id":1,"n":1}"#, #"{"_id":2,"n":2.5}"#], to: file)
+            let dry = try await AdminCommandTests.run(["import", file, "--class", "Task", "--infer", "--dry-run"])
+            #expect(dry.status == 0 && dry.complaint.hasPrefix("\(file): 2 documents of class Task:\n  _id: Int 2\n"))
+            try Self.write([dry.text.replacing("double", with: "decimal")], to: schema)
+            let server = try await ServerProcess(data: folder + "/data")
+            let output = try await Self.run(["import", file, "--path", "/\"a\"", "--schema", schema], folder)
+            #expect(output.text == "2 objects written, 0 as they were, 0 lines refused\n", "\(output.complaint)")
+            #expect(try await Self.run(["export", "--path", "/\"a\""], folder).text.contains(#"{"dec":"2.5"}"#))
+            await server.terminate()
+        }
+    }
+
+    @Test func afterAKilledServerAnImportGoesOn() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json", schema = folder + "/schema.jsonl", count = 6_000
+            let lines = (0..<count).map { #"{"_id":\#($0),"title":"title \#($0)"}"# }
+            try Self.write(lines, to: file)
+            let dry = try await AdminCommandTests.run(["import", file, "--class", "Task", "--infer", "--dry-run"])
+            try Self.write([dry.text], to: schema)
+            let place = ["--path", "/\"a\"", "--schema", schema, "--data", folder + "/data"]
+            var server = try await ServerProcess(data: folder + "/data")
+            let process = Process(), typed = Pipe(), complaints = Pipe()
+            process.executableURL = ServerProcess.executable
+            process.arguments = ["import", "-"] + place
+            (process.standardInput, process.standardError) = (typed, complaints)
+            process.standardOutput = FileHandle.nullDevice
+            try process.run()
+            let first = Data(lines[..<5_000].map { $0 + "\n" }.joined().utf8)
+            try typed.fileHandleForWriting.write(contentsOf: first)
+            // The classes are the first version.
+            while try await !Self.run(["inspect"], folder).text.contains("/\"a\": version 6") {}
+            await server.kill()
+            // The pipe takes them, whether or not they are read.
+            try typed.fileHandleForWriting.write(contentsOf: Data(lines[5_000...].map { $0 + "\n" }.joined().utf8))
+            try typed.fileHandleForWriting.close()
+            let complaint = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 1)
+            #expect(complaint.contains("All lines of - before line 5001 are done; go on with\n"), "\(complaint)")
+            #expect(complaint.hasSuffix("--from-line 5001\n"))
+            server = try await ServerProcess(data: folder + "/data")
+            let rest = try await AdminCommandTests.run(["import", file, "--from-line", "5001"] + place)
+            #expect(rest.text == "1000 objects written, 0 as they were, 0 lines refused\n", "\(rest.complaint)")
+            let export = try await Self.run(["export", "--path", "/\"a\""], folder)
+            #expect(export.text.split(separator: "\n").count == count + 2)
+            let whole = try await AdminCommandTests.run(["import", file] + place)
+            #expect(whole.text == "0 objects written, \(count) as they were, 0 lines refused\n")
+            await server.terminate()
+        }
+    }
+}
