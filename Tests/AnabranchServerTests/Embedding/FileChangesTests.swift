@@ -1,7 +1,10 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchSQLite
 import AnabranchSimulation
+import AnabranchTesting
 import Foundation
+import Synchronization
 import Testing
 
 @testable import AnabranchServer
@@ -54,6 +57,90 @@ import Testing
             #expect(found[1].date == Date(timeIntervalSince1970: 1_420_070_401))
             #expect(found[2].objects.isEmpty)
             #expect(found[2].date == Date(timeIntervalSince1970: 1_700_000_000))
+        }
+    }
+
+    /// A program that stores its cursor hears of each transaction once, whoever made it, and whether it ran or not.
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func eachTransactionComesOnceAcrossRestarts(seed: UInt64) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("changes-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let store: any HistoryStore =
+            seed % 3 == 0 ? try SQLiteStore(directory: folder.path, options: .init(shards: 1)) : InMemoryStore()
+        var random = SeededRandom(seed: seed), reader = Reader()
+        for round in 1...5 {
+            try await withServer(store: store) { server in
+                let clients = (0...1).map { _ in SyncClient(partition: "/notes") { server.port } }
+                for client in clients { try await client.reconnect() }
+                var changesets = try clients.indices.map { number in
+                    try Changesets.independent(of: round * 2 + number, count: 60)[...]
+                }
+                let last = PrimaryKey.int(Int64(1_000_000 + round))
+                // A literal nil would be the key null.
+                let heardKey: PrimaryKey? = round == 5 || random.isOne(in: 2) ? .some(last) : .none
+                let countMax = random.isOne(in: 2) ? Int(random.number(1...5)) : .max
+                let heard = Task { [reader] in
+                    try await reader.reading(server.server, until: heardKey, restartingAfter: countMax)
+                }
+                for step in 0..<random.number(3...20) {
+                    if random.isOne(in: 2) {
+                        let key = PrimaryKey.int(Int64(round * 1_000) + Int64(step))
+                        try await server.server.write(to: Self.path) { try $0.writeNote(key) }
+                    } else {
+                        let number = Int(random.number(0...1))
+                        for _ in 0..<random.number(1...3) {
+                            if let next = changesets[number].popFirst() { clients[number].change(next, at: 1) }
+                        }
+                        try await clients[number].upload()
+                        try await clients[number].waitForAcknowledgement()
+                    }
+                }
+                try await server.server.write(to: Self.path) { try $0.writeNote(last) }
+                reader = try await heard.value
+            }
+        }
+        let file = try SyncedFile(path: Self.path, store: store)
+        let versions = try file.log().filter { !$0.changeset.isEmpty }.map(\.version)
+        #expect(reader.versions == versions, "seed \(seed)")
+        let keys = try file.withState { try $0.read { try $0.objects("Note").compactMap(\.key) } }
+        #expect(reader.keys == Set(keys), "seed \(seed)")
+    }
+
+    /// What a program keeps of the changes, its cursor with it.
+    private struct Reader {
+        var cursor = ChangeCursor.beginning
+        var versions: [ServerVersion] = []
+        var keys: Set<PrimaryKey> = []
+
+        /// Reads until an object with a key is inserted, and begins a new sequence after so many transactions.
+        func reading(
+            _ server: SyncServer, until last: PrimaryKey?, restartingAfter countMax: Int
+        ) async throws -> Reader {
+            guard let last else { return self }
+            var reader = self
+            while true {
+                // As it was stored.
+                guard let cursor = ChangeCursor(reader.cursor.description) else { return reader }
+                var count = 0
+                for try await transaction in server.changes(in: FileChangesTests.path, after: cursor) {
+                    reader.take(transaction)
+                    if transaction.objects.contains(where: { $0.key == last }) { return reader }
+                    count += 1
+                    if count == countMax { break }
+                }
+            }
+        }
+
+        private mutating func take(_ transaction: SyncedTransaction) {
+            cursor = transaction.cursor
+            versions.append(transaction.version)
+            for object in transaction.objects {
+                switch object.change {
+                case .inserted: keys.insert(object.key)
+                case .deleted: keys.remove(object.key)
+                case .modified: break
+                }
+            }
         }
     }
 
@@ -158,9 +245,13 @@ import Testing
 }
 
 extension WriteTransaction {
+    /// Creates a note of the class that `Changesets.independent` has.
     fileprivate func writeNote(_ key: PrimaryKey) throws {
         try addClass("Note", key: "_id", .int)
         try addColumn("title", .string, to: "Note")
+        try addColumn("count", .int, to: "Note")
+        try addColumn("tags", .string, collection: .set, to: "Note")
+        try addColumn("lines", .string, collection: .list, to: "Note")
         try create("Note", key: key)
     }
 }
