@@ -175,10 +175,7 @@ let package = Package(
             ]),
         .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
         .testTarget(
-            name: "TutorialTests",
-            dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchServer", .product(name: "Logging", package: "swift-log"),
-            ]),
+            name: "TutorialTests", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchServer"]),
     ],
     swiftLanguageModes: [.v6]
 )

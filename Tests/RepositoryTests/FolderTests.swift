@@ -7,8 +7,8 @@ import Testing
     /// The folders of modules, from the top down. A name may be a path, as `Merge/Rules`.
     private static let orders: [String: [String]] = [
         "AnabranchServer": [
-            "Listener", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files", "Tokens", "Permissions",
-            "Support",
+            "Listener", "Embedding", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files", "Tokens",
+            "Permissions", "Support",
         ],
         "AnabranchQuery": [
             "FlexibleSync", "Query", "Printing", "Evaluation", "Binding", "Values", "Objects", "Syntax",

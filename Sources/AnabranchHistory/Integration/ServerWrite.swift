@@ -72,6 +72,18 @@ extension SyncedFile {
         return try body(state)
     }
 
+    /// Reads the state at the newest version, through the handles of a transaction that refuses to write.
+    /// - Parameter body: is passed the transaction, and the version.
+    /// - Throws: what `body` throws; `storeUnusable` if the file is open as a relay; a failure of the store.
+    package func readState<Result>(_ body: (WriteTransaction, SaltedVersion) throws -> Result) throws -> Result {
+        let version = SaltedVersion(version: head.version, salt: head.versionSalt)
+        do {
+            return try withState { state in try state.read { try body($0, version) } }
+        } catch let error as ApplyError where error.code == .unavailable {
+            throw HistoryError(readingStateFailed: error)
+        }
+    }
+
     /// A log entry of the server's own, and the conflict keys that it writes; nil if the changeset has no instruction.
     private func entry(
         with recorded: [UInt8], at timestamp: ChangesetTime, after head: FileHead

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// Log entries in decoded form, kept from one integration to the next: clients that come back to the same entries share
 /// the work of decoding them.
@@ -45,7 +45,7 @@ struct DecodedEntryCache: Sendable {
 extension LogEntry {
     /// Decodes the entry and returns its index in the arena.
     /// - Parameter reciprocal: the form of the entry for some client; nil: as it is in the log.
-    func decode(
+    package func decode(
         as reciprocal: [UInt8]? = nil, into arena: inout ChangesetArena
     ) throws(HistoryError) -> ChangesetIndex {
         do {

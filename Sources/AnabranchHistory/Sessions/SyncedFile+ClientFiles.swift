@@ -135,7 +135,7 @@ extension SyncedFile {
         return file
     }
 
-    private static func isSalt(
+    static func isSalt(
         _ salt: Salt, of version: ServerVersion, head: FileHead, view: any FileView
     ) throws(HistoryError) -> Bool {
         if version == 0 { return salt == 0 }

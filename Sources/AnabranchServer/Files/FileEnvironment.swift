@@ -19,6 +19,7 @@ final class FileEnvironment: Sendable {
     let space: SpaceReserve
     let clock: MaintenanceClock
     let fullFiles = FullFiles()
+    let followers = LogFollowers()
     /// The memory of the requests that are not done yet.
     let budget: MemoryBudget
     /// The memory of long messages, from clients and to them.

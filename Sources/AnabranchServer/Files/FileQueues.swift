@@ -97,10 +97,10 @@ final class FileQueues: Sendable {
     /// returns, the sessions have been told of it: a client that learns of it in another way, and asks by MARK whether
     /// it has everything, is not told so too early.
     /// - Throws: what `SyncedFile.write` throws; `storeFailed` if the server has ended.
-    func write(
+    func write<Value: Sendable>(
         to path: VirtualPath, idempotencyKey: String?, at timestamp: ChangesetTime,
-        _ body: @escaping @Sendable (WriteTransaction) throws -> Void
-    ) async throws -> ServerWrite {
+        _ body: @escaping @Sendable (WriteTransaction) throws -> Value
+    ) async throws -> CompletedWrite<Value?> {
         try await withCheckedThrowingContinuation { continuation in
             let job = FileJob(comesAfterMerge: true) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
@@ -261,6 +261,7 @@ final class FileQueues: Sendable {
                 if state.busyCount == 0 { continuation.resume() } else { state.end = continuation }
             }
         }
+        environment.followers.end()
         try await environment.committers?.shutDown()
         try await workers?.shutdownGracefully()
     }

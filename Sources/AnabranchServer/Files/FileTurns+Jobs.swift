@@ -38,6 +38,7 @@ extension FileTurns {
                     close(because: failure)
                 } else {
                     end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
+                    environment.followers.note(0, of: path)
                 }
                 whenTold { complete(failure.map { .failure($0) } ?? .success(true)) }
             }
@@ -50,28 +51,33 @@ extension FileTurns {
     /// Makes a write of the server itself, and tells the running sessions of the file.
     /// - Parameter complete: is called when it is durable and they have been told, or with what `SyncedFile.write`
     ///   throws.
-    func write(
-        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Void,
-        _ complete: @escaping (Result<ServerWrite, any Error>) -> Void
+    func write<Value>(
+        idempotencyKey: String?, at timestamp: ChangesetTime, _ body: (WriteTransaction) throws -> Value,
+        _ complete: @escaping (Result<CompletedWrite<Value?>, any Error>) -> Void
     ) {
+        var value: Value?
         do {
             try environment.space.require()
             let sessions = try openedSessions()
             if let flexible = sessions.flexible {
-                let version = try flexible.write(at: timestamp, idempotencyKey: idempotencyKey, body)
+                let made = try flexible.write(at: timestamp, idempotencyKey: idempotencyKey) { value = try body($0) }
                 sessions.announce(until: environment.beginStep())
-                return whenTold { complete(.success(version)) }
+                let completed = CompletedWrite(made, value)
+                return whenTold { complete(.success(completed)) }
             }
             let file = sessions.file
-            let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp, body)
-            guard let commit else { return whenTold { complete(.success(made)) } }
+            let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp) {
+                value = try body($0)
+            }
+            let completed = CompletedWrite(made, value)
+            guard let commit else { return whenTold { complete(.success(completed)) } }
             store(commit) { [self] sessions, failure in
                 if let failure {
                     close(because: failure)
                 } else {
                     sessions.announce(until: environment.beginStep())
                 }
-                whenTold { complete(failure.map { .failure($0) } ?? .success(made)) }
+                whenTold { complete(failure.map { .failure($0) } ?? .success(completed)) }
             }
         } catch {
             if let error = error as? HistoryError {

@@ -44,6 +44,8 @@ final class FileTurns {
     private(set) var pending: (commit: Commit, finish: (FileSessions, HistoryError?) -> Void)?
     /// What to call when the sessions have been told.
     private var completions: [() -> Void] = []
+    /// What those who follow the log were told since the file is open.
+    private var followedVersion: ServerVersion?
     private var replies: [FileReply] = []
     private var done: [RequestCharge] = []
 
@@ -144,6 +146,13 @@ final class FileTurns {
         let completions = completions
         self.completions = []
         for complete in completions { complete() }
+        tellFollowers()
+    }
+
+    private func tellFollowers() {
+        guard let version = sessions?.file.version, version != followedVersion else { return }
+        followedVersion = version
+        environment.followers.note(version, of: path)
     }
 
     private func deliverReplies() {
@@ -271,6 +280,12 @@ final class FileTurns {
         return opened
     }
 
+    /// Opens the file only if there is one.
+    func existingFile() throws(HistoryError) -> SyncedFile? {
+        if sessions == nil, try !environment.store.contains(path) { return nil }
+        return try openedSessions().file
+    }
+
     /// Fails all sessions, and closes the file: it can be opened anew.
     func close(because error: HistoryError) {
         environment.log.note(error, path: path)
@@ -298,6 +313,7 @@ final class FileTurns {
 
     private func forget() {
         sessions = nil
+        followedVersion = nil
         noteCaches(0)
         noteLongMerge()
     }

@@ -1,5 +1,6 @@
 public import AnabranchHistory
 import AnabranchProtocol
+public import Foundation
 public import Logging
 public import Metrics
 public import NIOCore
@@ -33,6 +34,7 @@ public final class SyncServer: Service {
     private let turns = UserTurns()
     /// The synced files; nil unless the server runs.
     let files = Mutex<FileQueues?>(nil)
+    private let listeningState = ListeningState()
     /// Whether clients are served: from the moment when the server listens to the moment when it begins to end.
     let isServing = Atomic(false)
 
@@ -47,13 +49,14 @@ public final class SyncServer: Service {
     ///   - metrics: makes the server's counters.
     ///   - admin: the interface for an operator; nil for none.
     ///   - unixSeconds: the clock, in seconds since 1970.
-    ///   - onListening: called once with the address, as soon as the server listens.
+    ///   - onListening: called once with the address, as soon as the server listens; `listening()` can be awaited.
     public init(
         settings: ServerSettings, store: any HistoryStore, authenticator: any Authenticator,
         endpoints: (any HTTPEndpoints)? = nil, authorizer: any Authorizer = AllowAllAuthorizer(),
-        exports: AppExports? = nil, tls: TLSFiles? = nil, logger: Logger,
+        exports: AppExports? = nil, tls: TLSFiles? = nil,
+        logger: Logger = Logger(label: "anabranch"),
         metrics: any MetricsFactory = MetricsSystem.factory, admin: AdminInterface? = nil,
-        unixSeconds: @escaping @Sendable () -> UInt64,
+        unixSeconds: @escaping @Sendable () -> UInt64 = { UInt64(Date().timeIntervalSince1970) },
         onListening: @escaping @Sendable (SocketAddress) -> Void = { _ in }
     ) {
         self.metrics = SyncMetrics(factory: metrics)
@@ -85,14 +88,22 @@ public final class SyncServer: Service {
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await serve(on: group, connections, files))
+            listeningState.set(.failure(SyncServerError.notRunning))
         } catch {
             outcome = .failure(error)
+            listeningState.set(.failure(error))
         }
         self.files.withLock { $0 = nil }
         try await files.shutDown()
         try await group.shutdownGracefully()
         try outcome.get()
     }
+
+    /// Waits until clients can connect.
+    /// - Returns: the address, with the port that the system has chosen if the settings leave that to it.
+    /// - Throws: why `run` could not listen; `SyncServerError.notRunning` if it has ended; `CancellationError`.
+    @discardableResult
+    public func listening() async throws -> SocketAddress { try await listeningState.outcome() }
 
     private func serve(
         on group: MultiThreadedEventLoopGroup, _ connections: ConnectionRegistry, _ files: FileQueues
@@ -120,6 +131,7 @@ public final class SyncServer: Service {
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
             logger.info("listening", metadata: ["address": "\(address)"])
+            listeningState.set(.success(address))
             onListening(address)
         }
         try await withTaskCancellationOrGracefulShutdownHandler {

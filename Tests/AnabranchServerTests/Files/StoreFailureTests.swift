@@ -208,7 +208,7 @@ import Testing
         #expect(client.hear().map { $0.words[2] } == ["1"])
     }
 
-    private func write(_ rig: WireRig) throws -> ServerWrite {
+    private func write(_ rig: WireRig) throws -> CompletedWrite<Void?> {
         try rig.run(on: "//f") { file, complete in
             file.write(idempotencyKey: nil, at: 1, { try $0.addClass("Note", key: "_id", .int) }, complete)
         }

@@ -164,6 +164,12 @@ public final class WriteTransaction {
         return object
     }
 
+    /// The names of the classes, in the order in which they were added.
+    public var classNames: [String] {
+        let schema = editor.schema
+        return schema.present.map { String(decoding: schema[$0].name, as: UTF8.self) }
+    }
+
     /// The object with a key; nil if there is none.
     public func object(_ className: String, key: PrimaryKey) throws(ApplyError) -> DynamicObject? {
         let reference = ObjectReference(classID: try number(of: Array(className.utf8)), key: key.normalised)

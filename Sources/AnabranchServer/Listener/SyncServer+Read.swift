@@ -1,0 +1,75 @@
+import AnabranchCore
+public import AnabranchHistory
+import NIOPosix
+import Synchronization
+
+extension SyncServer {
+    /// The synced files.
+    /// - Throws: `SyncServerError.notRunning`.
+    func runningFiles() throws(SyncServerError) -> FileQueues {
+        guard let files = files.withLock({ $0 }) else { throw .notRunning }
+        return files
+    }
+
+    /// Reads the state of a synced file as it is now: what is durable, of all clients and of the server.
+    ///
+    /// - Parameters:
+    ///   - path: the file. One that does not exist has an empty state, and is not made.
+    ///   - body: reads, in a turn of the file: its clients wait meanwhile.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense; `SyncServerError` if the
+    ///   server does not run; `HistoryError` if the store is in trouble.
+    public func read<Value: Sendable>(
+        _ path: VirtualPath, _ body: @escaping @Sendable (StateReader) throws -> Value
+    ) async throws -> Value {
+        try await runningFiles().run(on: path) { file in
+            guard let file = try file.existingFile() else {
+                return try ObjectGraph().read { try body(StateReader(transaction: $0, cursor: .beginning)) }
+            }
+            return try file.readState { transaction, version in
+                try body(StateReader(transaction: transaction, cursor: ChangeCursor(version)))
+            }
+        }
+    }
+
+    /// What happens in a synced file, from a cursor on: also what has happened while the program did not run, as far as
+    /// the log of the file goes back. Each transaction comes when it is durable, once, and in the order of the log.
+    ///
+    /// Who stores the cursor of each transaction together with what it has made of it, and begins there the next time,
+    /// misses nothing and sees nothing twice. The sequence ends when the server or the task does.
+    ///
+    /// - Parameters:
+    ///   - path: the file. One that does not exist is waited for.
+    ///   - cursor: of the last transaction that is known, or of `StateReader.cursor`.
+    /// - Returns: a sequence that reads the log as fast as it is asked, and keeps one page of it in memory. It throws
+    ///   `SyncServerError.changesForgotten` if the log does not go back so far.
+    public func changes(in path: VirtualPath, after cursor: ChangeCursor) -> FileChanges {
+        FileChanges(files: { [self] in files.withLock { $0 } }, path: path, start: cursor)
+    }
+
+    /// The synced files, in the order of the bytes of their paths.
+    ///
+    /// - Parameters:
+    ///   - path: the last one that is known; nil to begin with the first.
+    ///   - countMax: how many are returned at most; if there are fewer, these were all.
+    /// - Throws: `HistoryError` if the store is in trouble, or keeps no list of its files.
+    public func partitions(after path: VirtualPath? = nil, countMax: Int = 1_000) async throws -> [VirtualPath] {
+        guard let catalog = store as? any HistoryCatalog else {
+            throw HistoryError(.storeUnusable, "the store keeps no list of its files")
+        }
+        return try await NIOThreadPool.singleton.runIfActive {
+            try catalog.files(after: path, countMax: countMax).map(\.path)
+        }
+    }
+
+    /// Deletes a synced file with all that is stored of it. Clients that have it open, or come back to it, get a client
+    /// reset; one that opens it makes a new one.
+    /// - Returns: whether there was one.
+    /// - Throws: `SyncServerError` if the server does not run; `HistoryError` if the store is in trouble.
+    @discardableResult
+    public func delete(_ path: VirtualPath) async throws -> Bool {
+        let files = try runningFiles()
+        guard try await files.run(on: path, { try $0.existingFile() != nil }) else { return false }
+        return try await files.delete(path, onlyOf: nil)
+    }
+}
