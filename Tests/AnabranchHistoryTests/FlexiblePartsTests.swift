@@ -99,6 +99,41 @@ import Testing
         #expect(text == stored && text == .string([UInt8](repeating: 0x61, count: 100)))
     }
 
+    /// Otherwise a client that never confirms anything could fill the disk.
+    @Test(arguments: StoreKind.allCases) func whoConfirmsNothingGetsNoFurtherBootstraps(_ kind: StoreKind) throws {
+        var fixture = try fixture(kind)
+        fixture.file.unconfirmedBytesMax = 1_000
+        let next = SubscriptionSet(version: 4, query: Array("{}".utf8))
+        #expect { try fixture.file.query(next, in: &fixture.session) } throws: {
+            ($0 as? HistoryError)?.code == .backlogFull
+        }
+        try fixture.integrate()
+        try fixture.upload()
+        #expect(try fixture.file.query(next, in: &fixture.session) == nil)
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 0)
+    }
+
+    /// Its client has to come back, and then has missed nothing.
+    @Test(arguments: StoreKind.allCases) func aViewThatNobodyPaysForIsLeftBehind(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        let ident = fixture.client.ident
+        var isUsedUp = false, charged: [ClientFileID] = []
+        fixture.file.account = ViewAccount(isUsedUp: { _ in isUsedUp }, charge: { ident, _ in charged.append(ident) })
+        try fixture.create(1)
+        #expect(charged == [ident] && fixture.file.takePutOff() == [])
+        isUsedUp = true
+        try fixture.create(2)
+        try fixture.create(3)
+        #expect(charged == [ident] && fixture.file.evaluationCount == 1)
+        #expect(fixture.file.takePutOff() == [ident] && fixture.file.takePutOff() == [])
+        fixture.file.leave(ident)
+        isUsedUp = false
+        try fixture.identify()
+        try fixture.integrate()
+        #expect(try fixture.objectCount() == 3)
+    }
+
     @Test(arguments: StoreKind.allCases) func aLongLogOfAConnectedClientIsNotInMemory(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)
         try fixture.upload()

@@ -21,6 +21,12 @@ package final class FlexibleFile {
     private var toldVersion: ServerVersion
     /// After so many versions, clients that these do not concern are told how far the log has come.
     static let untoldVersionsMax: UInt64 = 1_000
+    /// While a client has not confirmed so many bytes of bootstraps, it gets no further one.
+    package var unconfirmedBytesMax = 64 << 20
+    /// To whom it is charged what views cost; nil for nobody.
+    package var account: ViewAccount?
+    /// The clients whose views were left behind because their users have used up what views may cost.
+    private var putOff: Set<ClientFileID> = []
     /// How often views that ask the same were asked what a commit means for them.
     package private(set) var evaluationCount = 0
     /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as
@@ -158,6 +164,9 @@ package final class FlexibleFile {
         let queryVersion = subscriptions.version.rawValue
         let state = try currentState()
         var view = try projected(session.ident)
+        try require(
+            view.log.bootstrapBytes <= unconfirmedBytesMax, .backlogFull,
+            "the client has not confirmed \(view.log.bootstrapBytes) bytes of what it has asked for before")
         let predicates = subscriptions.predicates, wanted: ViewQueries
         do throws(QueryError) {
             guard let predicates else { throw QueryError(.syntax, at: 0, "Invalid query: no JSON object of texts") }
@@ -303,6 +312,13 @@ package final class FlexibleFile {
         return touched
     }
 
+    /// The clients with a session whose views were left behind, since this was last asked, because their users have used
+    /// up what views may cost. Their sessions are to end: they catch up when they come back.
+    package func takePutOff() -> Set<ClientFileID> {
+        defer { putOff = [] }
+        return putOff
+    }
+
     /// What a step means for views that are up to date; it is stored with the step.
     private func views(
         concernedBy step: LogStep, except author: ClientFileID?
@@ -312,8 +328,15 @@ package final class FlexibleFile {
             var result: ViewProjection.Result?
             for ident in members where ident != author {
                 guard var view = views[ident] else { continue }
+                if let account, account.isUsedUp(ident) {
+                    leaveBehind(ident)
+                    putOff.insert(ident)
+                    continue
+                }
                 if result == nil {
+                    let start = ContinuousClock.now
                     result = try ViewProjection.result(of: step, for: view)
+                    account?.charge(ident, ContinuousClock.now - start)
                     evaluationCount += 1
                 }
                 guard let result, !result.isEmpty else { break }

@@ -11,6 +11,8 @@ package struct ViewLog: Sendable {
     private(set) var lastNumber: UInt64 = 0
     /// What it has beside bootstraps, in bytes: a client that gets one cannot confirm it before its end.
     private(set) var steadyBytes = 0
+    /// What it has of bootstraps, in bytes.
+    private(set) var bootstrapBytes = 0
     /// So many of the first entries are with the store alone.
     private var unloadedCount = 0
     private var loadedBytes = 0
@@ -23,6 +25,7 @@ package struct ViewLog: Sendable {
         for index in entries.indices { entries[index].contents = nil }
         lastNumber = stored.record.lastNumber
         steadyBytes = entries.reduce(0) { $0 + $1.steadyBytes }
+        bootstrapBytes = entries.reduce(0) { $0 + $1.bootstrapBytes }
         unloadedCount = entries.count
     }
 
@@ -48,6 +51,7 @@ package struct ViewLog: Sendable {
             bootstrap: bootstrap, contents: ViewEntry.Contents(changeset: changeset))
         entries.append(entry)
         steadyBytes += entry.steadyBytes
+        bootstrapBytes += entry.bootstrapBytes
         loadedBytes += entry.byteCount
     }
 
@@ -65,6 +69,7 @@ package struct ViewLog: Sendable {
         let count = entries.prefix { $0.version <= version }.count
         for entry in entries.prefix(count) {
             steadyBytes -= entry.steadyBytes
+            bootstrapBytes -= entry.bootstrapBytes
             if entry.contents != nil { loadedBytes -= entry.byteCount }
         }
         entries.removeFirst(count)
@@ -160,6 +165,9 @@ package struct ViewEntry: Sendable, Equatable {
 
     /// What it counts in `ViewLog.steadyBytes`.
     fileprivate var steadyBytes: Int { bootstrap == nil ? byteCount + 64 : 0 }
+
+    /// What it counts in `ViewLog.bootstrapBytes`.
+    fileprivate var bootstrapBytes: Int { bootstrap == nil ? 0 : sentBytes }
 
     /// Nil without contents.
     var downloaded: DownloadedChangeset? {

@@ -19,9 +19,21 @@ public struct AppExport: Sendable {
     /// Reads the files of an app.
     ///
     /// - Throws: `RuleError` for a file that cannot be read as it is meant.
-    public init(files: [AppFile]) throws(RuleError) {
+    public init(files: [AppFile]) throws(RuleError) { try self.init(files: files, ofFolder: nil) }
+
+    /// - Parameter folder: whose files they are: without flexible sync, and without any roles, it is the wrong one, or
+    ///   is being written.
+    private init(files: [AppFile], ofFolder folder: String?) throws(RuleError) {
         var reader = AppReader(files)
         try reader.read()
+        if let folder {
+            func missing(_ what: String) -> RuleError {
+                let reason = "this is no exported app of flexible sync: it has no \(what)"
+                return RuleError(file: folder, place: "", reason: reason)
+            }
+            guard reader.isFlexible else { throw missing("sync/config.json of type flexible") }
+            guard reader.hasRules else { throw missing("roles") }
+        }
         appID = reader.appID
         schema = try reader.schema()
         rules = try reader.rules()
@@ -32,12 +44,13 @@ public struct AppExport: Sendable {
 
     /// Reads the files of a folder and of the folders in it.
     ///
-    /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant.
+    /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant, and for a folder that has no
+    ///   configuration of flexible sync, or no roles.
     public init(directory: String) throws(RuleError) {
         let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
         var files: [AppFile] = []
         for path in try Self.paths(inDirectory: directory) { files.append(try Self.file(path, in: root)) }
-        try self.init(files: files)
+        try self.init(files: files, ofFolder: directory)
     }
 
     /// The files of an app in a folder, by their paths in it, in order.

@@ -18,6 +18,8 @@ struct AppReader {
     private let files: [AppFile]
     private(set) var appID: String?
     private(set) var sync = SyncConfiguration()
+    /// Whether there is a configuration of flexible sync.
+    private(set) var isFlexible = false
     private(set) var providers: Set<String>?
     private var collections: [String: Collection] = [:]
     private var defaultRule: JSONNode?
@@ -26,6 +28,9 @@ struct AppReader {
     private var values: [String: JSONValue] = [:]
     private var environments: [String: JSONNode] = [:]
     private var environment = ""
+
+    /// Whether there are roles, or files of roles that have none.
+    var hasRules: Bool { defaultRule != nil || syncRoles != nil || collections.values.contains { $0.rules != nil } }
 
     init(_ files: [AppFile]) { self.files = files.sorted { $0.path < $1.path } }
 
@@ -90,6 +95,7 @@ struct AppReader {
             return
         }
         sync = try SyncConfiguration(node, notices)
+        isFlexible = true
         if let permissions = node["permissions"] {
             try permissions.noteUnknown(["rules", "defaultRoles"], in: notices)
             syncRoles = permissions

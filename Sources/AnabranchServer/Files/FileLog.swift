@@ -41,19 +41,20 @@ struct FileLog {
         }
     }
 
-    /// What a client of flexible sync has written and may not.
+    /// What a client of flexible sync has written and may not, of one class in one upload.
     /// - Parameters:
     ///   - role: the name of the one that applies; nil if none does, or there are none.
     ///   - query: what the client asks for of the class; nil for nothing.
     func note(
-        refused reason: String, of client: ClientFileID, user: String?, role: String?, query: String?,
-        path: VirtualPath
+        refused objects: [CompensatingWrite.Object], of client: ClientFileID, user: String?, role: String?,
+        query: String?, path: VirtualPath
     ) {
         logger.notice(
-            "a write was undone",
+            "writes were undone",
             metadata: [
                 "path": "\(path.abbreviated)", "client": "\(client)", "user": "\(user ?? "-")",
-                "role": "\(role ?? "-")", "query": "\(query ?? "-")", "reason": "\(reason)",
+                "role": "\(role ?? "-")", "query": "\(query?.prefix(200) ?? "-")", "count": "\(objects.count)",
+                "first": "\(objects.first?.reason ?? "-")",
             ])
     }
 

@@ -48,14 +48,16 @@ extension FileSessions {
         }
     }
 
-    /// Says why a write of a client was refused: by which role, or because of which query.
-    func note(_ refused: CompensatingWrite.Object, of key: SessionKey) {
+    /// Says why writes of a client were refused: by which role, or because of which query. A line a class.
+    func note(_ refused: [CompensatingWrite.Object], of key: SessionKey) {
         guard let session = running[key], let view = session.view else { return }
-        let className = String(decoding: refused.className, as: UTF8.self)
-        let role = ruleUser(session.user).flatMap { export?.rules.roleName(ofClass: className, for: $0) }
-        environment.log.note(
-            refused: refused.reason, of: session.clientFile, user: session.user.user, role: role,
-            query: view.query(ofClass: className), path: file.path)
+        for (name, objects) in Dictionary(grouping: refused, by: \.className) {
+            let className = String(decoding: name, as: UTF8.self)
+            let role = ruleUser(session.user).flatMap { export?.rules.roleName(ofClass: className, for: $0) }
+            environment.log.note(
+                refused: objects, of: session.clientFile, user: session.user.user, role: role,
+                query: view.query(ofClass: className), path: file.path)
+        }
     }
 
     /// An error as clients of the app are told it.

@@ -46,12 +46,19 @@ final class FileSessions {
     private var announcedVersion: ServerVersion
 
     let environment: FileEnvironment
+    /// By user, what views have cost and was not counted yet: less than a millisecond.
+    var uncounted: [String: Duration] = [:]
 
     init(_ file: SyncedFile, _ flexible: FlexibleFile? = nil, _ environment: FileEnvironment) {
         self.file = file
         self.flexible = flexible
         self.environment = environment
         announcedVersion = file.version
+        flexible?.account = ViewAccount { [unowned self] in
+            user(of: $0).map(isQueryTimeUsedUp) ?? false
+        } charge: { [unowned self] ident, time in
+            if let user = user(of: ident) { charge(user, time) }
+        }
     }
 
     /// Whether the file can be closed: no session would notice that it is opened again later.
@@ -62,6 +69,10 @@ final class FileSessions {
 
     /// Those that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
+
+    private func user(of clientFile: ClientFileID) -> String? {
+        sessionOfClientFile[clientFile].flatMap { running[$0]?.user.user }
+    }
 
     var hasNoSessions: Bool { open.isEmpty && running.isEmpty }
 
@@ -112,9 +123,9 @@ final class FileSessions {
         hasRestarted: Bool
     ) throws(HistoryError) {
         guard open.contains(key) else { return }
+        if flexible != nil, let user = user.user, isQueryTimeUsedUp(by: user) { return failForQueryTime(key) }
         let clientFile = claim.file.ident
-        let view = try flexible?.identify(
-            claim, user: user.user, rules: rules(of: user), hasRestarted: hasRestarted)
+        let view = try identifyView(claim, of: user, hasRestarted: hasRestarted)
         let progress = if let view { view.progress } else { try file.identify(claim, user: user.user) }
         if let other = sessionOfClientFile[clientFile] {
             guard other.connection != key.connection else {
@@ -201,14 +212,10 @@ final class FileSessions {
         guard let flexible else { return reply(key, .failed(SyncMode.partition.refusalOfOthers)) }
         guard var view = running[key]?.view else { return }
         try environment.space.require()
-        let quota = environment.options.queryTime, now = Int64(clamping: environment.unixSeconds())
-        if let user, quota.isUsedUp(by: user, now: now) {
-            environment.metrics.refusedSession(because: .queries)
-            return fail(key, SessionRefusal.queries.message)
-        }
+        if let user, isQueryTimeUsedUp(by: user) { return failForQueryTime(key) }
         let start = ContinuousClock.now
         let refusal = try flexible.query(subscriptions, in: &view)
-        if let user { quota.count(user, 1 + Int((ContinuousClock.now - start) / .milliseconds(1)), now: now) }
+        if let user { charge(user, ContinuousClock.now - start + .milliseconds(1)) }
         environment.metrics.queriesTaken.increment()
         running[key]?.view = view
         if let refusal {
@@ -229,7 +236,7 @@ final class FileSessions {
         }
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
         environment.metrics.compensatedObjects.increment(by: refusals.count)
-        for refused in refusals { note(refused, of: key) }
+        note(refusals, of: key)
         if hasNews { announce(until: environment.beginStep()) }
     }
 
@@ -313,6 +320,9 @@ final class FileSessions {
         if let flexible {
             for ident in flexible.takeNews() {
                 if let key = sessionOfClientFile[ident] { reply(key, .versionExposed(file.version)) }
+            }
+            for ident in flexible.takePutOff() {
+                if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
             }
             announcedVersion = file.version
             return

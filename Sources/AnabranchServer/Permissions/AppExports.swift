@@ -1,4 +1,4 @@
-import AnabranchRules
+package import AnabranchRules
 public import Logging
 
 /// Apps as they were exported from App Services, by the ids that they have here: who may do what in flexible sync
@@ -41,7 +41,7 @@ public final class AppExports: Sendable {
     }
 
     /// What was read last; nil for an app without a folder.
-    func export(of app: String) -> AppExport? { apps[app]?.current }
+    package func export(of app: String) -> AppExport? { apps[app]?.current }
 
     /// Reads the folders that have changed again. One with a mistake changes nothing.
     /// - Returns: the apps that are others now.

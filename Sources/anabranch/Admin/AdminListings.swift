@@ -100,7 +100,10 @@ struct AdminClients: AsyncParsableCommand {
             clients.map { client in
                 let defects = client.known_defects.map { $0.isEmpty ? "-" : $0.joined(separator: " ") } ?? "-"
                 let seen = client.last_seen.map { Date(timeIntervalSince1970: $0).formatted(.iso8601) } ?? "expired"
-                let queries = (client.queries ?? [:]).sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
+                // Clients have written them. With --json they are whole.
+                let queries = (client.queries ?? [:]).sorted { $0.key < $1.key }.map { name, query in
+                    LogStream.escaped("\(name): \(query)".prefix(200))
+                }
                 return [
                     "\(client.client)", client.user ?? "-", "\(client.client_version)", "\(client.server_version)",
                     seen, client.release ?? "-", defects,

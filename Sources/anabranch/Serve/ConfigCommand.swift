@@ -29,8 +29,9 @@ struct ConfigCommand: AsyncParsableCommand {
                 Finds every mistake at once: settings and values that do not exist, settings that contradict each \
                 other, files of rules, certificates, keys and folders of exported apps that are missing or cannot \
                 be used, and rules that are not set, without which no server starts. Nothing is changed, \
-                and a server may be running. Prints a line for each mistake on standard error; the exit status is 0 if \
-                there is none, and 1 if there is one.
+                and a server may be running. Prints a line for each mistake on standard error, and on \
+                standard output what exported apps ask for that has no effect here; the exit status is 0 if there is \
+                no mistake, and 1 if there is one.
 
                 EXAMPLES
                   anabranch config check --config anabranch.yaml && systemctl restart anabranch
@@ -42,7 +43,9 @@ struct ConfigCommand: AsyncParsableCommand {
             let sources = options.sources()
             var problems = sources.problems + sources.configuration.contradictions
             if let missing = sources.configuration.missingRules { problems.append(missing) }
-            problems += await NamedFiles.problems(of: sources.configuration)
+            let files = await NamedFiles.check(sources.configuration)
+            problems += files.problems
+            for notice in files.notices { print("note: \(notice)") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")
         }

@@ -8,7 +8,8 @@ struct LogStream: TextOutputStream, Sendable {
         try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
     }
 
-    private static func escaped(_ text: Substring) -> String {
+    /// Without what a terminal would obey.
+    static func escaped(_ text: Substring) -> String {
         var line = ""
         for scalar in text.unicodeScalars {
             switch scalar.properties.generalCategory {

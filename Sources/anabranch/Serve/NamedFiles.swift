@@ -1,3 +1,4 @@
+import AnabranchRules
 import AnabranchServer
 import Foundation
 import Logging
@@ -5,10 +6,10 @@ import NIOSSL
 
 /// The files that a configuration names, read as the server reads them.
 enum NamedFiles {
-    /// What is wrong with them: a line for each.
-    static func problems(of configuration: Configuration) async -> [String] {
+    /// What is wrong with them, and what exported apps ask for that has no effect: a line for each.
+    static func check(_ configuration: Configuration) async -> (problems: [String], notices: [String]) {
         let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
-        var problems: [String] = []
+        var problems: [String] = [], notices: [String] = []
         func check(_ setting: String, _ read: () async throws -> Void) async {
             do { try await read() } catch { problems.append("\(setting): \(error)") }
         }
@@ -20,7 +21,8 @@ enum NamedFiles {
         }
         for (app, path) in configuration.exportPaths.sorted(by: { $0.key < $1.key }) {
             await check("apps: \(app): app-config") {
-                _ = try await AppExports(directories: [app: path], logger: logger)
+                let exports = try await AppExports(directories: [app: path], logger: logger)
+                notices += exports.export(of: app)?.notices.map { "apps: \(app): \($0)" } ?? []
             }
         }
         for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
@@ -33,7 +35,7 @@ enum NamedFiles {
         if let path = configuration.adminTokenFile, FileManager.default.fileExists(atPath: path) {
             await check("admin-token-file") { _ = try AdminToken(path: path, logger: logger) }
         }
-        return problems
+        return (problems, notices)
     }
 
     /// Certificate and key; nil if the configuration has none.

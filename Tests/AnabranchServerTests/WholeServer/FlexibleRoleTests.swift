@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchHistory
+import AnabranchRules
 import AnabranchSimulation
 import AnabranchTesting
 import Foundation
@@ -189,6 +190,20 @@ import Testing
             let error = try #require(ada.client.lastError)
             #expect(error.code == .invalidSchemaChange)
             #expect(error.message.contains(#"adding "color" in schema "Dog""#))
+        }
+    }
+
+    /// It may be being written, or be another one.
+    @Test(arguments: ["sync/config.json", "data_sources/db/shop/Dog/rules.json"])
+    func aFolderThatIsNoAppChangesNothing(missing name: String) async throws {
+        let folder = try Folder(rules: Self.keepers)
+        defer { try? FileManager.default.removeItem(atPath: folder.path) }
+        let exports = try await AppExports(directories: ["pets": folder.path], logger: .quiet)
+        try FileManager.default.removeItem(atPath: "\(folder.path)/\(name)")
+        #expect(await exports.refresh() == [])
+        #expect(exports.export(of: "pets")?.sync.isInDevelopmentMode == true)
+        await #expect(throws: FileError.self) {
+            _ = try await AppExports(directories: ["pets": folder.path], logger: .quiet)
         }
     }
 

@@ -127,6 +127,25 @@ import Testing
         }
     }
 
+    /// IDENT brings the set, however long it is.
+    @Test func aLongSetIsNoHindranceToComingBack() async throws {
+        try await withServer(settings: Self.settings()) { server in
+            var device = FlexibleDevice()
+            try await device.connect(port: server.port)
+            try await device.settle()
+            try device.client.write(at: 1) { try $0.addDogs() }
+            let names = (0..<10_000).map { #"\"a dog of number \#($0)\""# }.joined(separator: ", ")
+            let set = try device.client.subscribe(#"{"Dog":"name IN {\#(names)}"}"#)
+            try await device.settle()
+            #expect(device.client.subscriptions.active == set)
+            device.disconnect()
+            try device.client.write(at: 2) { try $0.addDog(7, "a dog of number 7", age: 1) }
+            try await device.connect(port: server.port)
+            try await device.settle()
+            #expect(try device.dogs == ["a dog of number 7"])
+        }
+    }
+
     /// What is too long for one message comes in parts, and those of a lost connection are dropped before others come.
     @Test(arguments: releases) func aLongBootstrapCanBeInterrupted(
         _ release: CoreVersion, _ version: Int
