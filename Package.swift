@@ -134,8 +134,8 @@ let package = Package(
         .testTarget(
             name: "AnabranchServerTests",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchServer", "AnabranchSQLite",
-                "AnabranchSimulation", "AnabranchTesting", "CZlib",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "AnabranchServer",
+                "AnabranchSQLite", "AnabranchSimulation", "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -9,16 +9,16 @@ package final class FlexibleFile {
     let store: any ViewStore
     var views: [ClientFileID: ClientView] = [:]
     /// The clients that have a session.
-    private var connected: Set<ClientFileID> = []
+    var connected: Set<ClientFileID> = []
     /// The views of connected clients that are kept up to date, whatever `ClientView.projected` says.
-    private var index = ViewIndex()
-    private var fields = FieldNames()
+    var index = ViewIndex()
+    var fields = FieldNames()
     var objects = ObjectIndex()
     /// By client file with a session, the newest version of its own that the log has.
-    private var ownVersions: [ClientFileID: ClientVersion] = [:]
-    private var news: Set<ClientFileID> = []
+    var ownVersions: [ClientFileID: ClientVersion] = [:]
+    var news: Set<ClientFileID> = []
     /// All connected clients were told that there are so many.
-    private var toldVersion: ServerVersion
+    var toldVersion: ServerVersion
     /// After so many versions, clients that these do not concern are told how far the log has come.
     static let untoldVersionsMax: UInt64 = 1_000
     /// While a client has not confirmed so many bytes of bootstraps, it gets no further one.
@@ -26,9 +26,9 @@ package final class FlexibleFile {
     /// To whom it is charged what views cost; nil for nobody.
     package var account: ViewAccount?
     /// The clients whose views were left behind because their users have used up what views may cost.
-    private var putOff: Set<ClientFileID> = []
+    var putOff: Set<ClientFileID> = []
     /// How often views that ask the same were asked what a commit means for them.
-    package private(set) var evaluationCount = 0
+    package internal(set) var evaluationCount = 0
     /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as
     /// a whole or not at all.
     package var partBytes = 4 << 20
@@ -273,158 +273,5 @@ package final class FlexibleFile {
             try file.commit(commit)
         }
         return made
-    }
-
-    // MARK: Views
-
-    /// A view that knows of everything; what it had to be told is durable.
-    func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
-        guard var view = views[ident] else {
-            throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
-        }
-        if index.contains(ident) { view.projected = file.head.version }
-        let state = try currentState()
-        if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
-        if index.contains(ident) { return view }
-        let before = view.log.lastNumber
-        try extend(&view, in: state, as: view.role)
-        // Where the view ends need not be stored: it can be found out again.
-        if view.log.lastNumber > before { try commit(view) } else { keep(view) }
-        return view
-    }
-
-    /// Extends a view to the end of the log.
-    /// - Parameter role: the one that it is to have there.
-    /// - Returns: the objects that this was about.
-    @discardableResult
-    func extend(
-        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole
-    ) throws(HistoryError) -> Set<ObjectReference> {
-        let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>
-        (view, touched) = try expiring(view.ident) { [view] () throws(HistoryError) in
-            try file.read { stored throws(HistoryError) in
-                var view = view
-                let touched = try ViewProjection.extend(
-                    &view, to: file.head.version, state, as: role, clientVersion: clientVersion, reading: stored)
-                return (view, touched)
-            }
-        }
-        return touched
-    }
-
-    /// The clients with a session whose views were left behind, since this was last asked, because their users have used
-    /// up what views may cost. Their sessions are to end: they catch up when they come back.
-    package func takePutOff() -> Set<ClientFileID> {
-        defer { putOff = [] }
-        return putOff
-    }
-
-    /// What a step means for views that are up to date; it is stored with the step.
-    private func views(
-        concernedBy step: LogStep, except author: ClientFileID?
-    ) throws(HistoryError) -> [ClientView] {
-        var concerned: [ClientView] = []
-        for members in try index.members(concernedBy: step) {
-            var result: ViewProjection.Result?
-            for ident in members where ident != author {
-                guard var view = views[ident] else { continue }
-                if let account, account.isUsedUp(ident) {
-                    leaveBehind(ident)
-                    putOff.insert(ident)
-                    continue
-                }
-                if result == nil {
-                    let start = ContinuousClock.now
-                    result = try ViewProjection.result(of: step, for: view)
-                    account?.charge(ident, ContinuousClock.now - start)
-                    evaluationCount += 1
-                }
-                guard let result, !result.isEmpty else { break }
-                do {
-                    try view.append(
-                        result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident))
-                    concerned.append(view)
-                } catch {
-                    guard error.code == .clientFileExpired else { throw error }
-                    // It is told when it asks, and nobody else suffers.
-                    leaveBehind(ident)
-                }
-            }
-        }
-        return concerned
-    }
-
-    /// A view is not kept up to date any more: it ends at the head of the log.
-    private func leaveBehind(_ ident: ClientFileID) {
-        guard index.contains(ident) else { return }
-        views[ident]?.projected = file.head.version
-        index.remove(ident)
-        news.insert(ident)
-    }
-
-    func keep(_ view: ClientView) {
-        var view = view
-        view.log.unload(until: connected.contains(view.ident) ? ViewLog.loadedBytesMax : 0)
-        views[view.ident] = view
-        fields.add(view)
-        if connected.contains(view.ident) { index.insert(view) }
-    }
-
-    func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {
-        if let known = ownVersions[ident] { return known }
-        let row = try file.read(missesTail: false) { view throws(HistoryError) in try file.current(ident, in: view) }
-        let version = row?.newestReceipt?.clientVersion ?? row?.baseClientVersion ?? 0
-        if connected.contains(ident) { ownVersions[ident] = version }
-        return version
-    }
-
-    func currentState() throws(HistoryError) -> ObjectGraph {
-        guard let state = try file.currentState() else { throw HistoryError.withoutState }
-        return state
-    }
-
-    /// Stores a view. What happens to the view alone has versions beyond the log: entries without a changeset take
-    /// them, so that uploads made before and after it differ in their base.
-    ///
-    /// - Parameter begun: the client file, if the view is its first.
-    func commit(_ view: ClientView, of begun: ClientFile? = nil) throws(HistoryError) {
-        var commit = Commit(file: file.id, lease: file.lease, head: file.head)
-        if var begun {
-            begun.lineage = .view(view.changed)
-            commit.clientFiles = [begun]
-        }
-        let head = file.head
-        if view.projected > head.version {
-            // The server's own writes never go back behind that of the newest entry.
-            let newest = try file.read { view throws(HistoryError) in try view.entry(head.version)?.timestamp ?? 0 }
-            commit.entries = (head.version.rawValue + 1...view.projected.rawValue).map { version in
-                LogEntry(
-                    version: ServerVersion(rawValue: version), salt: file.versionSalt, origin: 0, clientVersion: 0,
-                    timestamp: newest, cumulativeSize: head.cumulativeSize, changeset: [])
-            }
-            commit.state = StateUpdate(version: view.projected, after: try currentState(), changes: StateChanges())
-        }
-        try self.commit(view, in: commit)
-    }
-
-    /// - Parameters:
-    ///   - view: of the client that has caused the commit; it is at its end.
-    ///   - step: what it adds to the log that others may see.
-    private func commit(_ view: ClientView?, in commit: Commit, _ step: LogStep? = nil) throws(HistoryError) {
-        var commit = commit, changed = view.map { [$0] } ?? []
-        if let step { changed += try views(concernedBy: step, except: view?.ident) }
-        commit.views = changed.map { ViewChange(from: views[$0.ident], to: $0) }
-        let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
-        try file.commit(commit)
-        objects.apply(changes)
-        for view in changed {
-            keep(view)
-            if connected.contains(view.ident) { news.insert(view.ident) }
-        }
-        // Who is never concerned has to hear of the versions all the same, so that the log can forget them.
-        if file.head.version.rawValue >= toldVersion.rawValue + Self.untoldVersionsMax {
-            news = connected
-            toldVersion = file.head.version
-        }
     }
 }

@@ -23,8 +23,8 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// What a message under way may occupy without a permit, in bytes.
     static let freeBytesMax = 4 << 20
-    /// What it may occupy before the first IDENT is there, in bytes: more than any BIND has, and any IDENT, which brings
-    /// the queries of flexible sync (`Limits.queryBytesMax`).
+    /// What it may occupy before the first IDENT is there, in bytes: more than any BIND has, and any IDENT, which
+    /// brings the queries of flexible sync (`Limits.queryBytesMax`).
     static let unidentifiedBytesMax = 384 << 10
     /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory. A
     /// client has to read as much meanwhile if it is to read something that has a permit.

@@ -25,7 +25,7 @@ final class FileSessions {
         /// While a DOWNLOAD waits for memory.
         var wait: MemoryWait?
         /// In flexible sync, in place of `progress`.
-        fileprivate(set) var view: ViewSession?
+        var view: ViewSession?
     }
 
     let file: SyncedFile
@@ -34,7 +34,7 @@ final class FileSessions {
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
-    private(set) var running: [SessionKey: Running] = [:]
+    var running: [SessionKey: Running] = [:]
     /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
@@ -195,73 +195,13 @@ final class FileSessions {
         reply(key, .download(download.progress, body))
     }
 
-    /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
-    func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
-
-    // MARK: Flexible sync
-
     private func accept(_ upload: Upload, of key: SessionKey) throws(HistoryError) -> Upload? {
         flexible == nil
             ? try running[key]?.progress.accept(upload) : try running[key]?.view?.progress.accept(upload)
     }
 
-    /// QUERY: the view changes at once, and the bootstrap waits for the session to ask.
-    private func query(
-        _ subscriptions: SubscriptionSet, of key: SessionKey, user: String?
-    ) throws(HistoryError) {
-        guard let flexible else { return reply(key, .failed(SyncMode.partition.refusalOfOthers)) }
-        guard var view = running[key]?.view else { return }
-        try environment.space.require()
-        if let user, isQueryTimeUsedUp(by: user) { return failForQueryTime(key) }
-        let start = ContinuousClock.now
-        let refusal = try flexible.query(subscriptions, in: &view)
-        if let user { charge(user, ContinuousClock.now - start + .milliseconds(1)) }
-        environment.metrics.queriesTaken.increment()
-        running[key]?.view = view
-        if let refusal {
-            reply(key, .queryRefused(QueryRefusal(version: subscriptions.version, message: refusal)))
-        }
-        if hasNews { announce(until: environment.beginStep()) }
-    }
-
-    private func integrate(
-        _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey
-    ) throws(HistoryError) {
-        let time = environment.unixSeconds()
-        if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
-        let evaluationCount = flexible.evaluationCount, refusals: [CompensatingWrite.Object]
-        do throws(HistoryError) { refusals = try flexible.integrate(upload, from: clientFile, at: time) } catch {
-            if error.code == .backlogFull { environment.log.note(error, path: file.path) }
-            throw error
-        }
-        environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
-        environment.metrics.compensatedObjects.increment(by: refusals.count)
-        note(refusals, of: key)
-        if hasNews { announce(until: environment.beginStep()) }
-    }
-
-    private func scan(
-        _ flexible: FlexibleFile, for request: FileRequest, memory: DownloadMemory
-    ) throws(HistoryError) {
-        let key = request.session
-        guard var view = running[key]?.view else { return }
-        var room = DownloadMemory.Room.free(nil)
-        let made = try flexible.download(
-            for: &view, request.capabilities,
-            byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true
-        ) {
-            room = memory.room(for: $0, request)
-            return room.wait == nil
-        }
-        running[key]?.view = view
-        running[key]?.wait = room.wait
-        guard let made, case .free(let permit) = room else { return }
-        environment.bodies.noteEncoded()
-        var body = EncodedBody(made.download.changesets, limits: environment.options.limits)
-        permit?.resize(to: body.count)
-        body.attachment = permit.map(MessageAttachment.init)
-        reply(key, .flexibleDownload(FlexibleDownload(made, body)))
-    }
+    /// Whether the session has everything, or had it when it last asked: what it asks for has come since.
+    func isLive(_ key: SessionKey) -> Bool { running[key]?.isLive ?? false }
 
     // MARK: For the operator
 
@@ -400,7 +340,7 @@ final class FileSessions {
         reply(key, .failed(adapted(error)))
     }
 
-    private func reply(_ key: SessionKey, _ event: SessionEvent) {
+    func reply(_ key: SessionKey, _ event: SessionEvent) {
         replies.append(FileReply(session: key, event: event))
     }
 }

@@ -134,15 +134,15 @@ import Testing
             try await device.connect(port: server.port)
             try await device.settle()
             try device.client.write(at: 1) { try $0.addDogs() }
-            let names = (0..<10_000).map { #"\"a dog of number \#($0)\""# }.joined(separator: ", ")
-            let set = try device.client.subscribe(#"{"Dog":"name IN {\#(names)}"}"#)
+            let names = (0..<4_000).map { #"\"a dog with a rather long name, of number \#($0)\""# }
+            let set = try device.client.subscribe(#"{"Dog":"name IN {\#(names.joined(separator: ", "))}"}"#)
             try await device.settle()
             #expect(device.client.subscriptions.active == set)
             device.disconnect()
-            try device.client.write(at: 2) { try $0.addDog(7, "a dog of number 7", age: 1) }
+            try device.client.write(at: 2) { try $0.addDog(7, "a dog with a rather long name, of number 7", age: 1) }
             try await device.connect(port: server.port)
             try await device.settle()
-            #expect(try device.dogs == ["a dog of number 7"])
+            #expect(try device.dogs == ["a dog with a rather long name, of number 7"])
         }
     }
 
