@@ -114,6 +114,32 @@ import Testing
         #expect(try fixture.objectCount() == 0)
     }
 
+    /// Equal sets count once, and what an expired client file has asked for counts no longer.
+    @Test(arguments: StoreKind.allCases) func whatTheClientsOfAUserAskForHasABound(_ kind: StoreKind) throws {
+        var fixture = try FlexibleFixture(kind)
+        func join(_ user: String) throws -> ViewSession {
+            let client = MemoryClient(try fixture.synced.allocateIdents(for: [user], at: 1)[0])
+            return try fixture.file.identify(client.identRequest, user: user)
+        }
+        func set(_ name: String) -> SubscriptionSet {
+            SubscriptionSet(version: 1, query: Array(#"{"Note":"text == \"\#(name)\""}"#.utf8))
+        }
+        fixture.file.userSetBytesMax = 40
+        for (user, name) in [("ann", "one"), ("ann", "one"), ("ann", "two"), ("bob", "three")] {
+            var session = try join(user)
+            #expect(try fixture.file.query(set(name), in: &session) == nil)
+        }
+        try fixture.restart()
+        fixture.file.userSetBytesMax = 40
+        var session = try join("ann")
+        #expect(try fixture.file.query(set("three"), in: &session)?.contains("40 bytes") == true)
+        #expect(try fixture.file.query(set("two"), in: &session) == nil)
+        let twos = fixture.file.views.values.filter { $0.queries.predicates == ["Note": "text == \"two\""] }
+        for view in twos { try fixture.file.expire(view.ident) }
+        var other = try join("ann")
+        #expect(try fixture.file.query(set("three"), in: &other) == nil)
+    }
+
     /// Its client has to come back, and then has missed nothing.
     @Test(arguments: StoreKind.allCases) func aViewThatNobodyPaysForIsLeftBehind(_ kind: StoreKind) throws {
         var fixture = try FlexibleFixture(kind)

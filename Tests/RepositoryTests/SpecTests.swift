@@ -38,7 +38,7 @@ import Testing
 
     @Test func theIndexNamesEveryChapter() throws {
         let index = try TextFile("Spec/README.md").text
-        let unnamed = try Repository.files(in: "Spec", suffix: ".md").map(\.name)
+        let unnamed = try Repository.files(in: "Spec", suffix: ".md").map { String($0.path.dropFirst("Spec/".count)) }
             .filter { $0 != "README.md" && !index.contains("](\($0))") }
         #expect(unnamed.isEmpty, "not in Spec/README.md: \(unnamed.listed)")
     }

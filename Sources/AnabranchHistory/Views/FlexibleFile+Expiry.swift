@@ -15,6 +15,7 @@ extension FlexibleFile {
         for ident in idents {
             leave(ident)
             views[ident] = nil
+            sets.remove(ident)
         }
     }
 

@@ -92,6 +92,7 @@ extension FlexibleFile {
         view.log.unload(until: connected.contains(view.ident) ? ViewLog.loadedBytesMax : 0)
         views[view.ident] = view
         fields.add(view)
+        sets.note(view.ident, view.queries.predicates)
         if connected.contains(view.ident) { index.insert(view) }
     }
 

@@ -23,6 +23,9 @@ package final class FlexibleFile {
     static let untoldVersionsMax: UInt64 = 1_000
     /// While a client has not confirmed so many bytes of bootstraps, it gets no further one.
     package var unconfirmedBytesMax = 64 << 20
+    /// What the different sets of one user's views have together at most, in bytes.
+    package var userSetBytesMax = 4 << 20
+    var sets = UserSets()
     /// To whom it is charged what views cost; nil for nobody.
     package var account: ViewAccount?
     /// The clients whose views were left behind because their users have used up what views may cost.
@@ -65,6 +68,8 @@ package final class FlexibleFile {
             view.projected = max(view.projected, file.head.baseVersion)
             views[view.ident] = view
             fields.add(view)
+            sets.insert(view.ident, of: try file.clientFile(view.ident)?.user)
+            sets.note(view.ident, predicates)
         }
     }
 
@@ -92,10 +97,13 @@ package final class FlexibleFile {
         }
         leave(ident)
         connected.insert(ident)
+        sets.insert(ident, of: user)
         // If the session that it had goes on, it has to ask anew.
         news.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
+            let isTooMuch = sets.byteCount(with: predicates, of: ident) > userSetBytesMax
+            try require(!isTooMuch, .tooLarge, "all sets of this user have more than \(userSetBytesMax) bytes")
             try begin(&session, rules)
             return session
         }
@@ -171,6 +179,10 @@ package final class FlexibleFile {
         do throws(QueryError) {
             guard let predicates else { throw QueryError(.syntax, at: 0, "Invalid query: no JSON object of texts") }
             wanted = try ViewQueries(predicates, in: state, queryableFields: queryableFields)
+            guard sets.byteCount(with: predicates, of: session.ident) <= userSetBytesMax else {
+                let bytes = "\(userSetBytesMax) bytes"
+                throw QueryError(.limit, at: 0, "Invalid query: all sets of this user have more than \(bytes)")
+            }
         } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.

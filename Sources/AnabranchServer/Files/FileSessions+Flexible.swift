@@ -32,6 +32,7 @@ extension FileSessions {
         let evaluationCount = flexible.evaluationCount, refusals: [CompensatingWrite.Object]
         do throws(HistoryError) { refusals = try flexible.integrate(upload, from: clientFile, at: time) } catch {
             if error.code == .backlogFull { environment.log.note(error, path: file.path) }
+            if let refusal = error.refusal { note(refusal.objects, of: key) }
             throw error
         }
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
