@@ -5,7 +5,8 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(30))) struct GuideTests {
     /// What has to be among what the commands print.
     private static let guides = [
-        ("FromAtlas", ["the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#])
+        ("FromAtlas", ["the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#]),
+        ("Operate", ["the configuration is good", "ann@example.com", "anabranch_sessions", "no damage"]),
     ]
 
     @Test(arguments: guides) func theCommandsOfAGuideWork(name: String, expected: [String]) async throws {
@@ -53,7 +54,7 @@ import Testing
         #expect(FileManager.default.createFile(atPath: output.path, contents: nil))
         let log = try FileHandle(forWritingTo: output), process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = ["-c", "set -eu\ntrap 'kill $(jobs -p) && wait' EXIT\n" + script]
+        process.arguments = ["-c", "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null && wait' EXIT\n" + script]
         process.currentDirectoryURL = folder
         var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("ANABRANCH_") }
         environment["PATH"] = executable.deletingLastPathComponent().path + ":" + (environment["PATH"] ?? "")
