@@ -40,6 +40,7 @@ import Testing
             if line.hasPrefix("```") {
                 isInBlock.toggle()
                 if isInBlock { blocks.append(Block(language: String(line.dropFirst(3)), file: file)) }
+                file = nil
             } else if isInBlock {
                 blocks[blocks.count - 1].text += line.replacing("127.0.0.1:9090", with: "127.0.0.1:0") + "\n"
             } else {
