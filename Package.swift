@@ -84,11 +84,12 @@ let package = Package(
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
                 "AnabranchTesting",
             ]),
+        .target(name: "CommandSupport"),
         .executableTarget(
             name: "anabranch",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "CBuildInfo", "CMalloc",
+                "AnabranchSQLite", "AnabranchServer", "CBuildInfo", "CMalloc", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -103,7 +104,7 @@ let package = Package(
             name: "anabranch-lab",
             dependencies: [
                 "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation",
-                "AnabranchSQLite", "AnabranchTesting", "CBuildInfo",
+                "AnabranchSQLite", "AnabranchTesting", "CBuildInfo", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -47,14 +47,15 @@ extension SQLiteFile {
         }
     }
 
-    /// The views, without the contents of their entries.
+    /// The views, without the contents of their entries: these are read all the same, since what is damaged beside them
+    /// would have a client miss something.
     /// - Throws: `storeDamaged` for the first view that is not what was written.
     func views() throws(HistoryError) -> [StoredView] {
         try translatingErrors {
             guard newPath == nil, try hasViews() else { return [] }
             let start = try record().start
             return try rows("SELECT \(Self.viewColumns) FROM client_view WHERE file = ? ORDER BY ident", [id.number]) {
-                try view($0, start: start) { try entriesWithoutContents(of: $0) }
+                try view($0, start: start) { try entries(of: $0, Self.allNumbers, start: start, keepsContents: false) }
             }
         }
     }
@@ -64,7 +65,7 @@ extension SQLiteFile {
     func view(of ident: ClientFileID, start: Checksum) throws -> StoredView {
         let sql = "SELECT \(Self.viewColumns) FROM client_view WHERE file = ? AND ident = ?"
         let views = try rows(sql, [id.number, stored(ident)]) {
-            try view($0, start: start) { try entries(of: $0, 0...UInt64(Int64.max), start: start) }
+            try view($0, start: start) { try entries(of: $0, Self.allNumbers, start: start) }
         }
         guard let view = views.first else { throw HistoryError(.storeDamaged, "there is none") }
         return view
@@ -81,6 +82,8 @@ extension SQLiteFile {
             return entries
         }
     }
+
+    private static let allNumbers: ClosedRange<UInt64> = 0...UInt64(Int64.max)
 
     private static let viewColumns = """
         ident, query_version, changed, projected, first_number, last_number, predicates, role, compensations,
@@ -105,22 +108,8 @@ extension SQLiteFile {
         return StoredView(record: record, log: log)
     }
 
-    private func entriesWithoutContents(of ident: ClientFileID) throws -> [ViewEntry] {
-        let sql = """
-            SELECT number, version, client_version, timestamp, origin, bootstrap, length(changeset), length(merged)
-            FROM view_entry WHERE file = ? AND ident = ? ORDER BY number
-            """
-        return try rows(sql, [id.number, stored(ident)]) { row in
-            let sentBytes: UInt64 = try row.number(6), mergedBytes: UInt64? = try row.optionalNumber(7)
-            return ViewEntry(
-                number: try row.number(0), version: try row.number(1), clientVersion: try row.number(2),
-                timestamp: try row.number(3), origin: try row.number(4), bootstrap: try row.optionalNumber(5),
-                sentBytes: Int(sentBytes), mergedBytes: mergedBytes.map(Int.init))
-        }
-    }
-
     private func entries(
-        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>, start: Checksum
+        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>, start: Checksum, keepsContents: Bool = true
     ) throws -> [ViewEntry] {
         let sql = """
             SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, checksum
@@ -139,7 +128,7 @@ extension SQLiteFile {
             guard try Checksum(bytes: row.bytes(8)) == start.covering(entry, contents, of: ident) else {
                 throw damaged("entry \(entry.number) of the view of client file \(ident)")
             }
-            return entry
+            return keepsContents ? entry : entry.withoutContents
         }
     }
 }

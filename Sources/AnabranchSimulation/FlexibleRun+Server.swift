@@ -87,7 +87,7 @@ extension FlexibleRun {
 
     /// A bootstrap has a version of its own, and what was refused has left no trace in the log.
     private func check(_ made: ViewDownload) throws {
-        if case .part(let isLast) = made.bootstrap {
+        if case .bootstrap(_, let isLast) = made.kind {
             tally.bootstraps += isLast ? 1 : 0
             tally.parts += isLast ? 0 : 1
             let version = made.download.progress.cursor.serverVersion
@@ -135,14 +135,9 @@ extension FlexibleRun {
 
 extension FlexibleDownload {
     fileprivate init(_ made: ViewDownload) {
-        let kind: Kind =
-            switch made.bootstrap {
-            case .none: .steady
-            case .part(let isLast): .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: isLast)
-            }
         self.init(
             progress: made.download.progress, body: EncodedBody(made.download.changesets, limits: Limits()),
-            kind: kind, estimate: made.estimate, compensations: made.compensations.map { ErrorMessage($0) })
+            kind: made.kind, estimate: made.estimate, compensations: made.compensations.map { ErrorMessage($0) })
     }
 }
 

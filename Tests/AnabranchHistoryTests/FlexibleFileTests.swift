@@ -172,13 +172,13 @@ import Testing
 
         var session = try file.identify(request)
         let first = try #require(try file.download(for: &session))
-        #expect(first.bootstrap == .part(isLast: true) && first.queryVersion == 0)
+        #expect(first.kind == .bootstrap(0, isLast: true))
         let second = try #require(try file.download(for: &session))
-        #expect(second.bootstrap == .none && second.queryVersion == 0)
+        #expect(second.kind == .steady)
         // Now the client asks for set 1 again, and gets it.
         #expect(try file.query(set, in: &session) == nil)
         let third = try #require(try file.download(for: &session))
-        #expect(third.bootstrap == .part(isLast: true) && third.queryVersion == 1)
+        #expect(third.kind == .bootstrap(1, isLast: true))
     }
 
     /// More of them: `anabranch-lab fuzz flexible`; and `anabranch-lab check vectors`, with the scenarios that the

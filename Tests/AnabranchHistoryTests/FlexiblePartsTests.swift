@@ -27,9 +27,8 @@ import Testing
         var made: [ViewDownload] = []
         while let message = try fixture.file.download(for: &fixture.session) { made.append(message) }
         #expect(made.count == 5)
-        #expect(made.map(\.queryVersion) == Array(repeating: 3, count: 5))
-        #expect(made.dropLast().allSatisfy { $0.bootstrap == .part(isLast: false) })
-        #expect(made.last?.bootstrap == .part(isLast: true) && made.last?.estimate == 1)
+        #expect(made.dropLast().allSatisfy { $0.kind == .bootstrap(3, isLast: false) })
+        #expect(made.last?.kind == .bootstrap(3, isLast: true) && made.last?.estimate == 1)
         let estimates = made.map(\.estimate)
         #expect(estimates.first.map { $0 > 0 } == true && zip(estimates, estimates.dropFirst()).allSatisfy(<))
         let versions = made.flatMap(\.download.changesets).map(\.cursor.serverVersion)
@@ -55,7 +54,7 @@ import Testing
         fixture.session = try fixture.file.identify(request, hasRestarted: true)
         // It comes as steady state, whose parts the client confirms one by one.
         let first = try #require(try fixture.file.download(for: &fixture.session, byteBudget: 0))
-        #expect(first.bootstrap == .none && first.download.changesets.count == 1)
+        #expect(first.kind == .steady && first.download.changesets.count == 1)
         try fixture.client.integrate(first.download)
         try fixture.upload()
         request = fixture.client.identRequest
@@ -72,7 +71,7 @@ import Testing
         fixture.session = try fixture.file.identify(request)
         #expect(try fixture.file.query(Self.all, in: &fixture.session) == nil)
         let answer = try #require(try fixture.file.download(for: &fixture.session))
-        #expect(answer.bootstrap == .part(isLast: true) && answer.download.changesets.map(\.changeset) == [[]])
+        #expect(answer.kind == .bootstrap(3, isLast: true) && answer.download.changesets.map(\.changeset) == [[]])
     }
 
     /// What a client writes while it has not got the bootstrap is merged with all of it, wherever that is: the object
@@ -145,14 +144,14 @@ import Testing
         var fixture = try FlexibleFixture(kind)
         let ident = fixture.client.ident
         var isUsedUp = false, charged: [ClientFileID] = []
-        fixture.file.account = ViewAccount(isUsedUp: { _ in isUsedUp }, charge: { ident, _ in charged.append(ident) })
+        fixture.file.quota = ViewQuota(isUsedUp: { _ in isUsedUp }, charge: { ident, _ in charged.append(ident) })
         try fixture.create(1)
-        #expect(charged == [ident] && fixture.file.takePutOff() == [])
+        #expect(charged == [ident] && fixture.file.takeOverQuota() == [])
         isUsedUp = true
         try fixture.create(2)
         try fixture.create(3)
         #expect(charged == [ident] && fixture.file.evaluationCount == 1)
-        #expect(fixture.file.takePutOff() == [ident] && fixture.file.takePutOff() == [])
+        #expect(fixture.file.takeOverQuota() == [ident] && fixture.file.takeOverQuota() == [])
         fixture.file.leave(ident)
         isUsedUp = false
         try fixture.identify()

@@ -10,21 +10,6 @@ import Testing
 /// Damage to bootstrap generations is found and repaired, and a deleted file leaves nothing of them
 /// (`Spec/BoundedHistory.md`, section 2).
 @Suite struct GenerationDamageTests {
-    private static func change(_ directory: String, _ sql: String) throws {
-        let queue = try DatabaseQueue(path: directory + "/shard-00.sqlite")
-        try queue.write { db in
-            try db.execute(sql: sql)
-            #expect(db.changesCount > 0, "\(sql)")
-        }
-        try queue.close()
-    }
-
-    private static func damages(in directory: String) throws -> [StoreDamage] {
-        var damages: [StoreDamage] = []
-        try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
-        return damages
-    }
-
     @Test(arguments: [
         "UPDATE generation_segment SET block = substr(block, 1, 40) || x'ff' || substr(block, 42) WHERE last = 2",
         "UPDATE generation_segment SET block = x'00' WHERE last = 2",
@@ -45,9 +30,9 @@ import Testing
         try inside.integrate(try source.download(after: inside.download, byteBudget: 0))
         let store = try #require(fixture.test.store as? SQLiteStore)
         try store.close()
-        #expect(try Self.damages(in: directory) == [])
-        try Self.change(directory, sql)
-        let found = try Self.damages(in: directory)
+        #expect(try StoppedStore.damages(in: directory) == [])
+        try StoppedStore.change(directory, sql)
+        let found = try StoppedStore.damages(in: directory)
         #expect(!found.isEmpty && found.allSatisfy { $0.kind == .generation }, "\(found)")
 
         let repair = try StoreRepair(directory: directory)

@@ -9,12 +9,6 @@ import Testing
 
 /// What the SQLite store keeps of states (`Spec/Durability.md`).
 @Suite struct StateDurabilityTests {
-    private static func damages(in directory: String) throws -> [StoreDamage] {
-        var damages: [StoreDamage] = []
-        try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
-        return damages
-    }
-
     /// A file with some objects, and a write of the server.
     private static func fixture() throws -> TestStore {
         let fixture = try StateTests.Fixture(.sqlite)
@@ -56,7 +50,7 @@ import Testing
                 #expect(db.changesCount > 0, "\(sql)")
             }
             try store.close()
-            let found = try Self.damages(in: test.path)
+            let found = try StoppedStore.damages(in: test.path)
             #expect(found.contains { $0.kind == kind && $0.place == place }, "\(sql): \(found)")
         }
     }
@@ -85,7 +79,7 @@ import Testing
                 try bytes.write(to: URL(fileURLWithPath: copy.path + "/" + name))
             }
             try SQLiteStore(oneShardIn: copy.path).close()
-            #expect(try Self.damages(in: copy.path) == [], "cut at \(cut)")
+            #expect(try StoppedStore.damages(in: copy.path) == [], "cut at \(cut)")
             for file in try StoreReader(directory: copy.path).files() {
                 #expect(file.head.stateVersion == file.head.version, "cut at \(cut)")
                 versions.insert(file.head.version)

@@ -234,15 +234,6 @@ import Testing
 
     // MARK: The SQLite store
 
-    private static func change(_ directory: String, _ sql: String) throws {
-        let queue = try DatabaseQueue(path: directory + "/shard-00.sqlite")
-        try queue.write { db in
-            try db.execute(sql: sql)
-            #expect(db.changesCount > 0, "\(sql)")
-        }
-        try queue.close()
-    }
-
     /// - Parameter base: the version up to which entries are gone.
     private static func trimmed(_ base: ServerVersion) throws -> TestStore {
         let fixture = try Fixture(.sqlite)
@@ -261,7 +252,7 @@ import Testing
         "UPDATE state_row SET content = x'00' WHERE class = 1", "DELETE FROM conflict_key WHERE version = 12",
     ]) func damageIsFoundInATrimmedLog(_ sql: String) throws {
         let test = try Self.trimmed(9)
-        try Self.change(test.path, sql)
+        try StoppedStore.change(test.path, sql)
         var damages: [StoreDamage] = []
         try StoreVerification(directory: test.path).checkFiles { damages += $0.damages }
         #expect(!damages.isEmpty)
@@ -269,8 +260,8 @@ import Testing
 
     @Test func theStateOfATrimmedLogIsNotMadeAnew() throws {
         let test = try Self.trimmed(9)
-        try Self.change(test.path, "UPDATE state_row SET content = x'00' WHERE class = 1")
-        try Self.change(test.path, "DELETE FROM conflict_key WHERE version = 12")
+        try StoppedStore.change(test.path, "UPDATE state_row SET content = x'00' WHERE class = 1")
+        try StoppedStore.change(test.path, "DELETE FROM conflict_key WHERE version = 12")
         var files: [RepairedFile] = []
         let repair = try StoreRepair(directory: test.path)
         try repair.run { files.append($0) }

@@ -1,6 +1,5 @@
 import AnabranchCore
 import AnabranchTesting
-import GRDB
 import Testing
 
 @testable import AnabranchHistory
@@ -8,25 +7,13 @@ import Testing
 
 /// Damage to the views of a flexible file is found; the client files of those that are damaged expire.
 @Suite struct ViewDamageTests {
-    private static func damages(in directory: String) throws -> [StoreDamage] {
-        var damages: [StoreDamage] = []
-        try StoreVerification(directory: directory).checkFiles { damages += $0.damages }
-        return damages
-    }
-
-    private static func change(_ directory: String, _ sql: String) throws {
-        let queue = try DatabaseQueue(path: directory + "/shard-00.sqlite")
-        try queue.write { db in
-            try db.execute(sql: sql)
-            #expect(db.changesCount > 0, "\(sql)")
-        }
-        try queue.close()
-    }
-
     @Test(arguments: [
         "UPDATE view_entry SET changeset = changeset || x'00' WHERE ident = 2 AND number = 3",
         "UPDATE view_entry SET merged = x'00' WHERE ident = 2 AND number = 3",
         "UPDATE view_entry SET version = version + 1 WHERE ident = 2 AND number = 3",
+        "UPDATE view_entry SET version = 1 WHERE ident = 2 AND number = 1",
+        "UPDATE view_entry SET bootstrap = 7 WHERE ident = 2 AND number = 3",
+        "UPDATE view_entry SET client_version = client_version + 1 WHERE ident = 2 AND number = 3",
         "UPDATE view_entry SET changeset = 'x' WHERE ident = 2 AND number = 3",
         "DELETE FROM view_entry WHERE ident = 2 AND number = 3",
         "DELETE FROM view_entry WHERE ident = 2 AND number = (SELECT MAX(number) FROM view_entry WHERE ident = 2)",
@@ -45,10 +32,15 @@ import Testing
         while let message = try fixture.file.download(for: &session) { try other.integrate(message.download) }
         let store = try #require(fixture.test.store as? SQLiteStore), directory = fixture.test.path
         try store.close()
-        #expect(try Self.damages(in: directory) == [])
-        try Self.change(directory, sql)
-        let found = try Self.damages(in: directory)
+        #expect(try StoppedStore.damages(in: directory) == [])
+        try StoppedStore.change(directory, sql)
+        let found = try StoppedStore.damages(in: directory)
         #expect(!found.isEmpty && found.allSatisfy { $0.kind == .view && $0.place.hasSuffix(" 2") }, "\(found)")
+        // Nobody is served from it, also where a client would only miss something.
+        if !sql.hasPrefix("DELETE FROM client_view") {
+            #expect { try fixture.restart(isClosed: true) } throws: { ($0 as? HistoryError)?.code == .storeDamaged }
+            try (fixture.test.store as? SQLiteStore)?.close()
+        }
 
         let repair = try StoreRepair(directory: directory)
         var repaired: [RepairedFile] = []

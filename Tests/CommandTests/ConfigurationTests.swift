@@ -248,6 +248,29 @@ import Testing
         }
     }
 
+    /// Before a server runs, too, one hears what an exported app asks for in vain.
+    @Test func whatAnExportedAppAsksForInVainIsTold() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("app-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let role = #"{"name": "r", "apply_when": {}, "read": true, "write": true, "insert": true, "delete": true}"#
+        for (name, text) in [
+            ("sync/config.json", #"{"type": "flexible"}"#), ("functions/welcome.js", "exports = () => 1;"),
+            ("data_sources/db/shop/Dog/rules.json", #"{"roles": [\#(role)]}"#),
+        ] {
+            let file = folder.appendingPathComponent(name)
+            try FileManager.default.createDirectory(
+                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data(text.utf8).write(to: file)
+        }
+        let app = "apps: {pets: {providers: [anon-user], sync: flexible, app-config: '\(folder.path)'}}"
+        let found = await NamedFiles.check(try Self.configuration(app))
+        #expect(found.problems == [])
+        #expect(found.notices.count == 1 && found.notices.first?.contains("functions are not here") == true)
+        try FileManager.default.removeItem(at: folder.appendingPathComponent("sync"))
+        let broken = await NamedFiles.check(try Self.configuration(app))
+        #expect(broken.problems.count == 1 && broken.problems.first?.contains("sync/config.json") == true)
+    }
+
     // MARK: What must not be by accident
 
     /// Nothing else says who may write what.

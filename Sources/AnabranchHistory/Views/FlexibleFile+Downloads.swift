@@ -26,8 +26,7 @@ extension FlexibleFile {
         else { return nil }
         var made = ViewDownload(
             download: Download(progress: message.progress, changesets: try changesets(of: message, for: view)),
-            queryVersion: message.queryVersion, bootstrap: message.bootstrap, estimate: message.estimate,
-            compensations: message.compensations)
+            kind: message.kind, estimate: message.estimate, compensations: message.compensations)
         try made.adapt(to: capabilities, in: try currentState())
         session = next
         return made

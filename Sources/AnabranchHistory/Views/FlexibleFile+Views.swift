@@ -37,11 +37,11 @@ extension FlexibleFile {
         return touched
     }
 
-    /// The clients with a session whose views were left behind, since this was last asked, because their users have
-    /// used up what views may cost. Their sessions are to end: they catch up when they come back.
-    package func takePutOff() -> Set<ClientFileID> {
-        defer { putOff = [] }
-        return putOff
+    /// The clients with a session whose views were left behind, since this was last asked, because the quota
+    /// of their users is used up. Their sessions are to end: they catch up when they come back.
+    package func takeOverQuota() -> Set<ClientFileID> {
+        defer { overQuota = [] }
+        return overQuota
     }
 
     /// What a step means for views that are up to date; it is stored with the step.
@@ -53,15 +53,15 @@ extension FlexibleFile {
             var result: ViewProjection.Result?
             for ident in members where ident != author {
                 guard var view = views[ident] else { continue }
-                if let account, account.isUsedUp(ident) {
+                if let quota, quota.isUsedUp(ident) {
                     leaveBehind(ident)
-                    putOff.insert(ident)
+                    overQuota.insert(ident)
                     continue
                 }
                 if result == nil {
                     let start = ContinuousClock.now
                     result = try ViewProjection.result(of: step, for: view)
-                    account?.charge(ident, ContinuousClock.now - start)
+                    quota?.charge(ident, ContinuousClock.now - start)
                     evaluationCount += 1
                 }
                 guard let result, !result.isEmpty else { break }

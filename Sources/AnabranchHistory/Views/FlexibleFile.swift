@@ -26,10 +26,10 @@ package final class FlexibleFile {
     /// What the different sets of one user's views have together at most, in bytes.
     package var userSetBytesMax = 4 << 20
     var sets = UserSets()
-    /// To whom it is charged what views cost; nil for nobody.
-    package var account: ViewAccount?
-    /// The clients whose views were left behind because their users have used up what views may cost.
-    var putOff: Set<ClientFileID> = []
+    /// What evaluating views may cost; nil for no limit.
+    package var quota: ViewQuota?
+    /// The clients whose views were left behind because the quota of their users is used up.
+    var overQuota: Set<ClientFileID> = []
     /// How often views that ask the same were asked what a commit means for them.
     package internal(set) var evaluationCount = 0
     /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as

@@ -21,8 +21,7 @@ package struct ViewLog: Sendable {
 
     /// - Parameter stored: without contents, or with contents that are not kept.
     init(_ stored: StoredView) {
-        entries = stored.log
-        for index in entries.indices { entries[index].contents = nil }
+        entries = stored.log.map(\.withoutContents)
         lastNumber = stored.record.lastNumber
         steadyBytes = entries.reduce(0) { $0 + $1.steadyBytes }
         bootstrapBytes = entries.reduce(0) { $0 + $1.bootstrapBytes }
@@ -138,25 +137,22 @@ package struct ViewEntry: Sendable, Equatable {
         number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
         origin: ClientFileID, bootstrap: UInt64?, contents: Contents
     ) {
-        self.init(
-            number: number, version: version, clientVersion: clientVersion, timestamp: timestamp, origin: origin,
-            bootstrap: bootstrap, sentBytes: contents.changeset.count, mergedBytes: contents.merged?.count)
-        self.contents = contents
-    }
-
-    /// Without its contents.
-    package init(
-        number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
-        origin: ClientFileID, bootstrap: UInt64?, sentBytes: Int, mergedBytes: Int?
-    ) {
         self.number = number
         self.version = version
         self.clientVersion = clientVersion
         self.timestamp = timestamp
         self.origin = origin
         self.bootstrap = bootstrap
-        self.sentBytes = sentBytes
-        self.mergedBytes = mergedBytes
+        self.contents = contents
+        sentBytes = contents.changeset.count
+        mergedBytes = contents.merged?.count
+    }
+
+    /// The same while only the store has the contents.
+    package var withoutContents: ViewEntry {
+        var entry = self
+        entry.contents = nil
+        return entry
     }
 
     var tag: OriginTag { OriginTag(timestamp: timestamp, ident: origin) }

@@ -17,8 +17,6 @@ package struct ViewSession: Sendable {
     var sentNumber: UInt64 = 0
     /// Up to where the client was told which of its writes were undone.
     var compensated: ServerVersion = 0
-    /// What the messages say.
-    private var sentQueryVersion: UInt64
     private var acknowledged = UploadCursor()
     private var hasSent = false
 
@@ -28,7 +26,6 @@ package struct ViewSession: Sendable {
         self.queryVersion = queryVersion
         identifiedVersion = queryVersion
         self.predicates = predicates
-        sentQueryVersion = queryVersion
     }
 
     /// What the client asks for of a class; nil for nothing.
@@ -54,9 +51,9 @@ package struct ViewSession: Sendable {
         let header = DownloadProgress(
             cursor: cursor, latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: upload,
             downloadableBytes: 0)
-        var message = ViewMessage(entries: entries, progress: header, queryVersion: set ?? sentQueryVersion)
-        if set != nil {
-            message.bootstrap = .part(isLast: isWhole)
+        var message = ViewMessage(entries: entries, progress: header)
+        if let set {
+            message.kind = .bootstrap(QueryVersion(rawValue: set), isLast: isWhole)
             if !isWhole { message.estimate = estimate(of: entries, before: rest, in: view) }
         } else if !entries.isEmpty {
             message.compensations = view.compensations.filter {
@@ -64,7 +61,6 @@ package struct ViewSession: Sendable {
             }
             compensated = max(compensated, cursor.serverVersion)
         }
-        if let set, isWhole { sentQueryVersion = set }
         // What is stored of parts counts when the last one is there.
         if isWhole { progress.download = cursor }
         sentNumber = entries.last?.number ?? sentNumber
@@ -115,8 +111,7 @@ package struct ViewSession: Sendable {
 struct ViewMessage {
     var entries: ArraySlice<ViewEntry>
     var progress: DownloadProgress
-    var queryVersion: UInt64
-    var bootstrap = ViewDownload.Bootstrap.none
+    var kind = DownloadKind.steady
     var estimate = 1.0
     var compensations: [CompensatingWrite] = []
 
@@ -126,18 +121,8 @@ struct ViewMessage {
 
 /// What one DOWNLOAD of a view says, and what goes before it.
 package struct ViewDownload: Sendable {
-    package enum Bootstrap: Sendable, Equatable {
-        /// What the message has is steady state.
-        case none
-        /// It is the bootstrap of the set, or a part of it.
-        case part(isLast: Bool)
-    }
-
     package var download: Download
-    /// The set of queries that the client has then, or will have at the end of the bootstrap.
-    package var queryVersion: UInt64
-    /// What of a bootstrap the message is.
-    package var bootstrap: Bootstrap
+    package var kind: DownloadKind
     /// How much of the bootstrap the client has then, 0 … 1.
     package var estimate: Double
     /// What the client has to be told first.

@@ -2,21 +2,12 @@ public import AnabranchCore
 
 /// The DOWNLOAD of flexible sync that a scan has made (`Spec/FlexibleSync.md`, section 1.5).
 public struct FlexibleDownload: Equatable, Sendable {
-    /// What the changesets are to the client.
-    public enum Kind: Equatable, Sendable {
-        /// What has happened in its view.
-        case steady
-        /// What takes its file from the active subscription set to another one, or a part of that: the whole has at
-        /// least one changeset, and a server version of its own.
-        case bootstrap(QueryVersion, isLast: Bool)
-    }
-
     /// Where the client stands behind the message. The cursor of a bootstrap counts once its last part is there.
     public var progress: DownloadProgress
     /// The changesets.
     public var body: EncodedBody
     /// What they are.
-    public var kind: Kind
+    public var kind: DownloadKind
     /// How much of the current download is done with this message, 0 … 1.
     public var estimate: Double
     /// Errors 231 that go before it, in steady state only: for each compensating write of which the message has the
@@ -25,7 +16,7 @@ public struct FlexibleDownload: Equatable, Sendable {
 
     /// Puts the parts together.
     public init(
-        progress: DownloadProgress, body: EncodedBody, kind: Kind = .steady, estimate: Double = 1,
+        progress: DownloadProgress, body: EncodedBody, kind: DownloadKind = .steady, estimate: Double = 1,
         compensations: [ErrorMessage] = []
     ) {
         self.progress = progress

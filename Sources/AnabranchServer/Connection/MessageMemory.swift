@@ -23,9 +23,9 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// What a message under way may occupy without a permit, in bytes.
     static let freeBytesMax = 4 << 20
-    /// What it may occupy before the first IDENT is there, in bytes: more than any BIND has, and any IDENT, which
-    /// brings the queries of flexible sync (`Limits.queryBytesMax`).
-    static let unidentifiedBytesMax = 384 << 10
+    /// What it may occupy before the first IDENT is there, in bytes, beside the queries that IDENT brings: more than any
+    /// BIND has.
+    static let unidentifiedBytesMax = 128 << 10
     /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory. A
     /// client has to read as much meanwhile if it is to read something that has a permit.
     static let bytesMin = 1 << 20
@@ -46,6 +46,7 @@ final class MessageMemory: ChannelDuplexHandler {
     }
 
     private let messageBytesMax: Int
+    private let queryBytesMax: Int
     private let limit: TimeAmount
     private let budget: MemoryBudget
     private let turns: MemoryBudget
@@ -70,14 +71,16 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// - Parameters:
     ///   - messageBytesMax: the length of the longest message.
+    ///   - queryBytesMax: the length of the longest queries of an IDENT.
     ///   - limit: the time of a stall.
     ///   - turns: of the user, whose connections share it; it has room for one byte.
     ///   - onStall: called once, before the socket is closed.
     init(
-        messageBytesMax: Int, limit: TimeAmount, budget: MemoryBudget,
+        messageBytesMax: Int, queryBytesMax: Int = 0, limit: TimeAmount, budget: MemoryBudget,
         turns: MemoryBudget = MemoryBudget(bytesMax: .max), onStall: @escaping () -> Void
     ) {
         self.messageBytesMax = messageBytesMax
+        self.queryBytesMax = queryBytesMax
         self.limit = limit
         self.budget = budget
         self.turns = turns
@@ -96,7 +99,7 @@ final class MessageMemory: ChannelDuplexHandler {
         bytes += unwrapInboundIn(data).readableBytes
         context.fireChannelRead(data)
         guard !isDiscarding else { return }
-        guard isIdentified || bytes <= Self.unidentifiedBytesMax else { return onExcess() }
+        guard isIdentified || bytes <= Self.unidentifiedBytesMax + queryBytesMax else { return onExcess() }
         if case .free = phase, bytes > Self.freeBytesMax { ask(context) }
     }
 

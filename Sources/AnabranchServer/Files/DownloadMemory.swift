@@ -9,17 +9,9 @@ struct DownloadMemory: Sendable {
     /// What a body may have without a permit, in bytes before it is deflated.
     static let shortBytesMax = 64 << 10
 
-    enum Room {
-        /// There is room; what is long has a permit for it.
-        case free(MemoryPermit?)
-        /// There is none: the request will be submitted again, if the wait is kept.
-        case waiting(MemoryWait)
-
-        var wait: MemoryWait? { if case .waiting(let wait) = self { wait } else { nil } }
-    }
-
-    enum Outcome {
-        case made(Download, MemoryPermit?)
+    enum Outcome<Made> {
+        /// What is long has a permit.
+        case made(Made, MemoryPermit?)
         /// There is no room, not even for one changeset: the request will be submitted again, if the wait is kept.
         case waiting(MemoryWait)
 
@@ -33,7 +25,7 @@ struct DownloadMemory: Sendable {
     /// Scans as much of the log as there is room for.
     func download(
         _ source: DownloadScan, after cursor: DownloadCursor, for request: FileRequest, bytesSoftMax: Int
-    ) throws(HistoryError) -> Outcome {
+    ) throws(HistoryError) -> Outcome<Download> {
         let download = try source.download(after: cursor, byteBudget: byteBudget(of: request, bytesSoftMax))
         if let permit = request.permit { return .made(download, permit) }
         let bytes = download.bytes(upTo: .max)
@@ -52,9 +44,9 @@ struct DownloadMemory: Sendable {
     }
 
     /// Room for a body that cannot be shorter.
-    func room(for bytes: Int, _ request: FileRequest) -> Room {
-        if bytes <= Self.shortBytesMax { return .free(request.permit) }
-        if let permit = request.permit ?? budget.permit(for: bytes) { return .free(permit) }
+    func room(for bytes: Int, _ request: FileRequest) -> Outcome<Void> {
+        if bytes <= Self.shortBytesMax { return .made((), request.permit) }
+        if let permit = request.permit ?? budget.permit(for: bytes) { return .made((), permit) }
         return .waiting(wait(for: bytes, request))
     }
 

@@ -46,7 +46,7 @@ extension FileSessions {
     ) throws(HistoryError) {
         let key = request.session
         guard var view = running[key]?.view else { return }
-        var room = DownloadMemory.Room.free(nil)
+        var room = DownloadMemory.Outcome<Void>.made((), nil)
         let made = try flexible.download(
             for: &view, request.capabilities,
             byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true
@@ -56,7 +56,7 @@ extension FileSessions {
         }
         running[key]?.view = view
         running[key]?.wait = room.wait
-        guard let made, case .free(let permit) = room else { return }
+        guard let made, case .made(_, let permit) = room else { return }
         environment.bodies.noteEncoded()
         var body = EncodedBody(made.download.changesets, limits: environment.options.limits)
         permit?.resize(to: body.count)

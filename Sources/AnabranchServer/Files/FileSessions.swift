@@ -54,7 +54,7 @@ final class FileSessions {
         self.flexible = flexible
         self.environment = environment
         announcedVersion = file.version
-        flexible?.account = ViewAccount { [unowned self] in
+        flexible?.quota = ViewQuota { [unowned self] in
             user(of: $0).map(isQueryTimeUsedUp) ?? false
         } charge: { [unowned self] ident, time in
             if let user = user(of: ident) { charge(user, time) }
@@ -261,7 +261,7 @@ final class FileSessions {
             for ident in flexible.takeNews() {
                 if let key = sessionOfClientFile[ident] { reply(key, .versionExposed(file.version)) }
             }
-            for ident in flexible.takePutOff() {
+            for ident in flexible.takeOverQuota() {
                 if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
             }
             announcedVersion = file.version

@@ -60,13 +60,8 @@ extension ErrorMessage.Rejection {
 
 extension FlexibleDownload {
     init(_ made: ViewDownload, _ body: EncodedBody) {
-        let kind: Kind =
-            switch made.bootstrap {
-            case .none: .steady
-            case .part(let isLast): .bootstrap(QueryVersion(rawValue: made.queryVersion), isLast: isLast)
-            }
         self.init(
-            progress: made.download.progress, body: body, kind: kind, estimate: made.estimate,
+            progress: made.download.progress, body: body, kind: made.kind, estimate: made.estimate,
             compensations: made.compensations.map { ErrorMessage($0) })
     }
 }

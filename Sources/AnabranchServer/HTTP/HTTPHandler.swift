@@ -172,6 +172,12 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func note(failureOfTLS error: any Error) {
         metrics.failedTLS()
         let remote = origin.address?.hostAndPort ?? "unknown"
-        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(error)"])
+        logger.notice("TLS has failed", metadata: ["remote": "\(remote)", "reason": "\(Self.words(of: error))"])
+    }
+
+    /// The name that the TLS library gives it, without the places in its source that it also tells.
+    private static func words(of error: any Error) -> String {
+        let text = "\(error)"
+        return text.firstMatch(of: /OPENSSL_internal:(\w+)/).map { String($0.output.1) } ?? text
     }
 }

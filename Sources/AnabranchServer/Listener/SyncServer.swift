@@ -214,7 +214,9 @@ public final class SyncServer: Service {
                 logger.info("the client has stopped", metadata: ["what": "\(what)"])
             }
             let memory = MessageMemory(
-                messageBytesMax: settings.limits.messageBytesMax, limit: stallLimit,
+                messageBytesMax: settings.limits.messageBytesMax,
+                queryBytesMax: handshake.negotiation.mode == .flexible ? settings.limits.queryBytesMax : 0,
+                limit: stallLimit,
                 budget: outboxes.files.messageMemory,
                 turns: turns.turns(of: handshake.principal.qualifiedName, until: channel.closeFuture)
             ) { onStall("sending the rest of a long message") }

@@ -1,5 +1,6 @@
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 import NIOCore
 import NIOPosix

@@ -2,6 +2,7 @@ import AnabranchHistory
 import AnabranchSimulation
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct FuzzFlexibleCommand: AsyncParsableCommand {

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct FuzzMergeCommand: AsyncParsableCommand {

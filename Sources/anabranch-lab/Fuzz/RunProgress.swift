@@ -1,6 +1,5 @@
 import AnabranchTesting
 import Foundation
-import Synchronization
 
 /// Tells on standard error how far a long run has come: on a terminal in one line that changes, elsewhere in lines.
 enum RunProgress {
@@ -33,23 +32,4 @@ enum RunProgress {
     }
 
     private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
-}
-
-/// How often Ctrl-C was pressed. A handler of a signal may use nothing that locks or allocates.
-private let interruptions = Atomic(0)
-
-/// Ctrl-C lets a run end in order, with a report of what it has done; the second one ends the process.
-struct Interruption {
-    /// The exit status of what a person has stopped.
-    static let status: Int32 = 128 + SIGINT
-
-    /// Begins to listen to Ctrl-C.
-    init() {
-        interruptions.store(0, ordering: .relaxed)
-        signal(SIGINT) { _ in
-            if interruptions.add(1, ordering: .relaxed).oldValue > 0 { _exit(Interruption.status) }
-        }
-    }
-
-    var isAsked: Bool { interruptions.load(ordering: .relaxed) > 0 }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import NIOCore
 import NIOPosix
@@ -71,7 +72,7 @@ struct LoadOptions: ParsableArguments {
         _ load: String, _ numbers: [String: Double], fill: (URL) throws -> Void = { _ in },
         _ body: @escaping @Sendable (LoadRun) async throws -> Void
     ) async throws {
-        OpenFiles.raiseLimit()
+        OpenFileLimit.raise()
         var server: ServerUnderLoad?
         let signals = serve.map { _ in EndingSignals() }
         if let serve { server = try await ServerUnderLoad.start(serve, fill: fill) }
@@ -135,20 +136,4 @@ private func beNice(by steps: Int32) {
     #if os(Linux)
     _ = Foundation.nice(steps)
     #endif
-}
-
-/// Thousands of sockets are thousands of descriptors.
-enum OpenFiles {
-    /// As many as the system allows.
-    static func raiseLimit() {
-        var limit = rlimit()
-        #if os(Linux)
-        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-        #else
-        let resource = RLIMIT_NOFILE
-        #endif
-        guard getrlimit(resource, &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        _ = setrlimit(resource, &limit)
-    }
 }

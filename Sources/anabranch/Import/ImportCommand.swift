@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchRules
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// `anabranch import`: has a running server write the objects of a file.
@@ -79,14 +80,13 @@ struct ImportCommand: AsyncParsableCommand {
         var form = try await form(of: first, client)
         var run = ImportRun(file: file, isStrict: strict, client: client, progress: ProgressLine(isAsked: progress))
         if case .documents(_, let classes, _) = form { run.declarations = classes.map { Array($0.json.encoded.utf8) } }
-        let interruption = Interruption(), signals = interruption.happensAtSignals()
-        defer { for source in signals { source.cancel() } }
+        let interruption = Interruption()
         var line: [UInt8]? = first
         while let text = line, !run.isEnded {
             let number = source.lineNumber
             if !take(text, number, &form, &run) { try await run.send(total: source.byteCount) }
             if run.isFull { try await run.send(total: source.byteCount) }
-            if interruption.hasHappened { throw run.interrupted(at: run.firstLine ?? number + 1) }
+            if interruption.isAsked { throw run.interrupted(at: run.firstLine ?? number + 1) }
             line = try source.next()
             run.bytesRead = source.bytesRead
         }

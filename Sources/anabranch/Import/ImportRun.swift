@@ -2,7 +2,6 @@ import AnabranchCore
 import ArgumentParser
 import Foundation
 import NIOCore
-import Synchronization
 
 /// The lines of an import on their way to the server, in pieces: each is written when it is answered.
 struct ImportRun {
@@ -182,23 +181,5 @@ struct ImportRun {
             FileHandle.standardError.write(Data(text.utf8))
         }
         if tally.refused > 0 { throw ExitCode.failure }
-    }
-}
-
-/// Whether Ctrl-C or SIGTERM shall end the command: it does when the server has answered.
-final class Interruption: Sendable {
-    private let flag = Atomic(false)
-
-    var hasHappened: Bool { flag.load(ordering: .relaxed) }
-
-    /// - Returns: what has to be kept for as long as the signals have this effect.
-    func happensAtSignals() -> [any DispatchSourceSignal] {
-        [SIGINT, SIGTERM].map { number in
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { [self] in flag.store(true, ordering: .relaxed) }
-            source.activate()
-            return source
-        }
     }
 }

@@ -2,6 +2,7 @@ import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer
 import ArgumentParser
+import CommandSupport
 import Foundation
 import Logging
 import NIOCore
@@ -45,7 +46,7 @@ struct ServeCommand: AsyncParsableCommand {
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
         let settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
-        OpenFiles.raiseLimit(connectionsMax: settings.connectionsMax, logger)
+        raiseOpenFileLimit(for: settings.connectionsMax, logger)
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
@@ -122,6 +123,15 @@ struct ServeCommand: AsyncParsableCommand {
                     logger.warning("the admin interface is not announced", metadata: ["error": "\(error)"])
                 }
             })
+    }
+
+    /// Without enough of them connections would hang that the limits of the server allow.
+    private func raiseOpenFileLimit(for connectionCount: Int, _ logger: Logger) {
+        // The store, the admin interface and what the server reads need some, too.
+        guard let files = OpenFileLimit.raise(), connectionCount > Int(clamping: files) - 256 else { return }
+        logger.warning(
+            "connections beyond the limit of open files will hang: raise it (ulimit -Hn), or lower connections",
+            metadata: ["files": "\(files)", "connections": "\(connectionCount)"])
     }
 
     private func announce(_ configuration: Configuration, _ logger: Logger) {

@@ -136,7 +136,7 @@ struct ScriptedFile {
     }
 
     private func download(
-        _ changesets: [(Entry, [UInt8])], to end: ServerVersion, kind: FlexibleDownload.Kind,
+        _ changesets: [(Entry, [UInt8])], to end: ServerVersion, kind: DownloadKind,
         compensations: [ErrorMessage]
     ) -> SessionEvent {
         let progress = DownloadProgress(

@@ -1,4 +1,5 @@
 import Foundation
+import Metrics
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -23,11 +24,13 @@ import Testing
         }
     }
 
-    @Test func withoutTLSNobodyGetsIn() async throws {
-        try await Self.withTLS { server, _ async throws in
+    @Test func withoutTLSNobodyGetsInAndItIsCounted() async throws {
+        let metrics = CountingMetrics()
+        try await Self.withTLS(metrics: metrics) { server, _ async throws in
             let client = try await WebSocketClient(port: server.port)
             try await client.write(Array("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
             #expect(await client.isAtEnd())
+            #expect(metrics.value("anabranch_tls_failures_total") == 1)
         }
     }
 
@@ -66,9 +69,12 @@ import Testing
         }
     }
 
-    private static func withTLS(_ body: (RunningServer, Files) async throws -> Void) async throws {
+    private static func withTLS(
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        _ body: (RunningServer, Files) async throws -> Void
+    ) async throws {
         let files = try await Files()
-        try await withServer(tls: files.tls) { server in try await body(server, files) }
+        try await withServer(tls: files.tls, metrics: metrics) { server in try await body(server, files) }
     }
 
     private struct Answer: Sendable {

@@ -21,14 +21,20 @@ import Testing
         return settings
     }
 
+    /// Who has all dogs, of which there are none yet.
+    private static func writer(at server: RunningServer) async throws -> FlexibleDevice {
+        var writer = FlexibleDevice()
+        try await writer.connect(port: server.port)
+        try await writer.settle()
+        try writer.client.write(at: 1) { try $0.addDogs() }
+        _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
+        try await writer.settle()
+        return writer
+    }
+
     @Test(arguments: releases) func eachClientHasWhatItAsksFor(_ release: CoreVersion, _ version: Int) async throws {
         try await withServer(settings: Self.settings()) { server in
-            var writer = FlexibleDevice(CoreVersion(14, 14), 14), reader = FlexibleDevice(release, version)
-            try await writer.connect(port: server.port)
-            try await writer.settle()
-            try writer.client.write(at: 1) { try $0.addDogs() }
-            _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
-            try await writer.settle()
+            var writer = try await Self.writer(at: server), reader = FlexibleDevice(release, version)
             try writer.client.write(at: 2) { transaction in
                 try transaction.addDog(1, "Rex", age: 2)
                 try transaction.addDog(2, "Ada", age: 5)
@@ -99,12 +105,7 @@ import Testing
         settings.history.sealEntries = 4
         settings.history.generationBytes = 0
         try await withServer(settings: settings) { server in
-            var writer = FlexibleDevice(CoreVersion(14, 14), 14), reader = FlexibleDevice(CoreVersion(13, 1), 7)
-            try await writer.connect(port: server.port)
-            try await writer.settle()
-            try writer.client.write(at: 1) { try $0.addDogs() }
-            _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
-            try await writer.settle()
+            var writer = try await Self.writer(at: server), reader = FlexibleDevice(CoreVersion(13, 1), 7)
             try await reader.connect(port: server.port)
             _ = try reader.client.subscribe(#"{"Dog":"(age > 3)"}"#)
             try await reader.settle()
@@ -151,12 +152,7 @@ import Testing
         _ release: CoreVersion, _ version: Int
     ) async throws {
         try await withServer(settings: Self.settings()) { server in
-            var writer = FlexibleDevice(), reader = FlexibleDevice(release, version)
-            try await writer.connect(port: server.port)
-            try await writer.settle()
-            try writer.client.write(at: 1) { try $0.addDogs() }
-            _ = try writer.client.subscribe(#"{"Dog":"(TRUEPREDICATE)"}"#)
-            try await writer.settle()
+            var writer = try await Self.writer(at: server), reader = FlexibleDevice(release, version)
             try writer.client.write(at: 2) { transaction in
                 for key in 0..<20 {
                     try transaction.addDog(Int64(key), String(repeating: "x", count: 500_000), age: 4)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import NIOCore
 import NIOPosix
@@ -42,7 +43,7 @@ struct FloorCommand: AsyncParsableCommand {
     private static var cpuSeconds: Double? { try? ProcessSnapshot(of: getpid()).cpuSeconds }
 
     func run() async throws {
-        OpenFiles.raiseLimit()
+        OpenFileLimit.raise()
         let writers = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         let readerLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         let arrivals = Arrivals(readers: readers)

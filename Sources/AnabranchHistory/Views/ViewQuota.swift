@@ -1,10 +1,10 @@
 package import AnabranchCore
 
-/// Who pays for what views cost: evaluating their queries for each commit that can concern them.
-package struct ViewAccount {
-    /// Whether the user of a client file has used up what he may.
+/// How long evaluating views for commits that can concern them may take, by user.
+package struct ViewQuota {
+    /// Whether the user of a client file has used it up.
     let isUsedUp: (ClientFileID) -> Bool
-    /// Has the user of a client file pay.
+    /// Counts what has been used for the user of a client file.
     let charge: (ClientFileID, Duration) -> Void
 
     package init(

@@ -1,0 +1,23 @@
+import Foundation
+import Synchronization
+
+/// How often it was asked for. A handler of a signal may use nothing that locks or allocates.
+private let interruptions = Atomic(0)
+
+/// Ctrl-C, or SIGTERM, lets a command end in order, with a report of what it has done; the second one ends the process.
+package struct Interruption {
+    /// The exit status of what a person has stopped.
+    package static let status: Int32 = 128 + SIGINT
+
+    /// Begins to listen.
+    package init() {
+        interruptions.store(0, ordering: .relaxed)
+        for number in [SIGINT, SIGTERM] {
+            signal(number) { _ in
+                if interruptions.add(1, ordering: .relaxed).oldValue > 0 { _exit(Interruption.status) }
+            }
+        }
+    }
+
+    package var isAsked: Bool { interruptions.load(ordering: .relaxed) > 0 }
+}

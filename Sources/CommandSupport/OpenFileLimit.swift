@@ -1,0 +1,20 @@
+import Foundation
+
+/// How many files and sockets the process may have open: thousands of sockets are thousands of descriptors.
+package enum OpenFileLimit {
+    /// Allows as many as the system does.
+    /// - Returns: how many that are; nil if the system does not say.
+    @discardableResult
+    package static func raise() -> UInt64? {
+        var limit = rlimit()
+        #if os(Linux)
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+        let resource = RLIMIT_NOFILE
+        #endif
+        guard getrlimit(resource, &limit) == 0 else { return nil }
+        limit.rlim_cur = limit.rlim_max
+        _ = setrlimit(resource, &limit)
+        return UInt64(limit.rlim_max)
+    }
+}
