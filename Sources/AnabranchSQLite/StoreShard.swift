@@ -128,6 +128,12 @@ final class StoreShard: Sendable {
         try translatingErrors { try pool.close() }
     }
 
+    func checkCommit() throws(HistoryError) {
+        try translatingErrors(in: DataDirectory.shardName(number)) {
+            try pool.write { db in try StoreSchema.setMeta("commit-check", to: 1, in: db) }
+        }
+    }
+
     /// What is committed and not moved into the database yet, in bytes.
     var writeAheadLogBytes: Int { writeAheadLog.byteCount }
 

@@ -148,6 +148,25 @@ import Testing
         #expect(try Self.damages(in: fixture.directory.path) == [])
     }
 
+    @Test func whetherChangesCanBeCommittedIsFoundOutByCommitting() throws {
+        let fixture = try Fixture()
+        try fixture.integrate(1)
+        let before = try Stored(fixture.file)
+        for isRefused in [false, true, false] {
+            try fixture.store.shards[0].pool.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA query_only = \(isRefused)")
+            }
+            if isRefused {
+                #expect(throws: HistoryError.self) { try fixture.store.checkCommit() }
+            } else {
+                try fixture.store.checkCommit()
+            }
+        }
+        #expect(try Stored(fixture.file) == before)
+        try fixture.store.close()
+        #expect(try Self.damages(in: fixture.directory.path) == [])
+    }
+
     /// A commit of which the store could not say that it had succeeded.
     @Test func repeatingAnIntegrationThatWasCommittedChangesNothing() throws {
         let fixture = try Fixture()

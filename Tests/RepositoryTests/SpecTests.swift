@@ -72,6 +72,31 @@ import Testing
         #expect(unexplained.isEmpty, "not in Spec/Admin.md: \(unexplained.listed)")
     }
 
+    /// A dashboard shows a line of help for each.
+    @Test func everyMetricHasALineOfHelp() throws {
+        let help = try TextFile("Sources/AnabranchServer/Admin/MetricHelp.swift").text
+        let helped = help.matches(of: /"((?:anabranch|process)_[a-z_]+)": "[^"]+\."/).map { String($0.output.1) }
+        let chapter = try TextFile("Spec/Admin.md").text
+        let explained = chapter.matches(of: /`((?:anabranch|process)_[a-z_]+)(?:\{[a-z,]+\})?`/).map {
+            String($0.output.1)
+        }
+        #expect(helped == helped.sorted() && Set(helped).count == helped.count)
+        #expect(Set(explained).symmetricDifference(helped).sorted() == [])
+    }
+
+    /// What Prometheus and Grafana are told to look at is there.
+    @Test(arguments: ["alerts.yaml", "grafana.json"]) func everyMetricThatIsAskedForExists(file: String) throws {
+        let chapter = try TextFile("Spec/Admin.md").text
+        let suffixes = /_(bucket|sum|count)$/
+        let names = Set(
+            try TextFile("scripts/deploy/\(file)").text.matches(of: /\b(?:anabranch|process)_[a-z_]+/).map {
+                String($0.output).replacing(suffixes, with: "")
+            })
+        let missing = names.filter { !chapter.contains("`\($0)`") && !chapter.contains("`\($0){") }
+        #expect(names.count >= 10)
+        #expect(missing.sorted() == [])
+    }
+
     /// The numbers of a chapter's headings: "## 5. Sessions", "### 5.1 Framing", "# Part A. Data", "## A1. Classes".
     private static func sections(of chapter: String) throws -> Set<String> {
         let heading = #/^#+ (?:Part )?([A-E]?[0-9]*(?:\.[0-9]+)?)\.?\s/#

@@ -27,6 +27,11 @@ public protocol HistoryCatalog: Sendable {
     /// The size of the state of a synced file as it is stored, in bytes; 0 if there is no such synced file.
     func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64
 
+    /// Commits as a change of a file does, without changing anything that is stored of one: in every part of the store,
+    /// and as durably.
+    /// - Throws: what a change would meet.
+    func checkCommit() throws(HistoryError)
+
     /// The size of the store's write-ahead log, in bytes; 0 if it has none.
     var writeAheadLogBytes: Int { get }
 }

@@ -161,6 +161,8 @@ extension InMemoryStore: HistoryCatalog {
         try content(of: path) { UInt64($0.state.loadedBytes) } ?? 0
     }
 
+    public func checkCommit() {}
+
     public var writeAheadLogBytes: Int { 0 }
 
     private func content<Result: Sendable>(

@@ -97,31 +97,35 @@ struct AdminEndpoints: HTTPEndpoints {
         do {
             try await catalog { catalog throws(HistoryError) in _ = try catalog.files(after: nil, countMax: 1) }
             _ = try await accounts { accounts throws(AccountError) in try accounts.users(after: "", countMax: 1) }
-            if let shortage = server.files.environment.space.shortage {
-                return EndpointResponse(.serviceUnavailable, ["status": .string(shortage.reason)])
-            }
-            return EndpointResponse(.ok, ["status": "ready"])
         } catch {
             return EndpointResponse(.serviceUnavailable, ["status": "the store does not answer"])
         }
+        if let shortage = server.files.environment.space.shortage {
+            return EndpointResponse(.serviceUnavailable, ["status": .string(shortage.reason)])
+        }
+        do {
+            try await catalog { catalog throws(HistoryError) in try catalog.checkCommit() }
+        } catch {
+            return EndpointResponse(.serviceUnavailable, ["status": "the store takes no changes"])
+        }
+        return EndpointResponse(.ok, ["status": "ready"])
     }
 
     private func metrics() async -> EndpointResponse {
         let sessions = await server.connections.ask { $0.sessionCount }.reduce(0) { $0 + $1.answer }
         let bytes = server.files.environment.space.bytes
-        let ofStore = ["anabranch_store_free_bytes": bytes.free, "anabranch_store_used_bytes": bytes.used]
-        var answer = EndpointResponse(
-            status: .ok,
-            body: admin.metrics.text(
-                gauges: ofStore.compactMapValues(\.self).merging([
-                    "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
-                    "anabranch_sessions": sessions,
-                    "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
-                    "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
-                    "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
-                    "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
-                    "anabranch_clock_jump_seconds": Int(server.files.environment.clock.jump),
-                ]) { $1 }))
+        let looked: [String: Int?] = [
+            "anabranch_connections": server.socketCount(), "anabranch_websockets": server.connections.count,
+            "anabranch_sessions": sessions, "anabranch_store_free_bytes": bytes.free,
+            "anabranch_store_used_bytes": bytes.used,
+            "anabranch_store_write_ahead_log_bytes": admin.catalog.writeAheadLogBytes,
+            "anabranch_upload_memory_bytes": server.files.budget.bytesInUse,
+            "anabranch_message_memory_bytes": server.files.messageMemory.bytesInUse,
+            "anabranch_message_memory_waiting": server.files.messageMemory.waitingCount,
+            "anabranch_clock_jump_seconds": Int(server.files.environment.clock.jump),
+        ]
+        let values = ProcessMetrics.values.merging(looked.compactMapValues { $0.map(Double.init) }) { $1 }
+        var answer = EndpointResponse(status: .ok, body: admin.metrics.text(values: values))
         answer.contentType = "text/plain; version=0.0.4; charset=utf-8"
         return answer
     }

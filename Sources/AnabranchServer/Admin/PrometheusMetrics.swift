@@ -109,19 +109,24 @@ public final class PrometheusMetrics: MetricsFactory {
     // MARK: Text
 
     /// All metrics, in the order of their names.
-    /// - Parameter gauges: current values that are not counted but looked up.
-    func text(gauges: [String: Int] = [:]) -> String {
-        var texts = gauges.mapValues { ["gauge", "\($0)"] }.map { name, words in
-            (name, "# TYPE \(name) \(words[0])\n\(name) \(words[1])\n")
+    /// - Parameter values: what is not counted but looked up: gauges, and counters if their names end in `_total`.
+    func text(values: [String: Double] = [:]) -> String {
+        var texts = values.map { name, value in
+            let kind = name.hasSuffix("_total") ? Family.Kind.counter : .gauge
+            return (name, Self.head(name, kind) + "\(name) \(Self.number(value))\n")
         }
         for (name, family) in families.withLock({ $0 }) {
-            var text = "# TYPE \(name) \(family.kind.rawValue)\n"
+            var text = Self.head(name, family.kind)
             for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
                 text += Self.text(name, labels, series, isHistogram: family.kind == .histogram)
             }
             texts.append((name, text))
         }
         return texts.sorted { $0.0 < $1.0 }.map(\.1).joined()
+    }
+
+    private static func head(_ name: String, _ kind: Family.Kind) -> String {
+        (MetricHelp.texts[name].map { "# HELP \(name) \($0)\n" } ?? "") + "# TYPE \(name) \(kind.rawValue)\n"
     }
 
     private static func text(_ name: String, _ labels: String, _ series: Series, isHistogram: Bool) -> String {

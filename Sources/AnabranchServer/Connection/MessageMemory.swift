@@ -23,8 +23,8 @@ final class MessageMemory: ChannelDuplexHandler {
 
     /// What a message under way may occupy without a permit, in bytes.
     static let freeBytesMax = 4 << 20
-    /// What it may occupy before the first IDENT is there, in bytes, beside the queries that IDENT brings: more than any
-    /// BIND has.
+    /// What it may occupy before the first IDENT is there, in bytes, beside the queries that IDENT brings: more than
+    /// any BIND has.
     static let unidentifiedBytesMax = 128 << 10
     /// What a message with a permit has to bring within the time of a stall, in bytes, if others wait for memory. A
     /// client has to read as much meanwhile if it is to read something that has a permit.
@@ -76,7 +76,7 @@ final class MessageMemory: ChannelDuplexHandler {
     ///   - turns: of the user, whose connections share it; it has room for one byte.
     ///   - onStall: called once, before the socket is closed.
     init(
-        messageBytesMax: Int, queryBytesMax: Int = 0, limit: TimeAmount, budget: MemoryBudget,
+        messageBytesMax: Int, queryBytesMax: Int, limit: TimeAmount, budget: MemoryBudget,
         turns: MemoryBudget = MemoryBudget(bytesMax: .max), onStall: @escaping () -> Void
     ) {
         self.messageBytesMax = messageBytesMax

@@ -43,7 +43,8 @@ import Testing
         ) throws {
             let counts = Counts()
             memory = MessageMemory(
-                messageBytesMax: Self.messageBytesMax, limit: .seconds(60), budget: budget, turns: turns
+                messageBytesMax: Self.messageBytesMax, queryBytesMax: 0, limit: .seconds(60), budget: budget,
+                turns: turns
             ) { counts.stalls += 1 }
             memory.onExcess = { counts.excesses += 1 }
             memory.isIdentified = isIdentified

@@ -81,6 +81,18 @@ import Testing
         #expect(space.shortage == shortage && space.bytes.used == used)
     }
 
+    @Test func aServerThatCannotCommitIsNotReady() async throws {
+        let store = FragileStore()
+        try await AppServicesRig.run(store: store) { rig async throws in
+            #expect(try await rig.admin("GET", "/ready").status == 200)
+            store.fail(.commit)
+            let ready = try await rig.admin("GET", "/ready")
+            #expect(ready.status == 503 && ready.json == ["status": "the store takes no changes"])
+            store.fail()
+            #expect(try await rig.admin("GET", "/ready").status == 200)
+        }
+    }
+
     @Test func theServerIsNotReady() async throws {
         try await Self.withStore { store in
             let used = try #require(store.usedBytes)

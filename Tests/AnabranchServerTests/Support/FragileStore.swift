@@ -52,3 +52,33 @@ final class FragileStore: HistoryStore {
         try store.commit(commits)
     }
 }
+
+extension FragileStore: HistoryCatalog {
+    func checkCommit() throws(HistoryError) { try check(.commit) }
+
+    func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile] {
+        try store.files(after: path, countMax: countMax)
+    }
+
+    func files(of user: String, after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [UserFile] {
+        try store.files(of: user, after: path, countMax: countMax)
+    }
+
+    func file(_ path: VirtualPath) throws(HistoryError) -> CatalogFile? { try store.file(path) }
+
+    func clientFiles(
+        of path: VirtualPath, after ident: ClientFileID, countMax: Int
+    ) throws(HistoryError) -> [ClientFile] {
+        try store.clientFiles(of: path, after: ident, countMax: countMax)
+    }
+
+    func entries(
+        of path: VirtualPath, after version: ServerVersion, countMax: Int
+    ) throws(HistoryError) -> [CatalogEntry] {
+        try store.entries(of: path, after: version, countMax: countMax)
+    }
+
+    func stateBytes(of path: VirtualPath) throws(HistoryError) -> UInt64 { try store.stateBytes(of: path) }
+
+    var writeAheadLogBytes: Int { 0 }
+}

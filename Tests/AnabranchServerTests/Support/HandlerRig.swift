@@ -53,7 +53,8 @@ struct HandlerRig {
             limits: settings.limits, metrics: SyncMetrics(), logger: .quiet)
         let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
         memory = MessageMemory(
-            messageBytesMax: settings.limits.messageBytesMax, limit: .seconds(60), budget: files.messageMemory
+            messageBytesMax: settings.limits.messageBytesMax, queryBytesMax: 0, limit: .seconds(60),
+            budget: files.messageMemory
         ) {}
         memory.isIdentified = isIdentified
         let handler = SyncHandler(

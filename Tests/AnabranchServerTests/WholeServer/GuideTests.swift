@@ -1,28 +1,65 @@
 import Foundation
+import NIOCore
+import NIOPosix
 import Testing
 
-/// The commands of the guides are run as they stand, in an empty folder, with the files that the guides show.
+/// The commands of the README and of the guides are run as they stand, in an empty folder, with the files that they
+/// show. Only ports are others, so that servers of other tests do not stand in the way.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct GuideTests {
-    /// What has to be among what the commands print.
+    private struct Guide: CustomTestStringConvertible {
+        let page: String
+        /// What has to be among what the commands print.
+        let expected: [String]
+        var testDescription: String { page }
+    }
+
     private static let guides = [
-        ("FromAtlas", ["the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#]),
-        ("Operate", ["the configuration is good", "ann@example.com", "anabranch_sessions", "no damage"]),
+        Guide(page: "README.md", expected: ["ready", "CONNECTION", "no damage"]),
+        Guide(
+            page: "Spec/Guide/FromAtlas.md",
+            expected: [
+                "the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#,
+            ]),
+        Guide(
+            page: "Spec/Guide/Operate.md",
+            expected: [
+                "the configuration is good", "ann@example.com", "sync_route", "anabranch_sessions", "Welcome",
+                "deleted my-app", "no damage",
+            ]),
     ]
 
-    @Test(arguments: guides) func theCommandsOfAGuideWork(name: String, expected: [String]) async throws {
+    @Test(arguments: guides) private func theCommandsOfAPageWork(_ guide: Guide) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("guide-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        let blocks = try Self.blocks(of: name)
+        let products = try #require(ServerProcess.executable).deletingLastPathComponent()
+        try FileManager.default.createDirectory(
+            at: folder.appendingPathComponent(".build"), withIntermediateDirectories: true)
+        for (name, place) in [("scripts", Self.root.appendingPathComponent("scripts")), (".build/release", products)] {
+            try FileManager.default.createSymbolicLink(
+                at: folder.appendingPathComponent(name), withDestinationURL: place)
+        }
+        let blocks = try await Self.blocks(of: guide.page)
         for block in blocks {
             guard let file = block.file else { continue }
             try Data(block.text.utf8).write(to: folder.appendingPathComponent(file))
         }
-        let script = blocks.filter { $0.language == "sh" }.map(\.text).joined()
+        let script = blocks.filter { $0.language == "sh" && !$0.runsTests }.map(\.script).joined()
         #expect(!script.isEmpty)
-        let (status, output) = try await Self.run(script, in: folder)
+        let (status, output) = try await Self.run(script, in: folder, products: products)
         #expect(status == 0, "\(output)")
-        for text in expected { #expect(output.contains(text), "\(text) is not in:\n\(output)") }
+        for text in guide.expected { #expect(output.contains(text), "\(text) is not in:\n\(output)") }
+    }
+
+    /// What runs this test cannot be run by it.
+    @Test func theScriptsThatRunTheTestsAreThere() async throws {
+        let blocks = try await Self.blocks(of: "README.md").filter(\.runsTests)
+        let lines = blocks.flatMap { $0.text.split(separator: "\n") }
+        #expect(lines.count == 3)
+        for line in lines {
+            let script = Self.root.appendingPathComponent(String(line.prefix { $0 != " " })).path
+            #expect(FileManager.default.isExecutableFile(atPath: script), "\(script)")
+        }
     }
 
     private struct Block {
@@ -30,19 +67,35 @@ import Testing
         /// The name that stands before it.
         let file: String?
         var text = ""
+
+        var runsTests: Bool { text.hasPrefix("scripts/check") }
+
+        /// What goes on for ever runs beside what follows.
+        var script: String {
+            guard text.hasPrefix("scripts/serve") else { return text }
+            return """
+                ANABRANCH_LISTEN=127.0.0.1:0 scripts/serve 2> server.log &
+                until anabranch admin ready --data data; do kill -0 $!; sleep 0.1; done\n
+                """
+        }
     }
 
-    private static func blocks(of name: String) throws -> [Block] {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appendingPathComponent("../../../Spec/Guide/\(name).md").standardizedFileURL
+    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .appendingPathComponent("../../..").standardizedFileURL
+
+    private static func blocks(of page: String) async throws -> [Block] {
+        let ports = ["9090": try await freePort(), "8443": try await freePort()]
         var blocks: [Block] = [], file: String?, isInBlock = false
-        for line in try String(contentsOf: page, encoding: .utf8).split(separator: "\n") {
+        for line in try String(contentsOf: root.appendingPathComponent(page), encoding: .utf8).split(separator: "\n") {
             if line.hasPrefix("```") {
                 isInBlock.toggle()
                 if isInBlock { blocks.append(Block(language: String(line.dropFirst(3)), file: file)) }
                 file = nil
             } else if isInBlock {
-                blocks[blocks.count - 1].text += line.replacing("127.0.0.1:9090", with: "127.0.0.1:0") + "\n"
+                let text = ports.reduce(String(line)) { text, port in
+                    text.replacing(":\(port.key)", with: ":\(port.value)")
+                }
+                blocks[blocks.count - 1].text += text + "\n"
             } else {
                 file = line.wholeMatch(of: /`([\w.-]+)`:/).map { String($0.output.1) }
             }
@@ -50,15 +103,26 @@ import Testing
         return blocks
     }
 
-    private static func run(_ script: String, in folder: URL) async throws -> (status: Int32, output: String) {
-        let executable = try #require(ServerProcess.executable), output = folder.appendingPathComponent("output")
+    /// A port that the system has just given to somebody and taken back: it gives it to nobody else at once.
+    private static func freePort() async throws -> Int {
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        defer { channel.close(promise: nil) }
+        return try #require(channel.localAddress?.port)
+    }
+
+    private static func run(
+        _ script: String, in folder: URL, products: URL
+    ) async throws -> (status: Int32, output: String) {
+        let output = folder.appendingPathComponent("output")
         #expect(FileManager.default.createFile(atPath: output.path, contents: nil))
         let log = try FileHandle(forWritingTo: output), process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
         process.arguments = ["-c", "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null && wait' EXIT\n" + script]
         process.currentDirectoryURL = folder
         var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("ANABRANCH_") }
-        environment["PATH"] = executable.deletingLastPathComponent().path + ":" + (environment["PATH"] ?? "")
+        environment["PATH"] = products.path + ":" + (environment["PATH"] ?? "")
+        environment["ANABRANCH_PRODUCTS"] = products.path
         process.environment = environment
         (process.standardOutput, process.standardError) = (log, log)
         let (ending, end) = AsyncStream.makeStream(of: Never.self)
