@@ -154,12 +154,12 @@ public final class SQLiteStore: Sendable {
     /// The pages of all databases that are not free, in bytes. What is not moved into them yet counts.
     public var usedBytes: Int? { try? shards.reduce(0) { try $0 + $1.usedBytes() } }
 
-    /// What is committed and not moved into the databases yet, in bytes.
     /// A number in each shard is written anew.
     public func checkCommit() throws(HistoryError) {
         for shard in shards { try shard.checkCommit() }
     }
 
+    /// What is committed and not moved into the databases yet, in bytes.
     public var writeAheadLogBytes: Int { shards.reduce(0) { $0 + $1.writeAheadLogBytes } }
 
     func shard(of path: VirtualPath) -> StoreShard { shards[manifest.shard(of: path)] }

@@ -14,7 +14,7 @@ import Testing
 
     @Test func anEntryIsAnObjectOfTexts() throws {
         let stream = Lines()
-        var logger = Logger(label: "x") { _ in JSONLogHandler(stream: stream) }
+        var logger = Logger(label: "x") { _ in LineLogHandler(format: .json, stream: stream) }
         logger.logLevel = .debug
         logger[metadataKey: "connection"] = "7"
         logger.debug("a \"text\"\nof lines", metadata: ["count": "\(3)", "connection": "8"])
@@ -29,5 +29,14 @@ import Testing
                 "level": "debug", "message": "a \"text\"\nof lines", "connection": "8", "count": "3",
             ])
         #expect(!lines[0].contains("\n"))
+    }
+
+    @Test func anEntryIsALineThatPeopleAndPatternsRead() throws {
+        let stream = Lines()
+        var logger = Logger(label: "x") { _ in LineLogHandler(format: .text, stream: stream) }
+        logger[metadataKey: "path"] = #"/"notes""#
+        logger.notice("a refusal", metadata: ["a": "", "b": #"two "words""#, "c": #""quoted""#, "d": "x=1"])
+        let line = try #require(stream.lines.withLock { $0.first })
+        #expect(line.dropFirst(24) == #" notice a refusal a="" b="two \"words\"" c="\"quoted\"" d=x=1 path=/"notes""#)
     }
 }

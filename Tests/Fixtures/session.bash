@@ -29,7 +29,7 @@ refused() {
 
 # masked [FILE]: without what is different each time: times of the log, ports and random identifiers.
 masked() {
-    sed -E 's/^[0-9T:+-]{24} /<time> /; s/127\.0\.0\.1:[1-9][0-9]*/127.0.0.1:<port>/g; s/[0-9a-f]{24}/<id>/g' "$@"
+    sed -E 's/^[0-9T:.-]{23}Z /<time> /; s/127\.0\.0\.1:[1-9][0-9]*/127.0.0.1:<port>/g; s/[0-9a-f]{24}/<id>/g' "$@"
 }
 
 # start ARGUMENT…: `anabranch serve` in the background. PORT is where it listens, `log` what it writes.

@@ -73,6 +73,10 @@ extension AdminEndpoints {
         if parts.count == 2, isFlexible {
             throw .badRequest("the app is one of flexible sync, and has no partitions: its file is '\(app)'")
         }
+        if parts.count == 2, !app.isEmpty, (try? JSONValue(parsing: parts[1])) == nil {
+            let value = String(decoding: parts[1].prefix(100), as: UTF8.self)
+            throw .badRequest("no client asks for \(value), which is no JSON; a text has quotes: '\(app)/\"\(value)\"'")
+        }
     }
 
     private func declare(_ classes: [ExportedClass], in path: VirtualPath) async throws {

@@ -256,14 +256,21 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     private func decide(_ credentials: Credentials) async -> (Admission, String) {
         let address = credentials.address ?? ""
         if let user = settings.userWithoutToken, credentials.token.isEmpty || credentials.app.isEmpty {
-            guard !credentials.isOfWebPage else { return (.userRefused, address) }
+            guard !credentials.isOfWebPage else {
+                return (.userRefused(reason: "asked for by a web page, without a token"), address)
+            }
             return (.admitted(Principal(app: credentials.app, user: user)), address)
         }
         do {
             let claims = try await tokens.read(credentials.token, as: .access, now: now)
-            guard let (session, user) = try await validSession(for: claims) else { return (.tokenRefused, claims.user) }
+            guard let (session, user) = try await validSession(for: claims) else {
+                let reason = "the login of user \(claims.user) has ended, or the user is disabled"
+                return (.tokenRefused(reason: reason), claims.user)
+            }
             // A refresh would make another token for the same app, so a wrong app is no reason to refresh.
-            guard user.app == credentials.app, allowed(in: user.app) != nil else { return (.userRefused, user.ident) }
+            guard user.app == credentials.app, allowed(in: user.app) != nil else {
+                return (.userRefused(reason: "the token is for the app \(user.app)"), user.ident)
+            }
             var principal = Principal(
                 app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
                 login: session.ident)
@@ -273,11 +280,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             }
             return (.admitted(principal), user.ident)
         } catch let error as TokenError {
-            let metadata: Logger.Metadata = [
-                "reason": "\(error)", "remote": "\(address)", "app": "\(credentials.app.prefix(200))",
-            ]
-            logger.notice("token refused", metadata: metadata)
-            return (.tokenRefused, address)
+            return (.tokenRefused(reason: "the token: \(error)"), address)
         } catch {
             return (.unavailable, address)
         }

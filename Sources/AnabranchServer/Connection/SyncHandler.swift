@@ -77,11 +77,7 @@ final class SyncHandler: ChannelDuplexHandler {
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
         resume = { permit, number in handler.eventLoop.execute { handler.value.take(permit, ofWait: number) } }
         connections.connect(connection.id, handler, replies)
-        if let closeCode = handshake.closeCode {
-            let reason: Logger.Metadata = ["code": "\(UInt16(webSocketErrorCode: closeCode))"]
-            logger.notice("connection refused", metadata: handshake.metadata.merging(reason) { $1 })
-            return close(closeCode, because: "refused")
-        }
+        if let closeCode = handshake.closeCode { return close(closeCode, because: "refused") }
         openedAt = context.eventLoop.now
         logger.info("connection opened", metadata: handshake.metadata)
         silence.start(on: context.eventLoop) {

@@ -12,14 +12,14 @@ public struct Credentials: Sendable {
     public var isOfWebPage = false
 }
 
-/// Whether a client may connect.
+/// Whether a client may connect. A reason is for the log of the server; the client does not hear it.
 public enum Admission: Sendable {
     /// It may. Its client files belong to the principal's user.
     case admitted(Principal)
     /// The token is expired, unknown or revoked. The client fetches another one and connects again at once.
-    case tokenRefused
+    case tokenRefused(reason: String)
     /// A new token would not help: the user has to log in again.
-    case userRefused
+    case userRefused(reason: String)
     /// The server cannot decide now. The client tries again later.
     case unavailable
 }
@@ -49,6 +49,7 @@ public struct AllowAllAuthenticator: Authenticator {
 
     /// Admits the client without a user, unless a web page made the request.
     public func admit(_ credentials: Credentials) async -> Admission {
-        credentials.isOfWebPage ? .userRefused : .admitted(Principal(app: credentials.app))
+        credentials.isOfWebPage
+            ? .userRefused(reason: "asked for by a web page") : .admitted(Principal(app: credentials.app))
     }
 }

@@ -1,4 +1,5 @@
 import AnabranchProtocol
+import Logging
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket
@@ -14,6 +15,7 @@ final class WebSocketUpgrade {
     private let users: ConnectionLimit
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
+    private let logger: Logger
     /// The kind of sync of an app whose client came with a kind.
     private let mode: (_ app: String, _ offered: SyncMode) -> SyncMode
     /// Adds the handlers of the sync protocol to the socket's pipeline.
@@ -30,7 +32,7 @@ final class WebSocketUpgrade {
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
-        messageBytesMax: Int, metrics: ConnectionMetrics,
+        messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
         mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
@@ -40,6 +42,7 @@ final class WebSocketUpgrade {
         self.users = users
         self.messageBytesMax = messageBytesMax
         self.metrics = metrics
+        self.logger = logger
         self.mode = mode
         self.onUpgrade = onUpgrade
     }
@@ -95,11 +98,11 @@ final class WebSocketUpgrade {
                 metrics.turnedAway("user")
                 return refuse(.unavailable)
             }
-            return accept(handshake, principal, closeCode: nil)
-        case .tokenRefused:
-            return refuse(handshake, .tokenRefused, closeCode: .tokenRefused)
-        case .userRefused:
-            return refuse(handshake, .userRefused, closeCode: .userRefused)
+            return accept(accepted(handshake, principal))
+        case .tokenRefused(let reason):
+            return refuse(handshake, .tokenRefused, closeCode: .tokenRefused, because: reason)
+        case .userRefused(let reason):
+            return refuse(handshake, .userRefused, closeCode: .userRefused, because: reason)
         case .unavailable:
             return refuse(.unavailable)
         }
@@ -116,19 +119,25 @@ final class WebSocketUpgrade {
     }
 
     private func refuse(
-        _ handshake: SyncHandshake, _ error: HandshakeError, closeCode: WebSocketErrorCode
+        _ handshake: SyncHandshake, _ error: HandshakeError, closeCode: WebSocketErrorCode, because reason: String
     ) -> HTTPHeaders? {
-        if handshake.negotiation.usesOldCloseStyle { return refuse(error) }
-        return accept(handshake, Principal(app: handshake.credentials.app), closeCode: closeCode)
+        let refused = accepted(handshake, Principal(app: handshake.credentials.app), closeCode: closeCode)
+        let why: Logger.Metadata = ["code": "\(UInt16(webSocketErrorCode: closeCode))", "reason": "\(reason)"]
+        logger.notice("connection refused", metadata: refused.metadata.merging(why) { $1 })
+        return handshake.negotiation.usesOldCloseStyle ? refuse(error) : accept(refused)
     }
 
-    private func accept(
-        _ handshake: SyncHandshake, _ principal: Principal, closeCode: WebSocketErrorCode?
-    ) -> HTTPHeaders {
-        accepted = AcceptedHandshake(
+    private func accept(_ handshake: AcceptedHandshake) -> HTTPHeaders {
+        accepted = handshake
+        return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
+    }
+
+    private func accepted(
+        _ handshake: SyncHandshake, _ principal: Principal, closeCode: WebSocketErrorCode? = nil
+    ) -> AcceptedHandshake {
+        AcceptedHandshake(
             app: handshake.credentials.app, principal: principal, negotiation: handshake.negotiation,
             remote: origin.address?.hostAndPort, closeCode: closeCode)
-        return ["Sec-WebSocket-Protocol": handshake.negotiation.element]
     }
 
     private func finish(_ channel: any Channel) throws {

@@ -24,7 +24,7 @@ extension SyncServer {
                 isSecure: tls != nil, metrics: metrics, logger: logger, longBodyBytesMax: endpoints.bodyBytesMax)
         }
         if let address = listener.localAddress {
-            logger.info("admin interface listening", metadata: ["address": "\(address)"])
+            logger.info("admin interface listening", metadata: ["address": "\(address.hostAndPort ?? "")"])
             admin.onListening(address)
         }
         return listener

@@ -3,10 +3,14 @@ import Synchronization
 
 extension SyncServer {
     /// Applies what has changed while the server runs: every second certificates, permissions and exports, and every
-    /// `ServerSettings.loginCheckSecondsMax` seconds logins that have ended.
-    func refreshEverySecond(_ connections: ConnectionRegistry) async {
-        var seconds: Int64 = 0
+    /// `ServerSettings.loginCheckSecondsMax` seconds logins that have ended. Tells the operator what has begun or
+    /// ended.
+    func refreshEverySecond(_ connections: ConnectionRegistry, _ space: SpaceReserve) async {
+        var seconds: Int64 = 0, notices = ServerNotices(logger: logger)
+        notices.tell(space.shortage)
         while (try? await Task.sleep(for: .seconds(1))) != nil {
+            notices.tell(space.shortage)
+            notices.tell(connectionMetrics.refused, at: seconds)
             await tls?.refresh()
             if await authorizer.refresh() { connections.forEach { $0.recheckPermissions() } }
             await refreshExports()

@@ -130,13 +130,13 @@ public final class SyncServer: Service {
         }
         isServing.store(true, ordering: .releasing)
         if let address = listener.localAddress {
-            logger.info("listening", metadata: ["address": "\(address)"])
+            logger.info("listening", metadata: ["address": "\(address.hostAndPort ?? "")"])
             listeningState.set(.success(address))
             onListening(address)
         }
         try await withTaskCancellationOrGracefulShutdownHandler {
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { [self] in await refreshEverySecond(connections) }
+                group.addTask { [self] in await refreshEverySecond(connections, files.environment.space) }
                 group.addTask {
                     while (try? await Task.sleep(for: .seconds(1))) != nil { files.writeProgress() }
                 }
@@ -199,7 +199,8 @@ public final class SyncServer: Service {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
-            messageBytesMax: settings.limits.messageBytesMax, metrics: connectionMetrics, mode: modes.mode
+            messageBytesMax: settings.limits.messageBytesMax, metrics: connectionMetrics, logger: logger,
+            mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()
             var logger = logger

@@ -1,5 +1,6 @@
 import Metrics
 import NIOHTTP1
+import Synchronization
 
 /// The counters of sockets, HTTP and handshakes. Their labels begin with `anabranch_` (`Spec/Admin.md`, section 4).
 struct ConnectionMetrics: Sendable {
@@ -11,6 +12,7 @@ struct ConnectionMetrics: Sendable {
     private let tlsFailures: Counter
     /// Times that a client had to wait because it sent more frames than its share.
     let readingsDelayed: Counter
+    let refused = RefusedConnections()
 
     init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
@@ -34,6 +36,7 @@ struct ConnectionMetrics: Sendable {
     /// A limit of connections was reached: `connections`, `address` or `user`.
     func turnedAway(_ limit: String) {
         count("anabranch_connections_refused_total", [("limit", limit)])
+        refused.add(limit)
     }
 
     /// Connections were closed because their logins had ended.
@@ -48,5 +51,19 @@ struct ConnectionMetrics: Sendable {
 
     private func count(_ label: String, _ dimensions: [(String, String)]) {
         Counter(label: label, dimensions: dimensions, factory: factory).increment()
+    }
+}
+
+/// How many connections were refused that no line of the log has told of yet, by the limit that was reached.
+final class RefusedConnections: Sendable {
+    private let counts = Mutex<[String: Int]>([:])
+
+    func add(_ limit: String) { counts.withLock { $0[limit, default: 0] += 1 } }
+
+    func take() -> [String: Int] {
+        counts.withLock { counts in
+            defer { counts = [:] }
+            return counts
+        }
     }
 }

@@ -41,12 +41,12 @@ struct ServeCommand: AsyncParsableCommand {
         MemoryAllocation.giveBackWhatIsFree()
         let trail = AuditTrail(inDirectory: configuration.data)
         var logger = Logger(
-            label: "anabranch", factory: { AuditHandler(configuration.logFormat.handler($0), trail) })
+            label: "anabranch", factory: { _ in AuditHandler(configuration.logFormat.handler(), trail) })
         logger.logLevel = configuration.logLevel
         logger.info("starting", metadata: ["version": "\(BuildInfo.version)", "commit": "\(BuildInfo.commit)"])
         announce(configuration, logger)
-        let settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
-        raiseOpenFileLimit(for: settings.connectionsMax, logger)
+        var settings = configuration.server(cores: ProcessInfo.processInfo.activeProcessorCount)
+        try raiseOpenFileLimit(for: &settings.connectionsMax, logger)
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
@@ -69,7 +69,8 @@ struct ServeCommand: AsyncParsableCommand {
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in
-                print("listening on \(address.ipAddress ?? listen.host):\(address.port ?? listen.port)")
+                let host = address.ipAddress ?? listen.host
+                print("listening on \(host.contains(":") ? "[\(host)]" : host):\(address.port ?? listen.port)")
                 fflush(nil)
             })
         defer { try? FileManager.default.removeItem(atPath: configuration.adminAddressPath) }
@@ -125,13 +126,25 @@ struct ServeCommand: AsyncParsableCommand {
             })
     }
 
-    /// Without enough of them connections would hang that the limits of the server allow.
-    private func raiseOpenFileLimit(for connectionCount: Int, _ logger: Logger) {
-        // The store, the admin interface and what the server reads need some, too.
-        guard let files = OpenFileLimit.raise(), connectionCount > Int(clamping: files) - 256 else { return }
+    /// What the server has open itself, in files: the databases, those who read in them, the admin interface.
+    static let ownFilesMax = 384
+
+    /// A connection for which there is no file left would hang, so it is refused as one above the limit.
+    private func raiseOpenFileLimit(for connectionsMax: inout Int, _ logger: Logger) throws {
+        guard let limit = OpenFileLimit.raise() else { return }
+        let rest = Int(clamping: limit) - Self.ownFilesMax
+        guard rest > 0 else {
+            throw InputError(
+                description: """
+                    the system lets the server have \(limit) files open, and it needs \(Self.ownFilesMax) for itself: \
+                    raise LimitNOFILE of the service, or ulimit -Hn
+                    """)
+        }
+        guard connectionsMax > rest else { return }
         logger.warning(
-            "connections beyond the limit of open files will hang: raise it (ulimit -Hn), or lower connections",
-            metadata: ["files": "\(files)", "connections": "\(connectionCount)"])
+            "fewer connections than configured, because of the limit of open files: raise it, or lower connections",
+            metadata: ["configured": "\(connectionsMax)", "connections": "\(rest)", "files": "\(limit)"])
+        connectionsMax = rest
     }
 
     private func announce(_ configuration: Configuration, _ logger: Logger) {

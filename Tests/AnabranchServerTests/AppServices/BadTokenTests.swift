@@ -176,6 +176,9 @@ import Testing
             }
             #expect(try await rig.handshakeOutcome(token: shop.genuine) == (101, 1000))
             let log = rig.log.text
+            let refusals = log.split(separator: "\n").filter { $0.hasPrefix("notice connection refused") }
+            #expect(refusals.count == forgeries.count)
+            #expect(refusals.allSatisfy { $0.contains(#""reason": the token: "#) && $0.contains(#""remote": "#) })
             for token in forgeries.map(\.token) + [shop.genuine, shop.refresh] {
                 // The signature is what makes a token worth stealing.
                 for part in token.split(separator: ".") where part.utf8.count > 20 {
@@ -190,7 +193,7 @@ import Testing
         try await AppServicesRig.run { rig async throws in
             let login = try await rig.newUser("ann@example.com", app: "other")
             let admission = await rig.services.admit(Credentials(app: "demo", token: login.access, address: nil))
-            if case .userRefused = admission { return }
+            if case .userRefused(reason: "the token is for the app other") = admission { return }
             Issue.record("\(admission)")
         }
     }

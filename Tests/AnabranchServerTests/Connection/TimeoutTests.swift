@@ -257,7 +257,8 @@ import Testing
         let settings = ServerSettings(cores: 1), origin = ClientOrigin(of: channel, settings)
         let upgrade = WebSocketUpgrade(
             authenticator: AllowAllAuthenticator(), origin: origin, addresses: OpenChannels(countMax: 1),
-            users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20, metrics: ConnectionMetrics()
+            users: ConnectionLimit(countMax: 1), messageBytesMax: 1 << 20, metrics: ConnectionMetrics(),
+            logger: .quiet
         ) { _, _ in }
         try HTTPHandler.install(
             in: channel, from: origin, endpoints: NoEndpoints(), settings: settings, isSecure: false,

@@ -150,8 +150,8 @@ import Testing
     @Test(
         "a refused token is answered by a close code, to old clients by a status",
         arguments: [
-            (Admission.tokenRefused, 14, 4001), (.tokenRefused, 7, 401), (.userRefused, 14, 4002),
-            (.userRefused, 7, 403),
+            (Admission.tokenRefused(reason: "old"), 14, 4001), (.tokenRefused(reason: "old"), 7, 401),
+            (.userRefused(reason: "gone"), 14, 4002), (.userRefused(reason: "gone"), 7, 403),
         ])
     func token(admission: Admission, version: Int, answer: Int) async throws {
         try await withServer(authenticator: Guard(admission: admission)) { server in

@@ -1,0 +1,36 @@
+import Logging
+
+/// What an operator is to hear of once, although many clients meet it.
+struct ServerNotices {
+    /// Between two lines about connections that were refused are so many seconds.
+    static let refusalSeconds: Int64 = 60
+
+    private let logger: Logger
+    private var shortage: SpaceReserve.Shortage?
+    private var lastRefusals: Int64?
+
+    init(logger: Logger) { self.logger = logger }
+
+    /// The store has room or has none.
+    mutating func tell(_ now: SpaceReserve.Shortage?) {
+        defer { shortage = now }
+        if let now, shortage == nil {
+            logger.warning("changes of clients and new files wait", metadata: ["reason": "\(now.reason)"])
+        } else if now == nil, shortage != nil {
+            logger.notice("there is room again: nothing waits any more")
+        }
+    }
+
+    /// - Parameters:
+    ///   - refusals: counts those that were not told yet, and takes those that are.
+    ///   - second: of the server's time.
+    mutating func tell(_ refusals: RefusedConnections, at second: Int64) {
+        if let lastRefusals, second - lastRefusals < Self.refusalSeconds { return }
+        let counts = refusals.take()
+        for (limit, count) in counts.sorted(by: { $0.key < $1.key }) {
+            logger.warning(
+                "connections refused: a limit was reached", metadata: ["limit": "\(limit)", "count": "\(count)"])
+        }
+        if !counts.isEmpty { lastRefusals = second }
+    }
+}

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import AnabranchServer
+
+@Suite struct ServerNoticesTests {
+    @Test func anOperatorHearsOnceThatThereIsNoRoomAndOnceThatThereIs() {
+        let log = LogLines()
+        var notices = ServerNotices(logger: log.logger)
+        let full = SpaceReserve.Shortage.disk(bytesMin: 7)
+        for shortage in [nil, full, full, .store(bytes: 9, bytesMax: 8), nil, nil] { notices.tell(shortage) }
+        let lines = log.text.split(separator: "\n")
+        #expect(lines.count == 2)
+        #expect(lines.first?.hasPrefix("warning changes of clients and new files wait") == true)
+        #expect(lines.first?.contains("the disk has less than 7 bytes free") == true)
+        #expect(lines.last?.hasPrefix("notice there is room again") == true)
+    }
+
+    @Test func refusedConnectionsAreTogetherInALineAMinute() {
+        let log = LogLines(), metrics = ConnectionMetrics(factory: PrometheusMetrics())
+        var notices = ServerNotices(logger: log.logger)
+        func lines() -> [Substring] { log.text.split(separator: "\n") }
+        notices.tell(metrics.refused, at: 0)
+        #expect(lines().isEmpty)
+        metrics.turnedAway("address")
+        notices.tell(metrics.refused, at: 1)
+        #expect(lines().count == 1 && lines()[0].contains(#""count": 1"#))
+        for _ in 0..<3 { metrics.turnedAway("address") }
+        metrics.turnedAway("user")
+        notices.tell(metrics.refused, at: ServerNotices.refusalSeconds)
+        #expect(lines().count == 1)
+        notices.tell(metrics.refused, at: ServerNotices.refusalSeconds + 1)
+        #expect(lines().count == 3 && lines()[1].contains("address") && lines()[1].contains(#""count": 3"#))
+        #expect(lines()[2].contains("user"))
+    }
+}
