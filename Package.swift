@@ -20,9 +20,9 @@ let package = Package(
         .library(name: "AnabranchRules", targets: ["AnabranchRules"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
-        .library(name: "AnabranchRows", targets: ["AnabranchRows"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
+        .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
         // For `Benchmarks`, which is a package of its own. Nobody else may count on it.
@@ -84,6 +84,15 @@ let package = Package(
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
                 "AnabranchTesting",
             ]),
+        .target(
+            name: "AnabranchTestClient",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
         .target(name: "CommandSupport"),
         .executableTarget(
             name: "anabranch",
@@ -104,14 +113,13 @@ let package = Package(
             name: "anabranch-lab",
             dependencies: [
                 "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation",
-                "AnabranchSQLite", "AnabranchTesting", "CBuildInfo", "CommandSupport",
+                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "CBuildInfo", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
         .testTarget(name: "AnabranchCoreTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(
@@ -136,7 +144,7 @@ let package = Package(
             name: "AnabranchServerTests",
             dependencies: [
                 "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "AnabranchServer",
-                "AnabranchSQLite", "AnabranchSimulation", "AnabranchTesting", "CZlib",
+                "AnabranchSQLite", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting", "CZlib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -162,7 +170,8 @@ let package = Package(
         .testTarget(
             name: "LabTests",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchTesting", "anabranch", "anabranch-lab",
+                "AnabranchCore", "AnabranchProtocol", "AnabranchTestClient", "AnabranchTesting", "anabranch",
+                "anabranch-lab",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]),
@@ -185,4 +194,28 @@ for target in package.targets where target.type != .system {
     target.swiftSettings =
         (target.swiftSettings ?? []) + upcomingFeatures.map { .enableUpcomingFeature($0) }
         + (isStrict ? [.treatAllWarnings(as: .error)] : [])
+}
+
+// The examples are packages of their own. The project's own scripts compile them here, against what they have built
+// anyway, and nobody who depends on the package sees them. They are understood as in their own packages.
+if isStrict {
+    package.targets += [
+        .executableTarget(
+            name: "MergeTool", dependencies: ["AnabranchCore"], path: "Examples/MergeTool/Sources/MergeTool",
+            swiftSettings: [.treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "NotesServer",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            path: "Examples/NotesServer/Sources/NotesServer", swiftSettings: [.treatAllWarnings(as: .error)]),
+        .testTarget(
+            name: "NotesServerTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchTestClient", "NotesServer",
+            ],
+            path: "Examples/NotesServer/Tests/NotesServerTests", swiftSettings: [.treatAllWarnings(as: .error)]),
+    ]
 }

@@ -11,7 +11,9 @@ public enum PartitionValue: Hashable, Sendable {
     case objectID(ObjectID)
     case uuid(UUIDBytes)
 
-    /// As clients send it: extended JSON.
+    /// As clients send it: extended JSON. An `Authorizer` is asked about these bytes.
+    public var bytes: [UInt8] { Array(json.utf8) }
+
     fileprivate var json: String {
         switch self {
         case .null: "null"

@@ -9,7 +9,7 @@ import Testing
 @Suite struct DocumentationTests {
     @Test(arguments: [
         "AnabranchCore", "AnabranchQuery", "AnabranchRules", "AnabranchProtocol", "AnabranchHistory", "AnabranchSQLite",
-        "AnabranchServer", "AnabranchSimulation", "AnabranchTesting",
+        "AnabranchServer", "AnabranchSimulation", "AnabranchTestClient", "AnabranchTesting",
     ])
     func whatIsPublicIsDocumented(module: String) throws {
         var places: [String] = []

@@ -24,6 +24,10 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
             "AnabranchTesting", "Foundation",
         ],
+        "AnabranchTestClient": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
+            "NIOHTTP1", "NIOPosix", "NIOWebSocket",
+        ],
         "anabranch": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
             "AnabranchSQLite", "AnabranchServer", "ArgumentParser", "CBuildInfo", "CMalloc", "CommandSupport",
@@ -32,9 +36,8 @@ import Testing
         ],
         "anabranch-lab": [
             "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows",
-            "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting", "ArgumentParser", "CBuildInfo",
-            "CommandSupport",
-            "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOWebSocket",
+            "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "ArgumentParser",
+            "CBuildInfo", "CommandSupport", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
         ],
         "CommandSupport": ["Foundation"],
         "CBuildInfo": [],
@@ -74,7 +77,8 @@ import Testing
         #expect(declarations.count > targets.count)
         for declaration in declarations {
             let name = try #require(declaration.firstMatch(of: /name: "([\w-]+)"/)).output.1
-            let folder = Repository.exists("Sources/\(name)/") ? "Sources/\(name)" : "Tests/\(name)"
+            let path = declaration.firstMatch(of: /path: "([^"]+)"/).map { String($0.output.1) }
+            let folder = path ?? (Repository.exists("Sources/\(name)/") ? "Sources/\(name)" : "Tests/\(name)")
             let undeclared = try Repository.files(in: folder).places { line in
                 guard line.contains("import "), let module = ImportTests.importedModule(line),
                     let target = modules[module], !declaration.contains("\"\(target)\"")

@@ -15,7 +15,7 @@ import Testing
         #expect(retired.count > 50)
         let words = Dictionary(uniqueKeysWithValues: retired.map { ($0.word, $0) })
         let files =
-            try Repository.files(in: "Sources", "Tests", "Benchmarks/Benchmarks")
+            try Repository.files(in: "Sources", "Tests", "Examples", "Benchmarks/Benchmarks")
             + Repository.files(in: "Sources", "Tests", suffix: ".md") + Repository.files(in: "Tests", suffix: ".py")
             + Repository.files(in: "scripts", suffix: "") + [TextFile("Benchmarks/README.md")]
         for file in files {

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTestClient
 import AnabranchTesting
 import Foundation
 import NIOCore
@@ -107,7 +108,7 @@ struct Drill {
         let server = try await ServerUnderLoad.start(binary, arguments)
         defer { server.kill() }
         try await Self.limiting(server) {
-            let target = try LoadTarget(url: server.url)
+            let target = try SyncTarget(url: server.url)
             let crowd = try await crowd(at: target)
             try await all { plan in
                 guard !plan.isNewAfterBackup else { return }
@@ -130,7 +131,7 @@ struct Drill {
     }
 
     /// Makes the backups while clients work.
-    private func backUp(_ server: ServerUnderLoad, _ target: LoadTarget) async throws {
+    private func backUp(_ server: ServerUnderLoad, _ target: SyncTarget) async throws {
         let end = End()
         guard let data = server.place.dataDirectory else { throw DrillFailure(description: "no data directory") }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -154,14 +155,14 @@ struct Drill {
     }
 
     /// So many sessions of one file that the server writes down later what they only report.
-    private func crowd(at target: LoadTarget) async throws -> LoadConnection? {
+    private func crowd(at target: SyncTarget) async throws -> ClientConnection? {
         guard isCrowded else { return nil }
-        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
         for _ in 0..<65 { try await LoadClient(of: "drill-1", on: eventLoop).join(connection) }
         return connection
     }
 
-    private func work(_ plan: Plan, _ steps: Int, at target: LoadTarget, writes: Bool) async throws {
+    private func work(_ plan: Plan, _ steps: Int, at target: SyncTarget, writes: Bool) async throws {
         for _ in 0..<steps { try await plan.client.work(at: target, writes: writes) }
     }
 
@@ -176,7 +177,7 @@ struct Drill {
         defer { server.kill() }
         result = try await Self.limiting(server) { [result] in
             var result = result
-            let target = try LoadTarget(url: server.url)
+            let target = try SyncTarget(url: server.url)
             for plan in plans {
                 let isNew = await !plan.client.hasFile
                 if let code = try await comeBack(plan.client, to: target) {
@@ -199,11 +200,11 @@ struct Drill {
     }
 
     /// - Returns: with which error the client is told to reset; nil if it goes on.
-    private func comeBack(_ client: DrillClient, to target: LoadTarget) async throws -> Int? {
+    private func comeBack(_ client: DrillClient, to target: SyncTarget) async throws -> Int? {
         do {
             try await client.join(at: target)
             return nil
-        } catch let error as LoadError {
+        } catch let error as TestClientError {
             guard let code = error.told?.code.rawValue, Self.refusals.contains(code) else {
                 throw DrillFailure(description: "\(error) (\(client.partition), \(await client.place))")
             }
@@ -211,7 +212,7 @@ struct Drill {
         }
     }
 
-    private func checkConvergence(at target: LoadTarget) async throws {
+    private func checkConvergence(at target: SyncTarget) async throws {
         let readers = (0..<4).map { DrillClient(of: "drill-\($0)", seed: seed, on: eventLoop) }
         // What the first ones upload, the second time brings to all.
         for _ in 0..<2 {

@@ -1,31 +1,14 @@
 import AnabranchCore
 import AnabranchHistory
-import AnabranchProtocol
+import AnabranchTestClient
 import AnabranchTesting
 import NIOCore
 
-/// A client with a state, which merges what it is given into it and checks what a real client checks
-/// (`Spec/Protocol.md`, section 5.2).
+/// A client that does what clients do, at random.
 actor DrillClient {
-    /// What a real client would close its session for, without a word to its user.
-    struct Violation: Error, CustomStringConvertible {
-        let description: String
-    }
-
-    let partition: String
-    private let eventLoop: any EventLoop
+    nonisolated let partition: String
+    private let client: TestClient
     private var random: SeededRandom
-
-    // What a client keeps on its disk.
-    private var memory: MemoryClient?
-    private var progress: DownloadProgress?
-    private var lastTimestamp: ChangesetTime = 0
-
-    // The session.
-    private var connection: LoadConnection?
-    private var inbox: SessionInbox?
-    private var session: SessionID = 0
-    private var lastRequest: UInt64 = 0
     /// Connections that the server has closed without a word.
     private var lossCount = 0
 
@@ -34,104 +17,74 @@ actor DrillClient {
 
     init(of partition: String, seed: UInt64, on eventLoop: any EventLoop) {
         self.partition = partition
-        self.eventLoop = eventLoop
+        client = TestClient(app: "", partition: .string(partition), on: eventLoop)
         random = SeededRandom(scrambling: seed)
     }
 
-    var isThere: Bool { connection != nil }
-    var hasFile: Bool { memory != nil }
+    var isThere: Bool { get async { await client.isConnected } }
+    var hasFile: Bool { get async { await client.ident != nil } }
 
     /// How far it has come, for people.
-    var place: String {
-        guard let memory else { return "a client without a file ident" }
-        return "client file \(memory.ident), at version \(memory.download.serverVersion) of "
-            + "\(progress?.latest.version ?? 0)"
-    }
+    var place: String { get async { await client.place } }
 
     // MARK: Sessions
 
     /// Reads until it has everything that there is. If the connection is lost, it comes again, as real clients do: a
     /// server that sees the client's former connection later than its new one closes the new one.
     /// - Parameter isFinishing: whether everything of its own has to be acknowledged, too.
-    func join(at target: LoadTarget, isFinishing: Bool = false) async throws {
+    func join(at target: SyncTarget, isFinishing: Bool = false) async throws {
         for attempt in 1... {
             do {
-                if !isThere { try await come(to: target) }
-                if isFinishing {
-                    try await upload()
-                    while let memory, !memory.isAcknowledged { _ = try await next() }
-                }
-                return try await catchUp()
-            } catch let error as LoadError where error.told == nil && attempt < Self.attemptsMax {
+                if await !isThere { try await client.connect(to: target) }
+                if isFinishing { try await client.upload() }
+                return try await client.download()
+            } catch let error as TestClientError where error.told == nil && attempt < Self.attemptsMax {
                 await leave()
             }
         }
     }
 
-    /// Connects and begins a session; what was not acknowledged is uploaded again.
-    private func come(to target: LoadTarget) async throws {
-        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
-        let inbox = SessionInbox(on: eventLoop)
-        session = try await connection.begin(inbox)
-        (self.connection, self.inbox) = (connection, inbox)
-        let name = Array("\"\(partition)\"".utf8)
-        await send(.bind(session: session, BindRequest(partition: name, needsFileIdent: memory == nil)))
-        if memory == nil {
-            guard case .ident(_, let file) = try await next() else { throw Violation(description: "no IDENT comes") }
-            memory = MemoryClient(file)
-        }
-        memory?.startSession()
-        guard let request = memory?.identRequest else { return }
-        await send(.ident(session: session, request))
-        try await upload()
-    }
-
     /// The connection is gone, as after a loss of the network.
-    func leave() async {
-        let connection = self.connection
-        (self.connection, inbox) = (nil, nil)
-        await connection?.close()
-    }
+    func leave() async { await client.disconnect() }
 
     /// Throws away its file, as a client that was told to reset.
-    func reset() async {
-        await leave()
-        (memory, progress) = (nil, nil)
-    }
+    func reset() async { await client.reset() }
 
     // MARK: Work
 
     /// Does one thing that clients do.
-    func work(at target: LoadTarget, writes: Bool) async throws {
+    func work(at target: SyncTarget, writes: Bool) async throws {
         do {
             try await step(at: target, writes: writes)
-        } catch let error as LoadError where error.told == nil && lossCount < Self.attemptsMax {
+        } catch let error as TestClientError where error.told == nil && lossCount < Self.attemptsMax {
             lossCount += 1
             await leave()
         }
     }
 
-    private func step(at target: LoadTarget, writes: Bool) async throws {
-        if !isThere {
-            if random.below(3) > 0 { return try await come(to: target) }
-            return writes ? try write() : ()
+    private func step(at target: SyncTarget, writes: Bool) async throws {
+        if await !isThere {
+            if random.below(3) > 0 { return try await client.connect(to: target) }
+            return writes ? try await write() : ()
         }
         switch random.below(10) {
         case 0: await leave()
-        case 1 where writes: try write()
+        case 1 where writes: try await write()
         case 2...6 where writes:
-            for _ in 0...random.below(3) { try write() }
-            try await upload()
-        default: try await catchUp()
+            for _ in 0...random.below(3) { try await write() }
+            try await client.sendChanges()
+        default: try await client.download()
         }
     }
 
-    /// A local transaction, on or off line.
-    func write() throws {
-        lastTimestamp = max(LoadClient.now, lastTimestamp + 1)
-        var random = self.random
-        try memory?.write(at: lastTimestamp) { try Self.edit($0, &random) }
-        self.random = random
+    /// A local transaction, on or off line, once it has a file.
+    func write() async throws {
+        guard await hasFile else { return }
+        random = try await client.write { [random] transaction in
+            var random = random
+            try Self.edit(transaction, &random)
+            return random
+        }
     }
 
     private static func edit(_ transaction: WriteTransaction, _ random: inout SeededRandom) throws {
@@ -154,76 +107,5 @@ actor DrillClient {
         }
     }
 
-    /// Uploads what is new; without a change, how far the client has come.
-    private func upload() async throws {
-        guard let upload = memory?.nextUpload() else { return }
-        await send(.upload(session: session, UploadMessage(upload)))
-    }
-
-    private func catchUp() async throws {
-        lastRequest += 1
-        await send(.mark(session: session, request: lastRequest))
-        while true {
-            if case .mark(_, let request) = try await next(), request == lastRequest { return }
-        }
-    }
-
-    func digest() throws -> StateDigest { try StateDigest(of: memory?.state ?? ObjectGraph()) }
-
-    // MARK: Messages
-
-    private func send(_ message: ClientMessage) async { await connection?.send(message) }
-
-    private func next() async throws -> ServerMessage {
-        guard let inbox else { throw LoadError("the client has left") }
-        let message = try await inbox.next()
-        if case .download(_, let message) = message { try await take(message.download) }
-        return message
-    }
-
-    private func take(_ download: Download) async throws {
-        guard var memory else { return }
-        if let words = Self.violation(of: download, memory, after: progress ?? Self.nothing) {
-            throw Violation(description: "\(words) (\(place))")
-        }
-        do {
-            try memory.integrate(download)
-        } catch {
-            throw Violation(description: "what was downloaded cannot be merged: \(error) (\(place))")
-        }
-        self.memory = memory
-        progress = download.progress
-        if !download.changesets.isEmpty { try await upload() }
-    }
-
-    private static let nothing = DownloadProgress(
-        cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
-
-    /// - Returns: which of the checks fails; nil if none does.
-    private static func violation(
-        of download: Download, _ client: MemoryClient, after old: DownloadProgress
-    ) -> String? {
-        let new = download.progress, end = new.cursor
-        guard new.latest.version >= old.latest.version else { return "the newest version goes back" }
-        guard new.upload.clientVersion >= old.upload.clientVersion else { return "the upload cursor goes back" }
-        guard new.upload.clientVersion <= client.version else { return "a version is acknowledged that never was" }
-        guard end.serverVersion >= old.cursor.serverVersion, end.serverVersion <= new.latest.version,
-            end.clientVersion >= old.cursor.clientVersion, end.clientVersion <= new.upload.clientVersion
-        else { return "the download cursor is out of its bounds" }
-        guard end.serverVersion >= new.upload.serverVersion,
-            new.upload.serverVersion == 0 || new.upload.serverVersion >= old.upload.serverVersion
-        else { return "the server version of the upload cursor is out of its bounds" }
-        var last = old.cursor
-        for changeset in download.changesets {
-            let cursor = changeset.cursor
-            guard cursor.serverVersion > last.serverVersion, cursor.serverVersion <= end.serverVersion,
-                cursor.clientVersion >= last.clientVersion, cursor.clientVersion <= end.clientVersion
-            else { return "the cursor of a changeset is out of its bounds" }
-            guard changeset.tag.ident > 0, changeset.tag.ident != client.ident else {
-                return "a changeset of the client itself comes back"
-            }
-            last = cursor
-        }
-        return nil
-    }
+    func digest() async throws -> StateDigest { try StateDigest(of: await client.state) }
 }

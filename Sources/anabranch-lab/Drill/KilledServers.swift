@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTestClient
 import AnabranchTesting
 import Foundation
 import NIOCore
@@ -50,7 +51,7 @@ struct KilledServers {
             try await check()
         }
         try await withServer { server in
-            try await finish(at: try LoadTarget(url: server.url))
+            try await finish(at: try SyncTarget(url: server.url))
             for client in clients { await client.leave() }
         }
         try await check()
@@ -91,7 +92,7 @@ struct KilledServers {
     }
 
     private func work(on server: ServerUnderLoad, for milliseconds: Int, isMaintained: Bool) async throws {
-        let target = try LoadTarget(url: server.url), end = ContinuousClock.now + .milliseconds(milliseconds)
+        let target = try SyncTarget(url: server.url), end = ContinuousClock.now + .milliseconds(milliseconds)
         try await withThrowingTaskGroup(of: Void.self) { group in
             if isMaintained, let place = server.place.dataDirectory {
                 // It fails if the server is killed meanwhile.
@@ -109,10 +110,10 @@ struct KilledServers {
         for client in clients { await client.leave() }
     }
 
-    private func work(_ client: DrillClient, at target: LoadTarget) async throws {
+    private func work(_ client: DrillClient, at target: SyncTarget) async throws {
         do {
             try await client.work(at: target, writes: true)
-        } catch let error as LoadError where error.told == nil {
+        } catch let error as TestClientError where error.told == nil {
             await client.leave()
         } catch {
             // If it is not connected, there is no server any more.
@@ -120,7 +121,7 @@ struct KilledServers {
         }
     }
 
-    private func finish(at target: LoadTarget) async throws {
+    private func finish(at target: SyncTarget) async throws {
         let readers = (0..<2).map { DrillClient(of: "kills-\($0)", seed: seed, on: eventLoop) }
         // What the first ones upload, the second time brings to all.
         for _ in 0..<2 { for client in clients + readers { try await client.join(at: target, isFinishing: true) } }

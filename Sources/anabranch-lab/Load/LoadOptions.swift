@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -119,8 +120,9 @@ struct LoadOptions: ParsableArguments {
     }
 
     /// Logs in, if that is wanted.
-    private func target(of server: ServerUnderLoad?, on eventLoops: any EventLoopGroup) async throws -> LoadTarget {
-        let target = try LoadTarget(url: server?.url ?? url ?? "")
+    private func target(of server: ServerUnderLoad?, on eventLoops: any EventLoopGroup) async throws -> SyncTarget {
+        var target = try SyncTarget(url: server?.url ?? url ?? "")
+        target.advice = ": pass --app, or another --token"
         if let token { return target.with(token: token, app: app) }
         guard let app else { return target }
         let requests = HTTPRequests(target: target, app: app, eventLoops: eventLoops)

@@ -16,6 +16,9 @@ import Testing
     private static let guides = [
         Guide(page: "README.md", expected: ["ready", "CONNECTION", "no damage"]),
         Guide(
+            page: "Spec/Guide/Embed.md",
+            expected: [#"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),
+        Guide(
             page: "Spec/Guide/FromAtlas.md",
             expected: [
                 "the configuration is good", "2 objects written", "water the plants", #"my-app/"user=5f0c"#,
@@ -95,7 +98,9 @@ import Testing
                 let text = ports.reduce(String(line)) { text, port in
                     text.replacing(":\(port.key)", with: ":\(port.value)")
                 }
-                blocks[blocks.count - 1].text += text + "\n"
+                // The examples have been built with the tests; as packages of their own they take some minutes.
+                blocks[blocks.count - 1].text +=
+                    text.replacing(/swift run --package-path Examples\/\w+/, with: "") + "\n"
             } else {
                 file = line.wholeMatch(of: /`([\w.-]+)`:/).map { String($0.output.1) }
             }

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTestClient
 import Foundation
 import NIOCore
 import NIOPosix
@@ -17,11 +18,13 @@ import Testing
 
     private static let written = StoreReading(deliveries: [[changeset(2), changeset(3)], [changeset(3)]])
 
-    private func problem(_ deliveries: [[StoreReading.Delivery]], _ refusal: LoadError? = nil) -> String? {
+    private func problem(_ deliveries: [[StoreReading.Delivery]], _ refusal: TestClientError? = nil) -> String? {
         StoreReading(deliveries: deliveries, refusal: refusal).problem(expected: Self.written)
     }
 
-    private func error(_ code: ErrorCode) -> LoadError { LoadError("error", told: ErrorMessage(code, "words")) }
+    private func error(_ code: ErrorCode) -> TestClientError {
+        TestClientError("error", told: ErrorMessage(code, "words"))
+    }
 
     @Test func whatWasWrittenIsNoProblem() { #expect(problem(Self.written.deliveries) == nil) }
 
@@ -57,7 +60,7 @@ import Testing
 
     /// Nobody can tell it from a loss of the network, and the client comes again and again.
     @Test func anEndWithoutAnErrorIsAProblem() throws {
-        let words = try #require(problem(Self.written.deliveries, LoadError("the connection has ended")))
+        let words = try #require(problem(Self.written.deliveries, TestClientError("the connection has ended")))
         #expect(words == "a client is told no error: the connection has ended")
     }
 
@@ -119,7 +122,7 @@ import Testing
         let server = try await ServerUnderLoad.start(try LabProcess.server)
         defer { server.kill() }
         let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let history = StoreHistory(target: try LoadTarget(url: server.url), eventLoop: eventLoops.next())
+        let history = StoreHistory(target: try SyncTarget(url: server.url), eventLoop: eventLoops.next())
         var clients: [LoadClient] = []
         for _ in 0..<2 {
             clients.append(LoadClient(of: "notes", on: history.eventLoop))

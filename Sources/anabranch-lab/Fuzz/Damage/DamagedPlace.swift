@@ -1,4 +1,5 @@
 import AnabranchProtocol
+import AnabranchTestClient
 import Foundation
 import NIOCore
 import Synchronization
@@ -68,7 +69,7 @@ struct DamagedPlace: Sendable {
             await server.end(patience: .seconds(1))
         }
         defer { timer.cancel() }
-        let target = try LoadTarget(url: server.url)
+        let target = try SyncTarget(url: server.url)
         var readings: [StoreReading] = []
         for file in files { readings.append(await StoreReading.read(file, from: target, on: eventLoop)) }
         if isLate.load(ordering: .relaxed) { return (readings, "no answer within \(patience)") }

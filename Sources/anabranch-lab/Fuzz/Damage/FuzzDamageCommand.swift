@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import ArgumentParser
 import CommandSupport
 import Foundation
@@ -98,7 +99,7 @@ struct FuzzDamageCommand: AsyncParsableCommand {
     ) async throws -> IntactStore {
         let server = try await ServerUnderLoad.start(serve)
         defer { server.kill() }
-        let history = StoreHistory(target: try LoadTarget(url: server.url), eventLoop: eventLoops.next())
+        let history = StoreHistory(target: try SyncTarget(url: server.url), eventLoop: eventLoops.next())
         let files = try await history.write(files: files, changesets: changesets)
         await server.end()
         guard let data = server.place.dataDirectory else { throw LoadError("the server has no data directory") }

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTestClient
 import AnabranchTesting
 import NIOCore
 
@@ -22,7 +23,7 @@ struct StoreHistory: Sendable {
 
     private static let changesetBytesMax = 3_000
 
-    let target: LoadTarget
+    let target: SyncTarget
     let eventLoop: any EventLoop
 
     /// Writes some files.
@@ -69,7 +70,7 @@ struct StoreHistory: Sendable {
         await writer.leave()
         return File(
             name: name, early: await early.memory, merged: await merged.memory, lateChange: late,
-            lateTime: LoadClient.now + 86_400_000)
+            lateTime: .now + 86_400_000)
     }
 
     private func client(of name: String) async throws -> LoadClient {
@@ -90,8 +91,8 @@ struct StoreHistory: Sendable {
         let before = await (version: reader.download.serverVersion, changesets: reader.changesetCount)
         // Who writes faster than once a millisecond is ahead of the clock. An older change would come to nothing, which
         // no reader is told.
-        let time = await max(LoadClient.now, reader.newestTag.timestamp + 1)
-        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+        let time = await max(.now, reader.newestTag.timestamp + 1)
+        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
         try await connection.setReading(false)
         try await client.identify(on: connection, uploading: [change], timestamp: time)
         _ = try await reader.wait { $0.download.serverVersion > before.version }

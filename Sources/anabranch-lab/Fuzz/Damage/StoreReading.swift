@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTestClient
 import NIOCore
 import Synchronization
 
@@ -24,7 +25,7 @@ struct StoreReading: Sendable {
     /// In the order in which the clients came; the one behind which the server gave no more is the last.
     var deliveries: [[Delivery]] = []
     /// Why there is no more; nil if every client has got everything.
-    var refusal: LoadError?
+    var refusal: TestClientError?
 
     /// What a client has been given or told that it must not; nil if there is nothing. A client may be given less than
     /// there is if it is told so by an error of the protocol.
@@ -56,7 +57,7 @@ struct StoreReading: Sendable {
     /// Has four clients come to a file, one after the other: one that reads everything, the two that left early, each
     /// with a change to merge, and one that reads everything again.
     static func read(
-        _ file: StoreHistory.File, from target: LoadTarget, on eventLoop: any EventLoop
+        _ file: StoreHistory.File, from target: SyncTarget, on eventLoop: any EventLoop
     ) async -> StoreReading {
         var reading = StoreReading()
         for memory in [nil, file.early, file.merged, nil] {
@@ -67,7 +68,7 @@ struct StoreReading: Sendable {
                 given.withLock { $0 += deliveries }
             }
             do {
-                let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+                let connection = try await ClientConnection.opened(to: target, on: eventLoop)
                 if memory == nil {
                     try await client.join(connection)
                 } else {
@@ -77,7 +78,7 @@ struct StoreReading: Sendable {
                     try await client.catchUp()
                 }
             } catch {
-                reading.refusal = error as? LoadError ?? LoadError("\(error)")
+                reading.refusal = error as? TestClientError ?? TestClientError("\(error)")
             }
             await client.leave()
             reading.deliveries.append(given.withLock { $0 })

@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -7,7 +8,7 @@ import NIOPosix
 struct HTTPRequests: Sendable {
     private static let answerBytesMax = 1 << 20
 
-    let target: LoadTarget
+    let target: SyncTarget
     let app: String
     let eventLoops: any EventLoopGroup
 

@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTestClient
 import Foundation
 import NIOCore
 
@@ -21,17 +22,17 @@ actor LoadClient: SessionPeer {
     private var subscriptions: SubscriptionSet?
 
     // The session.
-    private var connection: LoadConnection?
+    private var connection: ClientConnection?
     private var session: SessionID = 0
     private var lastRequest: UInt64 = 0
     private var answeredRequest: UInt64 = 0
-    private var error: LoadError?
+    private var error: TestClientError?
     private var isBound = false
 
     /// Changesets of others that have come.
     private(set) var changesetCount = 0
     private var onDownload: (@Sendable (DownloadMessage, ContinuousClock.Instant) -> Void)?
-    private var onFailure: (@Sendable (LoadError) -> Void)?
+    private var onFailure: (@Sendable (TestClientError) -> Void)?
     private var waiters: [Waiter] = []
 
     private struct Waiter {
@@ -68,13 +69,13 @@ actor LoadClient: SessionPeer {
     ///   - onFailure: is told why the session has ended, unless the client has left.
     func observe(
         onDownload: @escaping @Sendable (DownloadMessage, ContinuousClock.Instant) -> Void,
-        onFailure: @escaping @Sendable (LoadError) -> Void = { _ in }
+        onFailure: @escaping @Sendable (TestClientError) -> Void = { _ in }
     ) {
         self.onDownload = onDownload
         self.onFailure = onFailure
     }
 
-    /// As `LoadConnection.holdDownloads`.
+    /// As `ClientConnection.holdDownloads`.
     func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
         connection?.assumeIsolated { $0.holdDownloads(onArrival) }
     }
@@ -87,7 +88,7 @@ actor LoadClient: SessionPeer {
     ///
     /// - Returns: when the client had everything.
     @discardableResult
-    func join(_ connection: LoadConnection) async throws -> ContinuousClock.Instant {
+    func join(_ connection: ClientConnection) async throws -> ContinuousClock.Instant {
         try await identify(on: connection)
         return try await catchUp()
     }
@@ -106,7 +107,7 @@ actor LoadClient: SessionPeer {
     /// - Parameter changesets: goes out behind IDENT, before any DOWNLOAD can have come: so it was made on the state
     ///   that the client had when it left.
     func identify(
-        on connection: LoadConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
+        on connection: ClientConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
     ) async throws {
         try await bind(on: connection)
         try identify()
@@ -115,13 +116,13 @@ actor LoadClient: SessionPeer {
 
     /// IDENT of a file that has been bound.
     func identify() throws {
-        guard let file else { throw LoadError("the client has no file ident") }
+        guard let file else { throw TestClientError("the client has no file ident") }
         let request = IdentRequest(file: file, download: download, latest: latest, subscriptions: subscriptions)
         send(.ident(session: session, request))
     }
 
     /// BIND, and the ident if the file is new and wants one.
-    func bind(on connection: LoadConnection, needsFileIdent: Bool = true) async throws {
+    func bind(on connection: ClientConnection, needsFileIdent: Bool = true) async throws {
         error = nil
         self.connection = connection
         session = try await connection.begin(self)
@@ -183,7 +184,7 @@ actor LoadClient: SessionPeer {
     ) -> (version: ClientVersion, time: ContinuousClock.Instant) {
         let uploads = changesets.map { changeset in
             version += 1
-            lastTimestamp = max(Self.now, lastTimestamp + 1)
+            lastTimestamp = max(.now, lastTimestamp + 1)
             return UploadedChangeset(
                 cursor: UploadCursor(clientVersion: version, serverVersion: download.serverVersion),
                 timestamp: timestamp ?? lastTimestamp, changeset: changeset)
@@ -194,8 +195,6 @@ actor LoadClient: SessionPeer {
         send(message)
         return (uploadedVersion, time)
     }
-
-    static var now: ChangesetTime { ChangesetTime(secondsSince1970: Date().timeIntervalSince1970) }
 
     private func send(_ message: ClientMessage) { connection?.assumeIsolated { $0.send(message) } }
 
@@ -235,7 +234,7 @@ actor LoadClient: SessionPeer {
     /// Waits until something is so.
     ///
     /// - Returns: when the message came that made it so.
-    /// - Throws: `LoadError` if the session ends before.
+    /// - Throws: `TestClientError` if the session ends before.
     func wait(
         until isDone: @escaping @Sendable (isolated LoadClient) -> Bool
     ) async throws -> ContinuousClock.Instant {
@@ -270,7 +269,7 @@ actor LoadClient: SessionPeer {
         send(progressMessage)
     }
 
-    func fail(_ error: LoadError) {
+    func fail(_ error: TestClientError) {
         self.error = error
         if connection != nil { onFailure?(error) }
         connection = nil

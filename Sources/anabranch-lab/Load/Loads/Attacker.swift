@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTestClient
 
 /// A client that wants to do harm.
 actor Attacker {

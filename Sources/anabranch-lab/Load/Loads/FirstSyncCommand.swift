@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
+import AnabranchTestClient
 import AnabranchTesting
 import ArgumentParser
 import Foundation

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchSQLite
+import AnabranchTestClient
 import AnabranchTesting
 import ArgumentParser
 import Foundation

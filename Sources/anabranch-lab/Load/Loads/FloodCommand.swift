@@ -1,4 +1,5 @@
 import AnabranchProtocol
+import AnabranchTestClient
 import ArgumentParser
 import NIOHTTP1
 import Synchronization

@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import ArgumentParser
 import Synchronization
 

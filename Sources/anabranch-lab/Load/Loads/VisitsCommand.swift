@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import ArgumentParser
 import Synchronization
 
@@ -87,8 +88,8 @@ struct VisitsCommand: AsyncParsableCommand {
     /// Goes through the files, each connection through some of them, one after the other.
     /// - Returns: what `body` returns, by connection.
     private func forEachFile<Value: Sendable>(
-        _ connections: [LoadConnection], _ run: LoadRun, _ report: String,
-        _ body: @escaping @Sendable (Int, LoadConnection) async throws -> Value
+        _ connections: [ClientConnection], _ run: LoadRun, _ report: String,
+        _ body: @escaping @Sendable (Int, ClientConnection) async throws -> Value
     ) async throws -> [[Value]] {
         let done = Atomic(0)
         return try await concurrentMap(connections.indices, limit: connections.count) { first in

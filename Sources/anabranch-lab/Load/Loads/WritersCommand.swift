@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTestClient
 import ArgumentParser
 import Synchronization
 
@@ -120,7 +121,7 @@ private final class Writer: Sendable {
     private let state = Mutex(State())
 
     /// Writes the client's object in each of the files.
-    init(of files: [String], on connection: LoadConnection) async throws {
+    init(of files: [String], on connection: ClientConnection) async throws {
         clients = files.map { LoadClient(of: $0, on: connection.eventLoop) }
         for client in clients {
             try await client.join(connection)

@@ -4,7 +4,7 @@ import Synchronization
 final class Arrivals: Sendable {
     private struct State {
         var times: [ContinuousClock.Instant] = []
-        var error: LoadError?
+        var error: (any Error)?
         var waiter: CheckedContinuation<Void, any Error>?
     }
 
@@ -21,7 +21,7 @@ final class Arrivals: Sendable {
     }
 
     /// A reader will get nothing more.
-    func fail(_ error: LoadError) { change { $0.error = error } }
+    func fail(_ error: any Error) { change { $0.error = error } }
 
     private func change(_ change: (inout State) -> Void) {
         let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in

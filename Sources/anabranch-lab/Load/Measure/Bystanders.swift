@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchTestClient
 import NIOCore
 import NIOPosix
 
@@ -21,7 +22,7 @@ struct Bystanders: Sendable {
     /// Connects all, and lets them begin.
     ///
     /// - Throws: `LoadError` if the server does not let them in.
-    static func begin(_ count: Int, name: String, target: LoadTarget, on eventLoops: any EventLoopGroup) async throws
+    static func begin(_ count: Int, name: String, target: SyncTarget, on eventLoops: any EventLoopGroup) async throws
         -> Bystanders
     {
         var files: [File] = []
@@ -33,7 +34,7 @@ struct Bystanders: Sendable {
         return Bystanders(files, target, eventLoops.next())
     }
 
-    private init(_ files: [File], _ target: LoadTarget, _ eventLoop: any EventLoop) {
+    private init(_ files: [File], _ target: SyncTarget, _ eventLoop: any EventLoop) {
         let handshakes = ClosedLoop()
         self.files = files
         self.handshakes = handshakes
@@ -42,7 +43,7 @@ struct Bystanders: Sendable {
                 for file in files { group.addTask { await file.loop.run { try await file.exchange() } } }
                 group.addTask {
                     await handshakes.run {
-                        let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+                        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
                         await connection.close()
                     }
                 }
@@ -80,13 +81,13 @@ struct Bystanders: Sendable {
 
         nonisolated let loop = ClosedLoop()
         private let eventLoop: any EventLoop
-        private let target: LoadTarget
+        private let target: SyncTarget
         private let writer: LoadClient
         private let reader: LoadClient
-        private var connections: [LoadConnection] = []
+        private var connections: [ClientConnection] = []
         private var number: UInt64 = 0
 
-        init(name: String, target: LoadTarget, on eventLoop: any EventLoop) {
+        init(name: String, target: SyncTarget, on eventLoop: any EventLoop) {
             self.eventLoop = eventLoop
             self.target = target
             writer = LoadClient(of: name, on: eventLoop)
@@ -95,7 +96,7 @@ struct Bystanders: Sendable {
 
         func connect() async throws {
             for client in [writer, reader] {
-                let connection = try await LoadConnection.opened(to: target, on: eventLoop)
+                let connection = try await ClientConnection.opened(to: target, on: eventLoop)
                 connections.append(connection)
                 try await client.join(connection)
             }

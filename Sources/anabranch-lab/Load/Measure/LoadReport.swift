@@ -1,3 +1,5 @@
+import AnabranchTestClient
+
 /// What a load has measured: the JSON line that it prints.
 struct LoadReport: Encodable {
     /// The name of the subcommand.

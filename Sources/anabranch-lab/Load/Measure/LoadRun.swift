@@ -1,3 +1,4 @@
+import AnabranchTestClient
 import Foundation
 import NIOCore
 import NIOPosix
@@ -7,7 +8,7 @@ import Synchronization
 final class LoadRun: Sendable {
     /// Files of different runs on one server have different names.
     let name: String
-    let target: LoadTarget
+    let target: SyncTarget
     let traffic = Traffic()
     /// With bystanders, who may have to wait for long.
     private static let patience = Duration.seconds(60)
@@ -17,7 +18,7 @@ final class LoadRun: Sendable {
     private let sampler: ServerSampler?
     private let server: ServerUnderLoad?
     private let start = ContinuousClock.now
-    private let connections = Mutex<[LoadConnection]>([])
+    private let connections = Mutex<[ClientConnection]>([])
     private let result = Mutex<Result?>(nil)
 
     /// What is known when the load is over.
@@ -28,7 +29,7 @@ final class LoadRun: Sendable {
     }
 
     init(
-        name: String, target: LoadTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
+        name: String, target: SyncTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
         bystanders: Bystanders, sampler: ServerSampler?, server: ServerUnderLoad?
     ) {
         self.name = name
@@ -103,8 +104,8 @@ final class LoadRun: Sendable {
     var nextEventLoop: any EventLoop { eventLoops.next() }
 
     /// A new connection that is not open yet; the run closes it in the end.
-    func connection(on eventLoop: (any EventLoop)? = nil, to other: LoadTarget? = nil) -> LoadConnection {
-        let connection = LoadConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
+    func connection(on eventLoop: (any EventLoop)? = nil, to other: SyncTarget? = nil) -> ClientConnection {
+        let connection = ClientConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }

@@ -1,25 +1,26 @@
+import AnabranchTestClient
 import Testing
 
 @testable import anabranch_lab
 
-@Suite struct LoadTargetTests {
+@Suite struct SyncTargetTests {
     @Test(arguments: [
         ("ws://127.0.0.1:9090", "127.0.0.1:9090", "/realm-sync"), ("ws://localhost", "localhost:80", "/realm-sync"),
         ("ws://[::1]:7000/", "[::1]:7000", "/realm-sync"), ("ws://host:1/some/path", "host:1", "/some/path"),
     ])
     func aURLNamesTheServer(_ url: String, _ authority: String, _ path: String) throws {
-        let target = try LoadTarget(url: url)
+        let target = try SyncTarget(url: url)
         #expect(target.authority == authority)
         #expect(target.path == path)
     }
 
     @Test(arguments: ["", "127.0.0.1:9090", "http://127.0.0.1:9090", "wss://host", "ws://", "ws://host/?a=b"])
     func anythingElseIsRefused(_ url: String) {
-        #expect(throws: LoadError.self) { try LoadTarget(url: url) }
+        #expect(throws: TestClientError.self) { try SyncTarget(url: url) }
     }
 
     @Test func aTokenGoesWithThePathOfItsApp() throws {
-        let target = try LoadTarget(url: "ws://host")
+        let target = try SyncTarget(url: "ws://host")
         #expect(target.with(token: "t", app: "a").path == "/api/client/v2.0/app/a/realm-sync?baas_at=t")
         #expect(target.with(token: "t", app: nil).path == "/realm-sync?baas_at=t")
     }

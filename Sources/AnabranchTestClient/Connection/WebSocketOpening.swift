@@ -16,7 +16,7 @@ enum WebSocketOpening {
     /// - Parameter onOpen: called when the socket is a WebSocket, on its event loop.
     /// - Returns: what happens when the server has answered; fails if it does not let the client in.
     static func configure(
-        _ channel: any Channel, for target: LoadTarget, onOpen: @escaping @Sendable (any Channel) throws -> Void
+        _ channel: any Channel, for target: SyncTarget, onOpen: @escaping @Sendable (any Channel) throws -> Void
     ) throws -> EventLoopFuture<Void> {
         let upgrader = NIOTypedWebSocketClientUpgrader<Void>(
             maxFrameSize: frameBytesMax, enableAutomaticErrorHandling: false,
@@ -26,7 +26,8 @@ enum WebSocketOpening {
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: target.path,
             headers: [
-                "Host": target.authority, "Sec-WebSocket-Protocol": offer(target.mode), "User-Agent": "anabranch-lab",
+                "Host": target.authority, "Sec-WebSocket-Protocol": offer(target.mode),
+                "User-Agent": "anabranch-test-client",
             ])
         var configuration = NIOUpgradableHTTPClientPipelineConfiguration(
             upgradeConfiguration: NIOTypedHTTPClientUpgradeConfiguration<Void>(
@@ -34,7 +35,7 @@ enum WebSocketOpening {
                 notUpgradingCompletionHandler: { channel in
                     let refusal = channel.eventLoop.makePromise(of: Void.self)
                     do {
-                        try channel.pipeline.syncOperations.addHandler(RefusalHandler(refusal))
+                        try channel.pipeline.syncOperations.addHandler(RefusalHandler(refusal, target.advice))
                     } catch {
                         refusal.fail(error)
                     }
@@ -51,10 +52,12 @@ private final class RefusalHandler: ChannelInboundHandler {
 
     private var refusal: EventLoopPromise<Void>?
 
-    init(_ refusal: EventLoopPromise<Void>) { self.refusal = refusal }
+    private let advice: String
+
+    init(_ refusal: EventLoopPromise<Void>, _ advice: String) { (self.refusal, self.advice) = (refusal, advice) }
 
     private func refuse(_ reason: String) {
-        refusal?.fail(LoadError(reason))
+        refusal?.fail(TestClientError(reason))
         refusal = nil
     }
 
@@ -62,7 +65,7 @@ private final class RefusalHandler: ChannelInboundHandler {
         guard case .head(let head) = unwrapInboundIn(data) else { return }
         let reason =
             switch head.status {
-            case .unauthorized, .forbidden: ": pass --app, or --token, as the server wants users to log in"
+            case .unauthorized, .forbidden: advice
             case .serviceUnavailable: ": it has as many connections as it wants, or as many of this user"
             default: ""
             }

@@ -1,22 +1,24 @@
-import AnabranchProtocol
+package import AnabranchProtocol
 import Foundation
 
 /// Where the server is, and as whom clients come.
-struct LoadTarget: Sendable {
-    var host: String
-    var port: Int
+package struct SyncTarget: Sendable {
+    package var host: String
+    package var port: Int
     /// With the query, which has the token.
-    var path: String
+    package var path: String
     /// What clients come with.
-    var mode = SyncMode.partition
+    package var mode = SyncMode.partition
+    /// What to do if the server does not let clients in, for people, behind a colon; perhaps nothing.
+    package var advice = ""
 
     /// - Parameter text: `ws://HOST:PORT`, with or without a path.
-    init(url text: String) throws {
+    package init(url text: String) throws {
         guard let url = URLComponents(string: text), let host = url.host, !host.isEmpty,
             url.query == nil, url.fragment == nil, url.user == nil
-        else { throw LoadError("--url: '\(text)' has to be like ws://127.0.0.1:9090") }
+        else { throw TestClientError("'\(text)' has to be like ws://127.0.0.1:9090") }
         guard url.scheme == "ws" else {
-            throw LoadError("--url: '\(text)' does not begin with ws:// (TLS is not measured here)")
+            throw TestClientError("'\(text)' does not begin with ws:// (there is no TLS here)")
         }
         self.host = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
         port = url.port ?? 80
@@ -24,21 +26,21 @@ struct LoadTarget: Sendable {
     }
 
     /// For the header `Host`, and for people.
-    var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var authority: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
     /// The same for clients of flexible sync, who come without a token.
-    func flexible(app: String) -> LoadTarget {
+    package func flexible(app: String) -> SyncTarget {
         var target = self
         target.path = "/api/client/v2.0/app/\(app)/realm-sync"
         target.mode = .flexible
         return target
     }
 
-    /// The same for clients with a token. Those of an app come by the path of the app.
-    func with(token: String, app: String?) -> LoadTarget {
+    /// The same for clients with a token, if they have one. Those of an app come by the path of the app.
+    package func with(token: String?, app: String?) -> SyncTarget {
         var target = self
         if let app, path == "/realm-sync" { target.path = "/api/client/v2.0/app/\(app)/realm-sync" }
-        target.path += "?baas_at=" + token
+        if let token { target.path += "?baas_at=" + token }
         return target
     }
 }

@@ -1,16 +1,16 @@
-import AnabranchCore
-import AnabranchProtocol
-import NIOCore
+package import AnabranchCore
+package import AnabranchProtocol
+package import NIOCore
 import NIOPosix
 import NIOWebSocket
 
 /// A WebSocket to the server and the sessions on it (`Spec/Protocol.md`, section 8). It lives on its event loop, where
 /// also everything happens that an event causes.
-actor LoadConnection {
-    nonisolated let eventLoop: any EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
+package actor ClientConnection {
+    package nonisolated let eventLoop: any EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
 
-    private let target: LoadTarget
+    private let target: SyncTarget
     private let traffic: Traffic
     private let codec: ClientMessageCodec
     private let serverCodec: ServerMessageCodec
@@ -21,7 +21,7 @@ actor LoadConnection {
     /// The server has sent a message.
     private var hasAnswered = false
     /// When it ended, and why; nil as long as it is open.
-    private(set) var end: (time: ContinuousClock.Instant, reason: String)?
+    package private(set) var end: (time: ContinuousClock.Instant, reason: String)?
     /// Those who wait for the answer to a PING, by its timestamp.
     private var pongs: [Int64: CheckedContinuation<Void, any Error>] = [:]
     private var lastPing: Int64 = 1
@@ -32,7 +32,7 @@ actor LoadConnection {
     /// What clients send a minute, so that a server knows that they live; less, because a run is short.
     private static let pingInterval = TimeAmount.seconds(50)
 
-    init(to target: LoadTarget, on eventLoop: any EventLoop, traffic: Traffic) {
+    package init(to target: SyncTarget, on eventLoop: any EventLoop, traffic: Traffic) {
         self.target = target
         codec = ClientMessageCodec(mode: target.mode)
         serverCodec = ServerMessageCodec(mode: target.mode)
@@ -43,14 +43,14 @@ actor LoadConnection {
     // MARK: Opening and closing
 
     /// A new connection whose traffic nobody counts.
-    static func opened(to target: LoadTarget, on eventLoop: any EventLoop) async throws -> LoadConnection {
-        let connection = LoadConnection(to: target, on: eventLoop, traffic: Traffic())
+    package static func opened(to target: SyncTarget, on eventLoop: any EventLoop) async throws -> ClientConnection {
+        let connection = ClientConnection(to: target, on: eventLoop, traffic: Traffic())
         try await connection.open()
         return connection
     }
 
-    /// - Throws: `LoadError` if the server is not there or does not let the client in.
-    func open() async throws {
+    /// - Throws: `TestClientError` if the server is not there or does not let the client in.
+    package func open() async throws {
         let connection = self
         do {
             let upgraded = try await ClientBootstrap(group: eventLoop)
@@ -64,10 +64,10 @@ actor LoadConnection {
                     }
                 }
             try await upgraded.get()
-        } catch let error as LoadError {
+        } catch let error as TestClientError {
             throw error
         } catch {
-            throw LoadError("no WebSocket to \(target.authority): \(error)")
+            throw TestClientError("no WebSocket to \(target.authority): \(error)")
         }
         pings = eventLoop.scheduleRepeatedTask(initialDelay: Self.pingInterval, delay: Self.pingInterval) { _ in
             connection.assumeIsolated { $0.send(.ping(timestamp: 0, roundTripMilliseconds: 0)) }
@@ -85,12 +85,11 @@ actor LoadConnection {
         finish(
             hasAnswered
                 ? "the server closed the socket"
-                : "the server closed the socket at once, as it does if it does not know the token: pass --app, or "
-                    + "another --token")
+                : "the server closed the socket at once, as it does if it does not know the token" + target.advice)
     }
 
     /// As if the device had lost its network.
-    func close() async {
+    package func close() async {
         finish("closed here")
         try? await channel?.close().get()
         channel = nil
@@ -100,7 +99,7 @@ actor LoadConnection {
         guard end == nil else { return }
         end = (.now, reason)
         pings?.cancel()
-        let error = LoadError("the connection has ended: \(reason)", told: told)
+        let error = TestClientError("the connection has ended: \(reason)", told: told)
         for client in clients.values { client.failNow(error) }
         for pong in pongs.values { pong.resume(throwing: error) }
         (clients, pongs) = ([:], [:])
@@ -109,8 +108,8 @@ actor LoadConnection {
     // MARK: Sessions
 
     /// - Returns: a number for a new session, whose messages the client gets.
-    func begin(_ client: any SessionPeer) throws -> SessionID {
-        if let end { throw LoadError("the connection has ended: \(end.reason)") }
+    package func begin(_ client: any SessionPeer) throws -> SessionID {
+        if let end { throw TestClientError("the connection has ended: \(end.reason)") }
         lastSession += 1
         clients[lastSession] = client
         return lastSession
@@ -118,11 +117,11 @@ actor LoadConnection {
 
     // MARK: Sending
 
-    func send(_ message: ClientMessage) { channel?.writeAndFlush(frame(of: message), promise: nil) }
+    package func send(_ message: ClientMessage) { channel?.writeAndFlush(frame(of: message), promise: nil) }
 
     /// PING, and waits for the answer: then the server has read everything that was sent before.
-    func ping() async throws {
-        if let end { throw LoadError("the connection has ended: \(end.reason)") }
+    package func ping() async throws {
+        if let end { throw TestClientError("the connection has ended: \(end.reason)") }
         lastPing += 1
         send(.ping(timestamp: lastPing, roundTripMilliseconds: 0))
         try await withCheckedThrowingContinuation { (pong: CheckedContinuation<Void, any Error>) in
@@ -131,8 +130,8 @@ actor LoadConnection {
     }
 
     /// Sends all, and waits until the system has taken them.
-    func send(_ messages: [ClientMessage]) async throws {
-        guard let channel, end == nil else { throw LoadError("the connection has ended") }
+    package func send(_ messages: [ClientMessage]) async throws {
+        guard let channel, end == nil else { throw TestClientError("the connection has ended") }
         for message in messages.dropLast() { channel.write(frame(of: message), promise: nil) }
         guard let last = messages.last else { return }
         try await channel.writeAndFlush(frame(of: last)).get()
@@ -148,7 +147,7 @@ actor LoadConnection {
     }
 
     /// A frame that announces `size` bytes, with all of them but the last one.
-    static func unfinishedMessage(size: Int) -> ByteBuffer {
+    package static func unfinishedMessage(size: Int) -> ByteBuffer {
         var buffer = ByteBufferAllocator().buffer(capacity: size + 14)
         buffer.writeBytes([0x82, 0xff])
         buffer.writeInteger(UInt64(size))
@@ -159,21 +158,21 @@ actor LoadConnection {
 
     /// Sends bytes as they are, and does not wait until anybody takes them. No PING follows, which could be the end of
     /// a message that was only begun.
-    func sendRaw(_ bytes: ByteBuffer) throws {
+    package func sendRaw(_ bytes: ByteBuffer) throws {
         pings?.cancel()
-        guard let channel else { throw LoadError("the connection has ended") }
+        guard let channel else { throw TestClientError("the connection has ended") }
         traffic.send(bytes.readableBytes)
         let encoder = try channel.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
         encoder.writeAndFlush(NIOAny(bytes), promise: nil)
     }
 
     /// From now on the socket is read, or is not.
-    func setReading(_ isReading: Bool) async throws {
+    package func setReading(_ isReading: Bool) async throws {
         try await channel?.setOption(.autoRead, value: isReading).get()
     }
 
     /// Has a socket that is not read take so many bytes at most.
-    func read(bytes: Int) {
+    package func read(bytes: Int) {
         guard let channel, let options = channel.syncOptions else { return }
         // A socket that the server has closed has no options.
         try? options.setOption(.maxMessagesPerRead, value: 1)
@@ -186,10 +185,12 @@ actor LoadConnection {
     /// From now on DOWNLOADs are neither decoded nor acknowledged before `releaseDownloads`: what clients do with them
     /// takes no time of the processor while others wait for theirs, as if each had a device of its own.
     /// - Parameter onArrival: is told when one has come.
-    func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) { onHeld = onArrival }
+    package func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
+        onHeld = onArrival
+    }
 
     /// Takes the DOWNLOADs that wait.
-    func releaseDownloads() {
+    package func releaseDownloads() {
         let waiting = held
         held = []
         for (frame, time) in waiting { take(frame, at: time) }
@@ -221,16 +222,16 @@ actor LoadConnection {
             }
         case .connectionClose:
             var payload = frame.unmaskedData
-            finish(Self.reason(ofClosingWith: payload.readInteger(as: UInt16.self)))
+            finish(reason(ofClosingWith: payload.readInteger(as: UInt16.self)))
         default: break
         }
     }
 
     /// The codes of `Spec/Protocol.md`, section 2.4.
-    private static func reason(ofClosingWith code: UInt16?) -> String {
+    private func reason(ofClosingWith code: UInt16?) -> String {
         switch code {
-        case 4001: "the server wants a token that it knows (code 4001): pass --app, or another --token"
-        case 4002: "the server lets this user not in (code 4002): pass --app, or another --token"
+        case 4001: "the server wants a token that it knows (code 4001)" + target.advice
+        case 4002: "the server lets this user not in (code 4002)" + target.advice
         case let code?: "the server closed it with code \(code)"
         case nil: "the server closed it"
         }
@@ -246,7 +247,7 @@ actor LoadConnection {
             clients.removeValue(forKey: session)?.takeNow(message, at: time)
         case .error(let session, let error) where session > 0:
             clients.removeValue(forKey: session)?.failNow(
-                LoadError("the server ended the session: \(Self.words(of: error))", told: error))
+                TestClientError("the server ended the session: \(Self.words(of: error))", told: error))
         case .error(_, let error): finish(Self.words(of: error), told: error)
         case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
         case .log, .queryError, .testCommand: break
@@ -258,9 +259,9 @@ actor LoadConnection {
 private final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
 
-    private let connection: LoadConnection
+    private let connection: ClientConnection
 
-    init(_ connection: LoadConnection) { self.connection = connection }
+    init(_ connection: ClientConnection) { self.connection = connection }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)

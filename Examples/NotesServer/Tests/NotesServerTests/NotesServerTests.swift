@@ -1,0 +1,50 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchServer
+import AnabranchTestClient
+import Foundation
+import Testing
+
+@testable import NotesServer
+
+@Suite(.timeLimit(.minutes(30))) struct NotesServerTests {
+    /// Runs the server and the counter as long as `body` takes, and gives it the address.
+    private func withServer(_ body: @Sendable (_ url: String) async throws -> Void) async throws {
+        let server = NotesServer.makeServer(store: InMemoryStore(), port: 0)
+        let run = Task { try await server.run() }
+        let counter = Task { try await WordCounter(server: server).run() }
+        let port = try await server.listening().port ?? 0
+        try await body("ws://127.0.0.1:\(port)")
+        run.cancel()
+        try await run.value
+        try await counter.value
+    }
+
+    @Test func theWordsOfANoteAreCountedForItsReaders() async throws {
+        try await withServer { url in
+            let ann = TestClient(app: "notes", partition: "team")
+            let ben = TestClient(app: "notes", partition: "team")
+            try await ann.connect(to: url, token: "token-of-ann")
+            try await ben.connect(to: url, token: "token-of-ben")
+            for client in [ann, ben] { try await client.wait { $0.classNames.contains("Note") } }
+
+            let id = UUID()
+            try await ann.write { tx in
+                try tx.create("Note", key: PrimaryKey(id))["text"] = "water the plants"
+            }
+            try await ann.upload()
+            try await ben.wait { tx in try tx.object("Note", key: PrimaryKey(id))?["words"] == 3 }
+        }
+    }
+
+    @Test func whoMayOnlyReadCannotWrite() async throws {
+        try await withServer { url in
+            let ben = TestClient(app: "notes", partition: "team")
+            try await ben.connect(to: url, token: "token-of-ben")
+            try await ben.wait { $0.classNames.contains("Note") }
+            try await ben.write { tx in _ = try tx.create("Note", key: PrimaryKey(UUID())) }
+            let error = await #expect(throws: TestClientError.self) { try await ben.upload() }
+            #expect(error?.code == .writeNotAllowed)
+        }
+    }
+}

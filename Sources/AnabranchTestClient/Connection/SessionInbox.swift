@@ -1,0 +1,60 @@
+package import AnabranchProtocol
+package import NIOCore
+
+/// Who gets what comes for a session. It lives on the event loop of its connection.
+package protocol SessionPeer: Actor {
+    /// Gets a message of the session.
+    func take(_ message: ServerMessage, at time: ContinuousClock.Instant)
+    /// Gets the reason why no more comes.
+    func fail(_ error: TestClientError)
+}
+
+extension SessionPeer {
+    /// The same for who is on the event loop.
+    package nonisolated func takeNow(_ message: ServerMessage, at time: ContinuousClock.Instant) {
+        assumeIsolated { $0.take(message, at: time) }
+    }
+
+    package nonisolated func failNow(_ error: TestClientError) { assumeIsolated { $0.fail(error) } }
+}
+
+/// What has come for a session and was not read yet, for one reader.
+package actor SessionInbox: SessionPeer {
+    package nonisolated let eventLoop: any EventLoop
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
+
+    private var messages: [ServerMessage] = []
+    private var error: TestClientError?
+    private var reader: CheckedContinuation<Void, Never>?
+
+    package init(on eventLoop: any EventLoop) { self.eventLoop = eventLoop }
+
+    /// - Throws: `TestClientError` if the session has ended, and everything that came before was read.
+    package func next() async throws -> ServerMessage {
+        while messages.isEmpty {
+            if let error { throw error }
+            guard reader == nil else { throw TestClientError("another call of this client has not ended") }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { reader = $0 }
+            } onCancel: {
+                Task { await fail(TestClientError("the task that waits for the server was cancelled")) }
+            }
+        }
+        return messages.removeFirst()
+    }
+
+    package func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
+        messages.append(message)
+        wake()
+    }
+
+    package func fail(_ error: TestClientError) {
+        self.error = self.error ?? error
+        wake()
+    }
+
+    private func wake() {
+        reader?.resume()
+        reader = nil
+    }
+}

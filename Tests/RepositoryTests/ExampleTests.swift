@@ -1,0 +1,53 @@
+import Testing
+
+/// The examples are packages of their own, and their code is what the guide Embed shows.
+@Suite struct ExampleTests {
+    @Test func theGuideShowsTheCodeOfTheExamples() throws {
+        let examples = try Repository.files(in: "Examples")
+        let blocks = Self.blocks(of: try TextFile("Spec/Guide/Embed.md"))
+        #expect(!blocks.isEmpty)
+        for block in blocks {
+            #expect(examples.contains { Self.contains($0.lines, block) }, "in no example: \(block.listed)")
+        }
+    }
+
+    /// What an example depends on in its own package is what it is compiled with here.
+    @Test func theManifestsSayWhatTheRootSays() throws {
+        let root = Self.targets(of: try TextFile("Package.swift").text)
+        for folder in try Repository.folders(in: "Examples") {
+            let manifest = try TextFile("Examples/\(folder)/Package.swift").text
+            #expect(manifest.contains(#".package(name: "anabranch", path: "../..")"#))
+            let targets = Self.targets(of: manifest)
+            #expect(!targets.isEmpty)
+            for (name, dependencies) in targets { #expect(root[name] == dependencies, "\(name)") }
+        }
+    }
+
+    /// The names of what each target depends on, be it a target or a product.
+    private static func targets(of manifest: String) -> [String: Set<String>] {
+        var targets: [String: Set<String>] = [:]
+        for declaration in manifest.split(separator: /\.(?:target|testTarget|executableTarget)\(/).dropFirst() {
+            guard let name = declaration.firstMatch(of: /name: "([\w-]+)"/),
+                let list = declaration.firstMatch(of: /dependencies: \[((?:[^\[\]])*)\]/)
+            else { continue }
+            let names = list.output.1.matches(of: /(package: )?"([\w-]+)"/).filter { $0.output.1 == nil }
+            targets[String(name.output.1)] = Set(names.map { String($0.output.2) })
+        }
+        return targets
+    }
+
+    private static func blocks(of page: TextFile) -> [[String]] {
+        page.text.split(separator: "```swift\n").dropFirst().map { rest in
+            rest.prefix(upTo: rest.firstRange(of: "\n```")?.lowerBound ?? rest.endIndex)
+                .split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        }
+    }
+
+    /// Whether the lines of a block follow each other somewhere, perhaps all of them indented.
+    private static func contains(_ lines: [String], _ block: [String]) -> Bool {
+        lines.indices.contains { start in
+            let indentation = lines[start].prefix { $0 == " " }
+            return lines[start...].starts(with: block.map { $0.isEmpty ? "" : indentation + $0 })
+        }
+    }
+}
