@@ -17,7 +17,6 @@ let package = Package(
     products: [
         .library(name: "AnabranchCore", targets: ["AnabranchCore"]),
         .library(name: "AnabranchQuery", targets: ["AnabranchQuery"]),
-        .library(name: "AnabranchRules", targets: ["AnabranchRules"]),
         .library(name: "AnabranchProtocol", targets: ["AnabranchProtocol"]),
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),

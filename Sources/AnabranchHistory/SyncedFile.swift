@@ -122,21 +122,21 @@ public final class SyncedFile {
 
     /// What is kept in memory only to make what comes next cheaper, in bytes: the newest part of the log and client
     /// files, decoded log entries, and objects of the state (as they are stored).
-    public var cachedByteCount: Int {
+    package var cachedByteCount: Int {
         // What an integration has read since it began counts there, and cannot be freed before its end.
         let readBytes = isIntegrating ? max(0, (state?.readBytes ?? 0) - readBytesBefore) : 0
         return (tail?.byteCount ?? 0) + decodedEntries.arena.memoryBytes + (state?.loadedBytes ?? 0) - readBytes
     }
 
     /// Frees it. Who asks for it next reads the store.
-    public func releaseCaches() {
+    package func releaseCaches() {
         tail = nil
         decodedEntries = DecodedEntryCache()
         state?.unload()
     }
 
     /// Frees what scans have in common: to be called when nobody is likely to ask for the same again.
-    public func releaseScans() { sharedScans = SharedScans() }
+    package func releaseScans() { sharedScans = SharedScans() }
 
     /// Reads the file as it is stored.
     /// - Parameter missesTail: whether more than a little of what is read is likely not to be in the tail.

@@ -1,13 +1,13 @@
-public import AnabranchCore
+package import AnabranchCore
 import Foundation
-public import GRDB
+package import GRDB
 
 /// The table with the rows of states (`Spec/State.md`, part D), one state for each file. It belongs to whoever has the
 /// database: migrations and transactions are theirs.
-public struct StateTable: Sendable {
+package struct StateTable: Sendable {
     /// Makes the table, where there is none. It has row numbers: in a table without them, SQLite reads whole rows to
     /// compare their keys, and a value can have megabytes.
-    public static let sql = """
+    package static let sql = """
         CREATE TABLE state_row (
             file INTEGER NOT NULL,
             class INTEGER NOT NULL,
@@ -19,21 +19,21 @@ public struct StateTable: Sendable {
         """
 
     /// Whose state it is.
-    public let file: Int64
+    package let file: Int64
 
     /// The rows of one file's state.
-    public init(file: Int64) { self.file = file }
+    package init(file: Int64) { self.file = file }
 
     /// The state as it was stored last, for as long as nothing else is stored.
     ///
     /// Objects are read when they are needed, also within a read or a transaction on the same connection.
     /// - Throws: `ApplyError` with the code `unavailable` if the schema's row cannot be read.
-    public func state(in reader: any DatabaseReader) throws(ApplyError) -> ObjectGraph {
+    package func state(in reader: any DatabaseReader) throws(ApplyError) -> ObjectGraph {
         try ObjectGraph(rows: StateRows(self, in: reader))
     }
 
     /// Stores what `ObjectGraph.rowWrites(of:)` gives; the caller has a transaction.
-    public func write(_ writes: RowWrites, in db: Database) throws {
+    package func write(_ writes: RowWrites, in db: Database) throws {
         for number in writes.erasedClasses {
             try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [file, Int64(number.rawValue)], db)
         }
@@ -52,7 +52,7 @@ public struct StateTable: Sendable {
     }
 
     /// Forgets the state; the caller has a transaction.
-    public func removeAll(in db: Database) throws {
+    package func removeAll(in db: Database) throws {
         try execute("DELETE FROM state_row WHERE file = ?", [file], db)
     }
 
@@ -103,27 +103,27 @@ public struct StateTable: Sendable {
 ///
 /// A row may be needed in the middle of a read, in which GRDB allows another one to `unsafeReentrantRead` alone. Both
 /// see the same commit as long as only the owner of the state commits to it.
-public struct StateRows: ObjectRows {
+package struct StateRows: ObjectRows {
     private let table: StateTable
     private let reader: any DatabaseReader
 
     /// The rows of a table, read through connections that see each commit.
-    public init(_ table: StateTable, in reader: any DatabaseReader) {
+    package init(_ table: StateTable, in reader: any DatabaseReader) {
         self.table = table
         self.reader = reader
     }
 
-    public func row(at address: RowAddress) throws -> [UInt8]? {
+    package func row(at address: RowAddress) throws -> [UInt8]? {
         try reader.unsafeReentrantRead { db in try table.row(at: address, in: db) }
     }
 
-    public func objects(
+    package func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])] {
         try reader.unsafeReentrantRead { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
     }
 
-    public func readTogether(_ body: () throws -> Void) throws {
+    package func readTogether(_ body: () throws -> Void) throws {
         try reader.unsafeReentrantRead { _ in try body() }
     }
 }

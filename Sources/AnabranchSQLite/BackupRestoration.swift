@@ -1,9 +1,9 @@
-public import AnabranchHistory
+package import AnabranchHistory
 import Foundation
 
 /// Copies a backup to where a server shall serve it, and checks the copy. The backup itself stays as it is.
 /// `StoreRestoration` does the rest; before, no server starts on the copy (`Spec/Durability.md`, section 6).
-public struct BackupRestoration {
+package struct BackupRestoration {
     private let backup: BackupChain
     private let target: CopyTarget
 
@@ -15,7 +15,7 @@ public struct BackupRestoration {
     ///     is removed.
     /// - Throws: `storeUnusable` if there is no whole backup, not all that it needs, or something in the directory;
     ///   `storeFailed` if the backup is too large for the disk.
-    public init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
+    package init(from path: String, bases: [String] = [], to directory: String) throws(HistoryError) {
         let backup = try BackupChain(path, bases: bases)
         guard bases.isEmpty || backup.record.base != nil else { throw HistoryError.needsNoBase(path) }
         try self.init(backup, CopyTarget(directory, purpose: "restored data"))
@@ -37,7 +37,7 @@ public struct BackupRestoration {
     /// - Parameter report: is told how far it is. If it throws, that is a `storeFailed`.
     /// - Returns: what is wrong with the backup; then the directory is as empty as before.
     /// - Throws: `storeFailed`, or `storeDamaged` if a file is not what was backed up; then, too.
-    public func run(
+    package func run(
         _ report: (StoreCopyProgress) throws -> Void = { _ in }
     ) throws(HistoryError) -> [StoreDamage] {
         do throws(HistoryError) {

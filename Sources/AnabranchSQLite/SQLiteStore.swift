@@ -132,7 +132,7 @@ public final class SQLiteStore: Sendable {
     func removeBackupRecord() { unlink(directory.path(of: BackupRecord.fileName)) }
 
     /// Whether there was no store before it was opened.
-    public var isNew: Bool { manifest.stage == .making }
+    package var isNew: Bool { manifest.stage == .making }
 
     /// How many databases the store has.
     public var shardCount: Int { shards.count }

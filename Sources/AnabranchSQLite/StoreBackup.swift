@@ -1,11 +1,11 @@
-public import AnabranchHistory
+package import AnabranchHistory
 import Foundation
 import GRDB
 
 /// How far the copy of a store is.
-public struct StoreCopyProgress: Equatable, Sendable {
+package struct StoreCopyProgress: Equatable, Sendable {
     /// What is being done.
-    public enum Step: Sendable {
+    package enum Step: Sendable {
         /// Databases are copied; the numbers are bytes.
         case copying
         /// What was copied is compared with the base; the numbers are bytes.
@@ -15,25 +15,25 @@ public struct StoreCopyProgress: Equatable, Sendable {
     }
 
     /// What is being done.
-    public var step: Step
+    package var step: Step
     /// How much of it is done.
-    public var done: Int
+    package var done: Int
     /// How much there was when it began; more can come while a server runs.
-    public var total: Int
+    package var total: Int
 }
 
 /// What a backup holds.
-public struct StoreBackupSummary: Equatable, Sendable {
+package struct StoreBackupSummary: Equatable, Sendable {
     /// How many synced files.
-    public var fileCount: Int
+    package var fileCount: Int
     /// How many users; nil if there are no accounts.
-    public var userCount: Int?
+    package var userCount: Int?
     /// All files of the backup together.
-    public var bytes: Int
+    package var bytes: Int
     /// With what an incremental one has from its bases.
-    public var wholeBytes: Int
+    package var wholeBytes: Int
     /// What is wrong with it; empty unless it was checked.
-    public var damages: [StoreDamage] = []
+    package var damages: [StoreDamage] = []
 }
 
 /// Copies a store, its accounts and its keys to another directory, while a server uses them or while none does
@@ -41,7 +41,7 @@ public struct StoreBackupSummary: Equatable, Sendable {
 ///
 /// The shards come first and the accounts after them, so that the user of each client file is there, too. What marks
 /// the copy as a backup is written when all else of it is on the disk.
-public struct StoreBackup {
+package struct StoreBackup {
     /// A database that is being copied, and what is known of it.
     private struct CopiedShard {
         var fileCount: Int
@@ -65,7 +65,7 @@ public struct StoreBackup {
     ///     since, if they are neither where they were nor beside it. Without, the backup is whole by itself.
     /// - Throws: `storeUnusable` if there is no store of this format, it is not ready to be served, there is something
     ///   in the target, or the base is none; `storeFailed` if it is too large for the disk.
-    public init(of path: String, to target: String, bases: [String] = []) throws(HistoryError) {
+    package init(of path: String, to target: String, bases: [String] = []) throws(HistoryError) {
         source = URL(fileURLWithPath: path, isDirectory: true)
         manifest = try Self.manifest(in: source)
         guard !Self.isInside(target, of: path) else {
@@ -142,7 +142,7 @@ public struct StoreBackup {
     ///     together with its base again, and compared before the whole is removed.
     ///   - report: is told how far it is. If it throws, that is a `storeFailed`.
     /// - Throws: `storeFailed`, `storeDamaged` or `storeUnusable`; then the target is as empty as before.
-    public func run(
+    package func run(
         isVerified: Bool = false, _ report: (StoreCopyProgress) throws -> Void = { _ in }
     ) throws(HistoryError) -> StoreBackupSummary {
         do throws(HistoryError) {

@@ -1,11 +1,11 @@
-public import AnabranchCore
-public import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 import Foundation
 import GRDB
 
 /// Reads a store and changes nothing in it. If nobody uses it, nobody can write to it meanwhile; if somebody does, each
 /// shard is seen as it was when it was opened, while the other goes on.
-public final class StoreReader {
+package final class StoreReader {
     let directory: DataDirectory
     let manifest: StoreManifest
     /// Of the shards.
@@ -18,11 +18,11 @@ public final class StoreReader {
     let refusal: HistoryError?
 
     /// Whether somebody else writes to the store, who goes on with that.
-    public var isWrittenByOthers: Bool { directory.isWrittenByOthers }
+    package var isWrittenByOthers: Bool { directory.isWrittenByOthers }
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, or it has another format.
-    public convenience init(directory path: String) throws(HistoryError) {
+    package convenience init(directory path: String) throws(HistoryError) {
         try self.init(directory: path, isVerifying: false)
     }
 
@@ -102,14 +102,14 @@ public final class StoreReader {
     /// Hands over the synced files in the order of their paths. One whose record is damaged has the head that can be
     /// read, or that of an empty file.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
-    public func forEachFile(_ body: (StoredFile) throws -> Void) throws {
+    package func forEachFile(_ body: (StoredFile) throws -> Void) throws {
         var listing = try FileListing(databases)
         while let element = try listing.next() { try body(try file(element)) }
     }
 
     /// The synced files in the order of their paths, all in memory.
     /// - Throws: `storeFailed` or `storeDamaged`.
-    public func files() throws(HistoryError) -> [StoredFile] {
+    package func files() throws(HistoryError) -> [StoredFile] {
         try translatingErrors {
             var files: [StoredFile] = []
             try forEachFile { files.append($0) }
@@ -119,7 +119,7 @@ public final class StoreReader {
 
     /// The synced file at a path; nil if there is none.
     /// - Throws: `storeFailed` or `storeDamaged`.
-    public func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {
+    package func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {
         let shard = manifest.shard(of: path)
         return try translatingErrors(in: DataDirectory.shardName(shard)) {
             let record = try databases[shard].read { db in try SQLiteFile.find(path, in: db) }
@@ -146,11 +146,11 @@ public final class StoreReader {
 }
 
 /// A synced file of a store that is only read.
-public struct StoredFile {
+package struct StoredFile {
     /// The name of the file.
-    public let path: VirtualPath
+    package let path: VirtualPath
     /// The end and the beginning of its log.
-    public let head: FileHead
+    package let head: FileHead
     let id: SyncedFileID
     /// Holds the directory.
     let reader: StoreReader
@@ -158,7 +158,7 @@ public struct StoredFile {
     private var database: any DatabaseReader { reader.databases[id.shard] }
 
     /// The entry that produced `version`; nil if neither the log nor the archive has it.
-    public func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
+    package func entry(_ version: ServerVersion) throws(HistoryError) -> LogEntry? {
         try read { file throws(HistoryError) in
             if let entry = try file.view().entry(version) { return entry }
             return try file.archivedEntries(upTo: version).last { $0.version == version }
@@ -166,7 +166,7 @@ public struct StoredFile {
     }
 
     /// The oldest and the newest version in the archive, which may lack some between them; nil if it has none.
-    public func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
+    package func archivedVersions() throws(HistoryError) -> ClosedRange<ServerVersion>? {
         try read { file throws(HistoryError) in try file.archivedVersions() }
     }
 
@@ -174,7 +174,7 @@ public struct StoredFile {
     /// the archive lacks some, the next one is older by more than one version.
     /// - Parameter limit: how many; all unless it is given.
     /// - Throws: what `body` throws; `storeFailed` or `storeDamaged`.
-    public func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
+    package func forEachEntry(newest limit: Int = .max, _ body: (LogEntry) throws -> Void) throws {
         var version = head.version, left = limit
         while left > 0, version > head.baseVersion, let entry = try entry(version) {
             try body(entry)
@@ -193,7 +193,7 @@ public struct StoredFile {
     /// The state at a version: read from its rows if they are of this version, and made from the log otherwise. The
     /// latter is in memory as a whole.
     /// - Throws: `badServerVersion` if the log has no such version.
-    public func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
+    package func state(at version: ServerVersion) throws(HistoryError) -> ObjectGraph {
         if version == head.stateVersion { return try SQLiteRows(file: id, database: database).graph() }
         guard version <= head.version else {
             throw HistoryError(.badServerVersion, "the log ends at version \(head.version)")

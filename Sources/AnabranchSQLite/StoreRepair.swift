@@ -1,41 +1,41 @@
-public import AnabranchCore
-public import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 import AnabranchRows
 import Foundation
 import GRDB
 
 /// What `StoreRepair` did to one synced file.
-public struct RepairedFile: Equatable, Sendable {
+package struct RepairedFile: Equatable, Sendable {
     /// What was made anew, or rid of what was damaged.
-    public struct Parts: OptionSet, Sendable {
+    package struct Parts: OptionSet, Sendable {
         /// A bit for each part.
-        public let rawValue: UInt8
+        package let rawValue: UInt8
         /// The stored state.
-        public static let state = Parts(rawValue: 1)
+        package static let state = Parts(rawValue: 1)
         /// The conflict keys.
-        public static let conflictKeys = Parts(rawValue: 2)
+        package static let conflictKeys = Parts(rawValue: 2)
         /// The bootstrap generations: those that were damaged went, and client files that have one of them as lineage
         /// have expired. There is a new one if somebody needs it; otherwise it is made when it is due.
-        public static let generations = Parts(rawValue: 4)
+        package static let generations = Parts(rawValue: 4)
         /// The archive: the segments of it that were damaged went, and what they had is lost.
-        public static let archive = Parts(rawValue: 8)
+        package static let archive = Parts(rawValue: 8)
         /// The views of clients of flexible sync: the client files of those that were damaged have expired.
-        public static let views = Parts(rawValue: 16)
+        package static let views = Parts(rawValue: 16)
 
         /// A set of parts.
-        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
     }
 
     /// The name of the file.
-    public var path: VirtualPath
+    package var path: VirtualPath
     /// Why the state is damaged still; nil if it is not, or the log is damaged too.
-    public var reason: String?
+    package var reason: String?
     /// What was made anew; empty if nothing was damaged, or nothing could be repaired.
-    public var repaired: Parts = []
+    package var repaired: Parts = []
     /// What is still damaged; empty if nothing is.
-    public var damages: [StoreDamage]
+    package var damages: [StoreDamage]
     /// The newest version up to which the log is what was written.
-    public var goodVersion: ServerVersion
+    package var goodVersion: ServerVersion
 
     init(_ verified: VerifiedFile) {
         (path, damages, goodVersion) = (verified.path, verified.damages, verified.goodVersion)
@@ -45,13 +45,13 @@ public struct RepairedFile: Equatable, Sendable {
 /// Makes anew what the log determines: the state and the conflict keys of files in which they are damaged, and takes
 /// damaged bootstrap generations, archived segments and views away (`Spec/Durability.md`, section 4). What the log
 /// itself, client files and reciprocal changesets have lost, nobody can tell.
-public struct StoreRepair {
+package struct StoreRepair {
     private let store: SQLiteStore
 
     /// Opens the store in a directory.
     /// - Throws: `storeUnusable` if there is no store, it has another format, or a process uses it; `storeDamaged` if
     ///   the database itself is damaged: to write to it could make it worse.
-    public init(directory path: String) throws(HistoryError) {
+    package init(directory path: String) throws(HistoryError) {
         let damages = try StoreVerification(StoreReader(directory: path)).checkDatabase()
         if let first = damages.first {
             throw HistoryError(.storeDamaged, "\(first); only a backup helps")
@@ -65,7 +65,7 @@ public struct StoreRepair {
     ///   - paths: which files; nil means all.
     ///   - report: gets each file in the order of their paths.
     /// - Throws: `storeUnusable` if there is no file of that name, before anything was done; `storeFailed`.
-    public func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
+    package func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
         for path in paths ?? [] where try !store.contains(path) {
             throw HistoryError(.storeUnusable, "there is no file \(path)")
         }
@@ -119,7 +119,7 @@ public struct StoreRepair {
 
     /// Ends all access and lets others use the directory.
     /// - Throws: `storeFailed`.
-    public func close() throws(HistoryError) { try store.close() }
+    package func close() throws(HistoryError) { try store.close() }
 }
 
 extension RepairedFile.Parts {

@@ -1,16 +1,16 @@
-public import AnabranchCore
-public import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 import Foundation
 import GRDB
 
 /// What `StoreRestoration` did to one synced file.
-public struct RestoredFile: Equatable, Sendable {
+package struct RestoredFile: Equatable, Sendable {
     /// The name of the file.
-    public var path: VirtualPath
+    package var path: VirtualPath
     /// The newest version of its log: it has another salt now.
-    public var version: ServerVersion
+    package var version: ServerVersion
     /// Client files that have expired, because the log has no version yet.
-    public var expiredCount: Int
+    package var expiredCount: Int
 }
 
 /// Prepares a copy of a store to be served in place of the store, which went on after the copy was made
@@ -20,7 +20,7 @@ public struct RestoredFile: Equatable, Sendable {
 /// Nobody can tell a client from before the copy from one of the lost time by their cursors alone. But the first
 /// DOWNLOAD of every session names the newest version. So only clients that name at least the newest version of the
 /// copy can have been told anything later; and these are refused, because that version gets another salt.
-public struct StoreRestoration {
+package struct StoreRestoration {
     private let store: SQLiteStore
 
     /// Opens the store in a directory, and brings it to the current format. Its shards may be of different times.
@@ -28,7 +28,7 @@ public struct StoreRestoration {
     ///   - options: of a store that is migrated.
     ///   - report: is told how far a migration from an older format is.
     /// - Throws: `storeUnusable` if there is no store, or a process uses it; `storeDamaged`, `storeFailed`.
-    public init(
+    package init(
         directory path: String, options: SQLiteStore.Options = SQLiteStore.Options(),
         migrating report: (StoreMigrationProgress) throws -> Void = { _ in }
     ) throws(HistoryError) {
@@ -36,7 +36,7 @@ public struct StoreRestoration {
     }
 
     /// Whether some files may be changed and others not, so that no server starts before a run has done all of it.
-    public var isUnfinished: Bool { store.isPartlyRestored }
+    package var isUnfinished: Bool { store.isPartlyRestored }
 
     /// Gives the newest version of every file a new salt; where there is no version, all client files expire. All of it
     /// is durable when the call returns; a second call does no further harm until a server has run.
@@ -46,7 +46,7 @@ public struct StoreRestoration {
     /// - Throws: `storeDamaged` with the file's name if the end of a log is not what was written; then nothing was
     ///   changed. `storeFailed` when the disk fails in the middle: no server starts on the store until a later call has
     ///   done the whole of it.
-    public func run(
+    package func run(
         randomness: any RandomNumberGenerator = SystemRandomNumberGenerator(), _ report: (RestoredFile) -> Void
     ) throws(HistoryError) {
         try forEachFile { id, pool in try pool.read { db in try SQLiteFile(id: id, db: db).checkEnd() } }
@@ -77,7 +77,7 @@ public struct StoreRestoration {
 
     /// Ends all access and lets others use the directory.
     /// - Throws: `storeFailed`.
-    public func close() throws(HistoryError) { try store.close() }
+    package func close() throws(HistoryError) { try store.close() }
 }
 
 extension SQLiteFile {

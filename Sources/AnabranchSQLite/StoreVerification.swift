@@ -1,12 +1,12 @@
-public import AnabranchCore
-public import AnabranchHistory
+package import AnabranchCore
+package import AnabranchHistory
 import Foundation
 import GRDB
 
 /// Something in a store that contradicts what the store promises.
-public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
+package struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
     /// What is damaged.
-    public enum Kind: String, Sendable {
+    package enum Kind: String, Sendable {
         /// The structure of the database itself.
         case database
         /// A record is not what was written.
@@ -36,52 +36,52 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
     }
 
     /// What is damaged.
-    public var kind: Kind
+    package var kind: Kind
     /// Where: a record of the file.
-    public var place: String
+    package var place: String
     /// What was found there.
-    public var finding: String
+    package var finding: String
 
     /// - Parameters:
     ///   - kind: what is damaged.
     ///   - place: where.
     ///   - finding: what was found there.
-    public init(kind: Kind, place: String, finding: String) {
+    package init(kind: Kind, place: String, finding: String) {
         (self.kind, self.place, self.finding) = (kind, place, finding)
     }
 
     /// All of it in one line.
-    public var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
+    package var description: String { "\(kind.rawValue) damage, \(place): \(finding)" }
 }
 
 /// What was checked of one synced file.
-public struct VerifiedFile: Equatable, Sendable {
+package struct VerifiedFile: Equatable, Sendable {
     /// The name of the file.
-    public var path: VirtualPath
+    package var path: VirtualPath
     /// How many entries its log has.
-    public var entryCount = 0
+    package var entryCount = 0
     /// The newest version up to which nothing is wrong with the log.
-    public var goodVersion: ServerVersion = 0
+    package var goodVersion: ServerVersion = 0
     /// Changesets of the log, in bytes.
-    public var logBytes: UInt64 = 0
+    package var logBytes: UInt64 = 0
     /// How many entries its archive has.
-    public var archivedCount = 0
+    package var archivedCount = 0
     /// Client files, without the reserved rows.
-    public var clientFileCount = 0
+    package var clientFileCount = 0
     /// Reciprocal changesets of all its client files.
-    public var reciprocalCount = 0
+    package var reciprocalCount = 0
     /// Instructions of the log that cannot be applied, and so have no part in the state. Only a log that was written
     /// by a relay has some.
-    public var skippedCount = 0
+    package var skippedCount = 0
     /// What is wrong with the file; empty if nothing is.
-    public var damages: [StoreDamage] = []
+    package var damages: [StoreDamage] = []
 
     init(path: VirtualPath) { self.path = path }
 }
 
 /// Reads all of a store and checks it: the checksum chain of each log, the invariants of `Spec/History.md`, section 13,
 /// that concern what is stored, and the state against the log. The state that the log makes is held in memory for that.
-public struct StoreVerification {
+package struct StoreVerification {
     /// Of an incremental backup, until nobody needs it.
     private final class TemporaryCopy {
         let target: CopyTarget
@@ -104,7 +104,7 @@ public struct StoreVerification {
     ///   - note: is told of the temporary directory while it is empty, for who wants it removed when a signal ends the
     ///     process; otherwise it goes with this.
     /// - Throws: `storeUnusable` if there is no store, or it has another format; or if it needs no bases.
-    public init(
+    package init(
         directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
     ) throws(HistoryError) {
         let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
@@ -149,7 +149,7 @@ public struct StoreVerification {
     /// What SQLite itself finds wrong with the databases, records of files that are gone, why no server starts on
     /// them, and what is not as it was backed up.
     /// - Throws: `storeFailed` if the database cannot be read at all.
-    public func checkDatabase() throws(HistoryError) -> [StoreDamage] {
+    package func checkDatabase() throws(HistoryError) -> [StoreDamage] {
         var damages = changedFiles
         if let refusal = reader.refusal {
             damages.append(StoreDamage(kind: .continuity, place: "the store", finding: refusal.reason))
@@ -213,10 +213,10 @@ public struct StoreVerification {
     }
 
     /// Whether somebody else writes to the store: it was checked as it was when each shard was opened.
-    public var isBesideServer: Bool { reader.isWrittenByOthers }
+    package var isBesideServer: Bool { reader.isWrittenByOthers }
 
     /// The store of an older format from which this one was made, if it is still there.
-    public var migratedStore: String? {
+    package var migratedStore: String? {
         let name = DataDirectory.migratedName
         return reader.directory.size(of: name) == nil ? nil : reader.directory.path(of: name)
     }
@@ -224,7 +224,7 @@ public struct StoreVerification {
     /// Why it has to be kept: it is damaged, or this one does not have all that it has. To be called when nothing else
     /// is damaged.
     /// - Throws: `storeFailed`.
-    public func checkMigratedStore() throws(HistoryError) -> [StoreDamage] {
+    package func checkMigratedStore() throws(HistoryError) -> [StoreDamage] {
         guard let path = migratedStore else { return [] }
         do throws(HistoryError) {
             let old = try OldStore(at: path)
@@ -236,11 +236,11 @@ public struct StoreVerification {
     }
 
     /// Removes it: to be called when there is no such reason.
-    public func removeMigratedStore() { reader.directory.remove(DataDirectory.migratedName) }
+    package func removeMigratedStore() { reader.directory.remove(DataDirectory.migratedName) }
 
     /// Checks the synced files in the order of their paths and hands over each as soon as it is done.
     /// - Throws: `storeFailed` if the database cannot be read at all.
-    public func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
+    package func checkFiles(_ report: (VerifiedFile) -> Void) throws(HistoryError) {
         try translatingErrors {
             var listing = try FileListing(reader.databases)
             while let file = try listing.next() {

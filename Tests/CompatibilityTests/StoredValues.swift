@@ -89,8 +89,8 @@ enum StoredValues {
     /// Objects with keys of every type; a Value with everything in it, one with other values, and one as it is made.
     static func addObjects(_ tx: WriteTransaction) throws {
         for key in [.int(1), .int(2), .int(3), .int(-4), .int(.max)] as [PrimaryKey] { try tx.create("Int", key: key) }
-        for key in [nil, 0] as [PrimaryKey] { try tx.create("IntOrNull", key: key) }
-        for key in [nil, "", "text", .string([0xff])] as [PrimaryKey] { try tx.create("String", key: key) }
+        for key in [.null, 0] as [PrimaryKey] { try tx.create("IntOrNull", key: key) }
+        for key in [.null, "", "text", .string([0xff])] as [PrimaryKey] { try tx.create("String", key: key) }
         for byte in [0, 1] as [UInt8] {
             try tx.create("ObjectId", key: objectID(byte))
             try tx.create("UUID", key: uuid(byte))

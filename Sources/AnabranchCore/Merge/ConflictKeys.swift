@@ -3,26 +3,26 @@
 ///
 /// The names are those of transactions: a log entry none of whose `writes` is among the `reads` of an upload cannot
 /// change the upload, nor be changed by it. Two things can have one hash value; then an entry is merged in vain.
-public struct ConflictKeys: Equatable, Sendable {
+package struct ConflictKeys: Equatable, Sendable {
     /// The keys under which a log entry is stored in the index; ascending, each once.
-    public var writes: [UInt64]
+    package var writes: [UInt64]
     /// The keys under which an upload looks for log entries; ascending, each once.
-    public var reads: [UInt64]
+    package var reads: [UInt64]
     /// An upload that erases a class can meet any log entry: the erasure spreads to the columns that link to the class.
-    public var readsEverything = false
+    package var readsEverything = false
 
     /// The key under which an EraseTable of the class is stored.
-    public static func erasure(ofClass name: [UInt8]) -> UInt64 { ConflictHash(name[...]).value(.erasedClass) }
+    package static func erasure(ofClass name: [UInt8]) -> UInt64 { ConflictHash(name[...]).value(.erasedClass) }
 
     /// The key under which an EraseColumn of the column is stored.
-    public static func erasure(of column: ColumnName) -> UInt64 {
+    package static func erasure(of column: ColumnName) -> UInt64 {
         ConflictHash(column.className[...]).joined(with: column.field[...]).value(.erasedColumn)
     }
 }
 
 extension ChangesetArena {
     /// The conflict keys of a changeset's live instructions.
-    public func conflictKeys(of changeset: ChangesetIndex) -> ConflictKeys {
+    package func conflictKeys(of changeset: ChangesetIndex) -> ConflictKeys {
         var collector = ConflictKeyCollector()
         var className: (name: NameID, hash: ConflictHash)?
         var latest = ObjectKeyID.none

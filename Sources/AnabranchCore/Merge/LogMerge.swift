@@ -22,20 +22,20 @@
 ///     …  // store `merge.changedEntries()`
 ///
 /// As with `Merge` the size of the steps changes no byte of the result, and a merge can be dropped between two steps.
-public struct LogMerge: ~Copyable, Sendable {
+package struct LogMerge: ~Copyable, Sendable {
     /// A changeset as the peer has sent it.
-    public struct Incoming: Sendable {
+    package struct Incoming: Sendable {
         /// What the changeset produced on the peer.
-        public var version: UInt64
+        package var version: UInt64
         /// The last version of the receiver's log that the peer had integrated before.
-        public var base: UInt64
+        package var base: UInt64
         /// When and where it was made.
-        public var tag: OriginTag
+        package var tag: OriginTag
         /// The changeset, encoded.
-        public var changeset: [UInt8]
+        package var changeset: [UInt8]
 
         /// What a server receives from the client file `ident`.
-        public init(_ uploaded: UploadedChangeset, from ident: ClientFileID) {
+        package init(_ uploaded: UploadedChangeset, from ident: ClientFileID) {
             version = uploaded.cursor.clientVersion.rawValue
             base = uploaded.cursor.serverVersion.rawValue
             tag = OriginTag(timestamp: uploaded.timestamp, ident: ident)
@@ -43,7 +43,7 @@ public struct LogMerge: ~Copyable, Sendable {
         }
 
         /// What a client receives.
-        public init(_ downloaded: DownloadedChangeset) {
+        package init(_ downloaded: DownloadedChangeset) {
             version = downloaded.cursor.serverVersion.rawValue
             base = downloaded.cursor.clientVersion.rawValue
             tag = downloaded.tag
@@ -52,11 +52,11 @@ public struct LogMerge: ~Copyable, Sendable {
     }
 
     /// A changeset of the peer cannot be decoded.
-    public struct DecodingError: Error {
+    package struct DecodingError: Error {
         /// The version of the changeset.
-        public let version: UInt64
+        package let version: UInt64
         /// What is wrong with it.
-        public let error: ChangesetError
+        package let error: ChangesetError
     }
 
     /// An entry of the log that takes part.
@@ -66,13 +66,13 @@ public struct LogMerge: ~Copyable, Sendable {
     }
 
     /// Holds the changesets of the run and the entries. While a run is merged nobody else may change it.
-    public var arena = ChangesetArena()
+    package var arena = ChangesetArena()
     /// What follows the run.
     private var rest: ArraySlice<Incoming>
     /// The changesets that are merged together, as they came: the peer made them on one base.
-    public private(set) var run: ArraySlice<Incoming> = []
+    package private(set) var run: ArraySlice<Incoming> = []
     /// Those of the run in the arena, in the same order.
-    public private(set) var incoming: [ChangesetIndex] = []
+    package private(set) var incoming: [ChangesetIndex] = []
     /// The entries above the base of the run that take part, or did in an earlier run, in the order of the log. They
     /// stay as the last run left them, dirty flags included.
     private var entries: [Entry] = []
@@ -83,7 +83,7 @@ public struct LogMerge: ~Copyable, Sendable {
     private var encoder = ChangesetEncoder()
 
     /// - Parameter changesets: What the peer sends, in its order; their bases never go back.
-    public init(_ changesets: [Incoming], strategy: MergeStrategy = .indexed) {
+    package init(_ changesets: [Incoming], strategy: MergeStrategy = .indexed) {
         rest = changesets[...]
         merge = Merge(strategy: strategy)
     }
@@ -91,15 +91,15 @@ public struct LogMerge: ~Copyable, Sendable {
     // MARK: Runs
 
     /// The base of the run: the peer has seen the entries up to this one.
-    public var base: UInt64 { run.first?.base ?? 0 }
+    package var base: UInt64 { run.first?.base ?? 0 }
 
     /// Whether any entry of the log takes part, or did so.
-    public var hasEntries: Bool { !entries.isEmpty || !passedEntries.isEmpty }
+    package var hasEntries: Bool { !entries.isEmpty || !passedEntries.isEmpty }
 
     /// Decodes the next changesets of one base.
     ///
     /// - Returns: Whether there are any.
-    public mutating func beginRun() throws(DecodingError) -> Bool {
+    package mutating func beginRun() throws(DecodingError) -> Bool {
         try beginRun(bytesMax: .max, overheadBytes: 0) { _, _ in false }
     }
 
@@ -131,7 +131,7 @@ public struct LogMerge: ~Copyable, Sendable {
     /// own.
     ///
     /// - Parameter arena: No merge has changed it.
-    public mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {
+    package mutating func continueRun(in arena: ChangesetArena) throws(DecodingError) {
         guard !hasEntries else { return }
         self.arena = arena
         incoming.removeAll(keepingCapacity: true)
@@ -158,7 +158,7 @@ public struct LogMerge: ~Copyable, Sendable {
     ///   - decode: Decodes an entry into the arena, in the form that it has for the peer. It is asked once for each
     ///     entry that has not taken part before.
     /// - Throws: What `decode` throws. The merge must be dropped then.
-    public mutating func begin<Failure: Error>(
+    package mutating func begin<Failure: Error>(
         meeting versions: [UInt64],
         decode: (_ version: UInt64, _ arena: inout ChangesetArena) throws(Failure) -> ChangesetIndex
     ) throws(Failure) {
@@ -191,20 +191,20 @@ public struct LogMerge: ~Copyable, Sendable {
     /// - Parameter pairs: About how many pairs of instructions to visit, at least one.
     /// - Returns: Whether the run is merged.
     /// - Throws: `TransformError`; the merge must be dropped then.
-    public mutating func advance(pairs: Int = .max) throws(TransformError) -> Bool {
+    package mutating func advance(pairs: Int = .max) throws(TransformError) -> Bool {
         try merge.advance(in: &arena, pairs: pairs)
     }
 
     // MARK: Results
 
     /// The bytes of a changeset of the run, or of an entry, as it is now.
-    public mutating func encoded(_ changeset: ChangesetIndex) -> [UInt8] { encoder.encode(changeset, of: arena) }
+    package mutating func encoded(_ changeset: ChangesetIndex) -> [UInt8] { encoder.encode(changeset, of: arena) }
 
     /// The entries that the merge has changed, in the order of the log: the form in which they meet what the peer sends
     /// later. Some are empty; that is something else than unchanged. To be asked for after the last run.
     ///
     /// - Parameter base: Entries up to this one are left out: nothing that the peer sends later has a lower base.
-    public mutating func changedEntries(after base: UInt64 = 0) -> [(version: UInt64, changeset: [UInt8])] {
+    package mutating func changedEntries(after base: UInt64 = 0) -> [(version: UInt64, changeset: [UInt8])] {
         var changed: [(version: UInt64, changeset: [UInt8])] = []
         for entry in passedEntries + entries where entry.version > base && arena.isDirty(entry.index) {
             changed.append((entry.version, encoder.encode(entry.index, of: arena)))

@@ -1,5 +1,5 @@
 /// How a merge finds the pairs that meet.
-public enum MergeStrategy: Sendable {
+package enum MergeStrategy: Sendable {
     /// Visits the pairs that can have an effect.
     case indexed
     /// Visits every pair: the reference that the other one is checked against.
@@ -15,14 +15,14 @@ public enum MergeStrategy: Sendable {
 ///
 /// What the changesets become, which of them count as dirty, and what is an error, does not depend on how large the
 /// steps are. A merge that is not finished can be dropped at any time, together with the arena. `run` takes all steps
-/// at once. One value serves any number of merges: it keeps its memory, and all its merges share `pairVisitsMax`.
+/// at once. One value serves any number of merges: it keeps its memory, and all its merges share one limit.
 public struct Merge: ~Copyable, Sendable {
     /// The most pairs of instructions that one value's merges may visit. A pair takes 5 to 30 ns of one core, so this
     /// is one to four minutes.
     ///
     /// Other work that could grow faster than the instructions counts as pairs. Long runs on one list or one place cost
     /// few pairs, so honest clients stay far below.
-    public static let pairVisitsMax = 1 << 33
+    package static let pairVisitsMax = 1 << 33
 
     private let strategy: MergeStrategy
     let thresholds: MergeThresholds
@@ -38,13 +38,13 @@ public struct Merge: ~Copyable, Sendable {
     /// How many pairs the lists had, and how many of them were visited, in all merges of this value.
     package internal(set) var listPairs = ListPairs()
 
-    /// - Parameter strategy: `everyPair` takes time in proportion to the product of both sides, and has no limit.
-    public init(strategy: MergeStrategy = .indexed) {
-        self.init(strategy: strategy, thresholds: MergeThresholds())
-    }
+    /// A value that has not merged anything yet.
+    public init() { self.init(strategy: .indexed) }
 
+    /// - Parameter strategy: `everyPair` takes time in proportion to the product of both sides, and has no limit.
     package init(
-        strategy: MergeStrategy = .indexed, thresholds: MergeThresholds, pairsMax: Int = Merge.pairVisitsMax
+        strategy: MergeStrategy = .indexed, thresholds: MergeThresholds = MergeThresholds(),
+        pairsMax: Int = Merge.pairVisitsMax
     ) {
         self.strategy = strategy
         self.thresholds = thresholds
@@ -125,7 +125,13 @@ extension ChangesetArena {
     ///
     /// - Throws: `TransformError`; both sides may then be partly changed, and the arena must be dropped.
     public mutating func merge(
-        local: [ChangesetIndex], incoming: [ChangesetIndex], strategy: MergeStrategy = .indexed
+        local: [ChangesetIndex], incoming: [ChangesetIndex]
+    ) throws(TransformError) {
+        try merge(local: local, incoming: incoming, strategy: .indexed)
+    }
+
+    package mutating func merge(
+        local: [ChangesetIndex], incoming: [ChangesetIndex], strategy: MergeStrategy
     ) throws(TransformError) {
         var merge = Merge(strategy: strategy)
         try merge.run(local: local, incoming: incoming, in: &self)

@@ -10,7 +10,7 @@ public struct TransformError: Error, Equatable, Sendable, CustomStringConvertibl
         case indexOutOfRange
         /// A list and a dictionary are addressed at the same place.
         case inconsistentPaths
-        /// More pairs would have to be visited than `Merge.pairVisitsMax`.
+        /// More pairs would have to be visited than one merge may (`Spec/Limits.md`).
         case tooManyPairs
     }
 

@@ -3,14 +3,14 @@
 /// seem to have been away for long then (`Spec/BoundedHistory.md`, section 7).
 ///
 /// A server that was off looks the same, and is the same: nobody could be seen meanwhile.
-public struct ClockWatch: Equatable, Sendable {
+package struct ClockWatch: Equatable, Sendable {
     /// What the clocks may differ by, in seconds: as much as the times at which client files were seen.
-    public static let toleranceSeconds: Int64 = 86_400
+    package static let toleranceSeconds: Int64 = 86_400
 
     /// By how many seconds the clock has jumped; nil if nothing is known against it.
-    public private(set) var jump: Int64?
+    package private(set) var jump: Int64?
     /// Whether client files may expire by the clock.
-    public var isTrusted: Bool { jump == nil && anchor != nil }
+    package var isTrusted: Bool { jump == nil && anchor != nil }
     /// What the clocks showed when the clock was last trusted.
     private var anchor: (wall: UInt64, monotonic: UInt64)?
     /// When the jump was noticed.
@@ -18,14 +18,14 @@ public struct ClockWatch: Equatable, Sendable {
     private let remembered: UInt64?
 
     /// - Parameter remembered: what `rememberedTime` said when the server last ran; nil if there was none.
-    public init(remembered: UInt64?) { self.remembered = remembered }
+    package init(remembered: UInt64?) { self.remembered = remembered }
 
     /// - Parameters:
     ///   - wall: seconds since 1970.
     ///   - monotonic: seconds that only go on, since any moment of this run.
     ///   - secondsOff: after so long a time without another jump the clock is trusted again: who is away still has
     ///     been away for so long.
-    public mutating func note(wall: UInt64, monotonic: UInt64, trustedAfter secondsOff: UInt64) {
+    package mutating func note(wall: UInt64, monotonic: UInt64, trustedAfter secondsOff: UInt64) {
         let before = anchor ?? (remembered ?? wall, monotonic)
         let expected = before.wall &+ (monotonic &- before.monotonic)
         let difference = Int64(truncatingIfNeeded: wall &- expected)
@@ -40,13 +40,13 @@ public struct ClockWatch: Equatable, Sendable {
     }
 
     /// The operator says that the clock is right.
-    public mutating func trust() { jump = nil }
+    package mutating func trust() { jump = nil }
 
     /// What the store is to remember: the newest time that is trusted.
-    public func rememberedTime(wall: UInt64) -> UInt64? { jump == nil ? wall : nil }
+    package func rememberedTime(wall: UInt64) -> UInt64? { jump == nil ? wall : nil }
 
     /// Whether both have noticed the same.
-    public static func == (left: ClockWatch, right: ClockWatch) -> Bool {
+    package static func == (left: ClockWatch, right: ClockWatch) -> Bool {
         left.jump == right.jump && left.noticed == right.noticed && left.remembered == right.remembered
             && left.anchor?.wall == right.anchor?.wall && left.anchor?.monotonic == right.anchor?.monotonic
     }

@@ -40,13 +40,13 @@ public struct HistoryPolicy: Equatable, Sendable {
     public init() {}
 
     /// Whether a file may have something to be done; if not, it need not be opened for that.
-    public func mayBeDue(for head: FileHead) -> Bool {
+    package func mayBeDue(for head: FileHead) -> Bool {
         head.version.rawValue - head.baseVersion.rawValue >= sealEntries
             || head.logBytes >= sealBytes && head.logBytes > 0 || isLong(head)
     }
 
     /// Whether nothing may be added to the log of a file. A single entry always stays, so it does not count as full.
-    public func isFull(_ head: FileHead) -> Bool {
+    package func isFull(_ head: FileHead) -> Bool {
         head.logBytes > logBytesMax && head.version > head.baseVersion + 1
     }
 

@@ -1,28 +1,28 @@
-public import AnabranchCore
+package import AnabranchCore
 
 /// What a synced file keeps of the past, and because of whom.
-public struct HistoryStatus: Equatable, Sendable {
+package struct HistoryStatus: Equatable, Sendable {
     /// The beginning and the end of the log.
-    public var head: FileHead
+    package var head: FileHead
     /// The version up to which the log is in segments; where it begins if none of it is.
-    public var sealedVersion: ServerVersion
+    package var sealedVersion: ServerVersion
     /// The bootstrap generations, the newest one last.
-    public var generations: [Generation]
+    package var generations: [Generation]
     /// The version of the newest bootstrap generation; 0 if there is none.
-    public var generationVersion: ServerVersion { generations.last?.version ?? 0 }
+    package var generationVersion: ServerVersion { generations.last?.version ?? 0 }
     /// Who keeps most of the log; nil if nobody keeps any of it.
-    public var lowestPin: ClientFilePin?
+    package var lowestPin: ClientFilePin?
     /// The user of that client file; nil if there is none, or the server did not know.
-    public var user: String?
+    package var user: String?
     /// How many bytes of changesets it keeps.
-    public var pinnedBytes: UInt64
+    package var pinnedBytes: UInt64
     /// What the archive of the file occupies, in bytes.
-    public var archivedBytes: UInt64
+    package var archivedBytes: UInt64
 }
 
 extension SyncedFile {
     /// What the file keeps of the past. All client files are looked at.
-    public func historyStatus() throws(HistoryError) -> HistoryStatus {
+    package func historyStatus() throws(HistoryError) -> HistoryStatus {
         var scan = PinScan(upTo: head.version)
         try run(&scan)
         let pin = scan.lowest, generations = try generations()
@@ -41,14 +41,14 @@ extension SyncedFile {
     /// The newest entries of the archive up to a version, in order: as many as one segment has of them. None if there
     /// are none. Who wants all of it asks again for those before the first one.
     /// - Throws: `storeDamaged` if they are not what was written; a failure of the store.
-    public func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
+    package func archivedEntries(upTo version: ServerVersion) throws(HistoryError) -> [LogEntry] {
         try read { view throws(HistoryError) in try view.archivedEntries(upTo: version) }
     }
 
     /// What could go if a client file expired: entries, and the bytes of their changesets.
     /// - Parameter policy: of a log that is long by it all may go, since there would be a generation.
     /// - Throws: `badClientFileIdent` if there is no such client file; a failure of the store.
-    public func freed(
+    package func freed(
         byExpiring ident: ClientFileID, under policy: HistoryPolicy = HistoryPolicy()
     ) throws(HistoryError) -> (entries: UInt64, bytes: UInt64) {
         let needsNone = !makesGenerations || policy.isLong(head)
@@ -76,7 +76,7 @@ extension SyncedFile {
 
     /// Who would keep most of the log if a client file expired; nil if nobody would keep any of it.
     /// - Throws: a failure of the store.
-    public func lowestPin(afterExpiring ident: ClientFileID) throws(HistoryError) -> ClientFilePin? {
+    package func lowestPin(afterExpiring ident: ClientFileID) throws(HistoryError) -> ClientFilePin? {
         var others = PinScan(upTo: head.version, excluding: ident)
         try run(&others)
         return others.lowest

@@ -32,7 +32,7 @@ public struct Trim: Equatable, Sendable {
 extension ClientFile {
     /// The version behind which the file may still need all entries of its lineage; nil if it needs none.
     /// - Parameter generation: the version of its generation. If it is not known, the file keeps everything.
-    public func pin(generation: ServerVersion?) -> ServerVersion? {
+    package func pin(generation: ServerVersion?) -> ServerVersion? {
         if isExpired || salt == 0 { return nil }
         return switch lineage {
         case .none: nil

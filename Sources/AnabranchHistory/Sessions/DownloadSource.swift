@@ -1,8 +1,8 @@
-public import AnabranchCore
+package import AnabranchCore
 
 /// What a session sends to its client. The scan of a synced file's log is one source; others may filter the log or make
 /// entries up.
-public protocol DownloadSource {
+package protocol DownloadSource {
     /// The changesets that follow `cursor`, up to and including the one with which their sizes together exceed
     /// `byteBudget` bytes: at least one while there is one.
     func download(after cursor: DownloadCursor, byteBudget: Int) throws(HistoryError) -> Download

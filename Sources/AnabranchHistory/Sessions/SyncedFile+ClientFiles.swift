@@ -147,7 +147,7 @@ extension SyncedFile {
     }
 
     /// What is stored about a client file; nil if there is none.
-    public func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
+    package func clientFile(_ ident: ClientFileID) throws(HistoryError) -> ClientFile? {
         try read(missesTail: false) { view throws(HistoryError) in try view.clientFile(ident) }
     }
 

@@ -45,7 +45,7 @@ extension SyncedFile {
     }
 
     /// Has the next commits of the file, also empty ones, write what is not written.
-    public func writeProgressWithNextCommit() { allProgressIsDue = true }
+    package func writeProgressWithNextCommit() { allProgressIsDue = true }
 
     /// A client file as it is, whether that is written or not.
     func current(_ ident: ClientFileID, in view: any FileView) throws(HistoryError) -> ClientFile? {

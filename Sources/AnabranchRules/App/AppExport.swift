@@ -2,24 +2,24 @@ import AnabranchCore
 import Foundation
 
 /// An app of App Services as it is exported (`Spec/FlexibleRules.md`, section 8): a folder of JSON files.
-public struct AppExport: Sendable {
+package struct AppExport: Sendable {
     /// The app's id with App Services; nil if the export does not say it.
-    public let appID: String?
+    package let appID: String?
     /// Who may do what.
-    public let rules: Rules
+    package let rules: Rules
     /// The classes.
-    public let schema: AppSchema
+    package let schema: AppSchema
     /// How it is synced.
-    public let sync: SyncConfiguration
+    package let sync: SyncConfiguration
     /// The log-ins that are allowed, in the order of their names; nil if the export does not say it.
-    public let providers: [String]?
+    package let providers: [String]?
     /// What the operator should know: unknown files and keys, and what the app asks for that is not here.
-    public let notices: [AppNotice]
+    package let notices: [AppNotice]
 
     /// Reads the files of an app.
     ///
     /// - Throws: `RuleError` for a file that cannot be read as it is meant.
-    public init(files: [AppFile]) throws(RuleError) { try self.init(files: files, ofFolder: nil) }
+    package init(files: [AppFile]) throws(RuleError) { try self.init(files: files, ofFolder: nil) }
 
     /// - Parameter folder: whose files they are: without flexible sync, and without any roles, it is the wrong one, or
     ///   is being written.
@@ -46,7 +46,7 @@ public struct AppExport: Sendable {
     ///
     /// - Throws: `RuleError` for a file that cannot be read, or not as it is meant, and for a folder that has no
     ///   configuration of flexible sync, or no roles.
-    public init(directory: String) throws(RuleError) {
+    package init(directory: String) throws(RuleError) {
         let root = URL(fileURLWithPath: directory, isDirectory: true).resolvingSymlinksInPath()
         var files: [AppFile] = []
         for path in try Self.paths(inDirectory: directory) { files.append(try Self.file(path, in: root)) }

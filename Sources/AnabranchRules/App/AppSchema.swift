@@ -1,17 +1,17 @@
-public import AnabranchCore
+package import AnabranchCore
 
 /// The classes of an app, as its JSON schemas describe them (`Spec/FlexibleRules.md`, section 7).
-public struct AppSchema: Hashable, Sendable {
+package struct AppSchema: Hashable, Sendable {
     /// In the order of their names.
-    public var classes: [AppClass] = []
+    package var classes: [AppClass] = []
 
     /// An app without classes.
-    public init() {}
+    package init() {}
 
     /// Adds the classes and columns that the state lacks.
     ///
     /// - Throws: `ApplyError` if one is there in another form.
-    public func add(to transaction: WriteTransaction) throws(ApplyError) {
+    package func add(to transaction: WriteTransaction) throws(ApplyError) {
         for added in classes {
             if let key = added.key {
                 try transaction.addClass(
@@ -37,29 +37,29 @@ public struct AppSchema: Hashable, Sendable {
 }
 
 /// A class of an app.
-public struct AppClass: Hashable, Sendable {
+package struct AppClass: Hashable, Sendable {
     /// The name, as clients know it.
-    public var name: String
+    package var name: String
     /// Whether its objects stand for themselves.
-    public var kind: TableType
+    package var kind: TableType
     /// The primary key; nil for an embedded class.
-    public var key: AppColumn?
+    package var key: AppColumn?
     /// The other columns in the order of their names.
-    public var columns: [AppColumn] = []
+    package var columns: [AppColumn] = []
 }
 
 /// A column of a class.
-public struct AppColumn: Hashable, Sendable {
+package struct AppColumn: Hashable, Sendable {
     /// The name as it is stored.
-    public var name: String
+    package var name: String
     /// Of the value or the elements; `null` means Mixed.
-    public var type: PayloadType
+    package var type: PayloadType
     /// Whether a value or an element can be null.
-    public var isNullable: Bool
+    package var isNullable: Bool
     /// Whether there is one value or a collection of them.
-    public var collection: CollectionType
+    package var collection: CollectionType
     /// The class of links and embedded objects.
-    public var target: String?
+    package var target: String?
 }
 
 extension AppSchema {

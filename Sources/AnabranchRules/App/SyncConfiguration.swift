@@ -1,47 +1,47 @@
 import AnabranchCore
-public import AnabranchQuery
+package import AnabranchQuery
 
 /// How an app is synced: `sync/config.json` of an export (`Spec/FlexibleRules.md`, section 6).
-public struct SyncConfiguration: Hashable, Sendable {
+package struct SyncConfiguration: Hashable, Sendable {
     /// Which fields subscriptions may ask for.
-    public var queryableFields = QueryableFields()
+    package var queryableFields = QueryableFields()
     /// Whether clients may add classes and properties.
-    public var isInDevelopmentMode = false
+    package var isInDevelopmentMode = false
     /// Whether a client reset must not recover what the client has not uploaded.
-    public var isRecoveryDisabled = false
+    package var isRecoveryDisabled = false
     /// The database whose collections are synced; nil for all.
-    public var databaseName: String?
+    package var databaseName: String?
     /// After how many days off line a client is reset; nil if it is not said.
-    public var offlineDaysOfClient: Int?
+    package var offlineDaysOfClient: Int?
     /// The asymmetric classes: clients write to them and never read.
-    public var asymmetricClasses: Set<String> = []
+    package var asymmetricClasses: Set<String> = []
 
     /// Nothing is said: every field is queryable.
-    public init() {}
+    package init() {}
 }
 
 /// The fields that subscriptions may ask for (`Spec/FlexibleRules.md`, section 5).
-public struct QueryableFields: Hashable, Sendable {
+package struct QueryableFields: Hashable, Sendable {
     /// Of every class that has them.
-    public var names: Set<String>?
+    package var names: Set<String>?
     /// By class, beside those of every class.
-    public var namesByClass: [String: Set<String>]
+    package var namesByClass: [String: Set<String>]
 
     /// Without any names every field is queryable.
-    public init(names: Set<String>? = nil, namesByClass: [String: Set<String>] = [:]) {
+    package init(names: Set<String>? = nil, namesByClass: [String: Set<String>] = [:]) {
         self.names = names
         self.namesByClass = namesByClass
     }
 
     /// Those of a class, beside its primary key, which always is; nil for all.
-    public func names(ofClass name: String) -> Set<String>? {
+    package func names(ofClass name: String) -> Set<String>? {
         names == nil && namesByClass.isEmpty ? nil : (names ?? []).union(namesByClass[name] ?? [])
     }
 
     /// Reads the query of a subscription.
     ///
     /// - Throws: `QueryError`; its reason is the text that clients are told.
-    public func query(
+    package func query(
         subscribingTo className: String, where text: String, of source: some ObjectSource
     ) throws(QueryError) -> Query {
         try Query(

@@ -1,9 +1,9 @@
 import AnabranchCore
 
 /// What rules can ask of a user. It stays as it is for a whole session.
-public struct RuleUser: Hashable, Sendable {
+package struct RuleUser: Hashable, Sendable {
     /// The user's ident: `%%user.id`.
-    public let id: String
+    package let id: String
     private let document: JSONDocument
 
     /// - Parameters:
@@ -11,7 +11,7 @@ public struct RuleUser: Hashable, Sendable {
     ///   - data: `%%user.data`, what the provider told, such as the e-mail address.
     ///   - providers: the log-ins of the user: `%%user.identities.provider_type`.
     /// - Throws: `RuleError` if `customData` or `data` is no JSON object.
-    public init(
+    package init(
         id: String, customData: String = "{}", data: String = "{}", providers: [String] = []
     ) throws(RuleError) {
         self.id = id

@@ -7,11 +7,11 @@ import AnabranchQuery
 ///     let mine = rules.rules(for: try RuleUser(id: "7"))
 ///     let role = mine.role(for: schema, of: graph)
 ///     if try role.write.matches(object, in: graph) { … }
-public struct Rules: Sendable {
+package struct Rules: Sendable {
     let classes: [String: RoleList]
     let defaultRoles: RoleList
     /// What its author should know.
-    public let notices: [AppNotice]
+    package let notices: [AppNotice]
 
     init(classes: [String: RoleList], defaultRoles: RoleList, notices: [AppNotice]) {
         self.classes = classes
@@ -26,7 +26,7 @@ public struct Rules: Sendable {
     ///   - defaultRule: for the classes without a file; without it nobody may do anything with their objects.
     ///   - values: what `%%values.…` stands for: a JSON object.
     /// - Throws: `RuleError` for what is wrong or not known, with its place.
-    public init(classes: [String: AppFile], defaultRule: AppFile? = nil, values: AppFile? = nil) throws(RuleError) {
+    package init(classes: [String: AppFile], defaultRule: AppFile? = nil, values: AppFile? = nil) throws(RuleError) {
         let notices = NoticeList()
         let values = try values.map { file throws(RuleError) in try JSONNode(parsing: file).value }
         let reader = RoleReader(constants: ["values": values ?? [:]], notices: notices)
@@ -41,17 +41,17 @@ public struct Rules: Sendable {
     }
 
     /// What they give one user: for each class that of the first role that applies.
-    public func rules(for user: RuleUser) -> UserRules {
+    package func rules(for user: RuleUser) -> UserRules {
         UserRules(classes: classes.mapValues { $0.access(of: user) }, others: defaultRoles.access(of: user))
     }
 
     /// The name of the role of a class that applies to a user; nil if none does.
-    public func roleName(ofClass name: String, for user: RuleUser) -> String? {
+    package func roleName(ofClass name: String, for user: RuleUser) -> String? {
         (classes[name] ?? defaultRoles).role(of: user)?.name
     }
 
     /// The fields that the rules of a class name.
-    public func fields(ofClass name: String) -> Set<String> {
+    package func fields(ofClass name: String) -> Set<String> {
         (classes[name] ?? defaultRoles).roles.reduce(into: []) { $0.formUnion($1.fields) }
     }
 }

@@ -1,11 +1,11 @@
-public import AnabranchCore
-public import AnabranchQuery
+package import AnabranchCore
+package import AnabranchQuery
 
 /// What one user may do, with the user's data in it: it depends on nothing but the object that is asked about.
 ///
 /// Those of two users, or of one user before and after a change of the rules, are equal if they say the same in the
 /// same words: then whatever was found out with the one is right for the other.
-public struct UserRules: Hashable, Sendable {
+package struct UserRules: Hashable, Sendable {
     /// Of the classes whose rules differ from those of the others.
     let classes: [String: Access]
     let others: Access
@@ -16,10 +16,10 @@ public struct UserRules: Hashable, Sendable {
     }
 
     /// Nobody may do anything.
-    public static let nothing = UserRules(classes: [:], others: .none)
+    package static let nothing = UserRules(classes: [:], others: .none)
 
     /// Everybody may do everything.
-    public static let everything = UserRules(classes: [:], others: .all)
+    package static let everything = UserRules(classes: [:], others: .all)
 
     package func access(ofClass name: String) -> Access { classes[name] ?? others }
 
@@ -35,26 +35,26 @@ public struct UserRules: Hashable, Sendable {
     }
 
     /// The role for a class.
-    public func role(for schema: ClassSchema, of source: some ObjectSource) -> Role {
+    package func role(for schema: ClassSchema, of source: some ObjectSource) -> Role {
         Role(access(ofClass: String(decoding: schema.name, as: UTF8.self)), on: schema, of: source)
     }
 
     /// Whether these rules and others say the same of a class.
-    public func agree(with other: UserRules, onClass name: String) -> Bool {
+    package func agree(with other: UserRules, onClass name: String) -> Bool {
         access(ofClass: name) == other.access(ofClass: name)
     }
 
     // MARK: Text
 
     /// JSON that reads as these rules again: equal rules have equal texts.
-    public var text: String {
+    package var text: String {
         JSONValue.object(["classes": .object(classes.mapValues(\.json)), "others": others.json]).encoded
     }
 
     /// Reads a text that `text` has written.
     ///
     /// - Throws: `RuleError` for any other text.
-    public init(text: String) throws(RuleError) {
+    package init(text: String) throws(RuleError) {
         let node = try JSONNode(parsing: AppFile(path: "stored rules", bytes: text.utf8))
         guard let classes = node["classes"], let others = node["others"] else {
             throw node.error("these are no rules of a user")
@@ -82,17 +82,17 @@ extension Access {
 }
 
 /// What a user may do with the objects of one class, ready to be asked (`Spec/FlexibleRules.md`, section 2).
-public struct Role: Sendable {
+package struct Role: Sendable {
     /// Whether the user may see an object.
-    public let read: Query
+    package let read: Query
     /// Whether the user may change an object: it has to hold before and after the change.
-    public let write: Query
+    package let write: Query
     /// Whether the user may create an object; asked about the new object.
-    public let insert: Query
+    package let insert: Query
     /// Whether the user may delete an object.
-    public let delete: Query
+    package let delete: Query
     /// Why the user may do nothing, if the rules name a field that the class lacks.
-    public let problem: QueryError?
+    package let problem: QueryError?
 
     init(_ access: Access, on schema: ClassSchema, of source: some ObjectSource) {
         var problem: QueryError?

@@ -81,14 +81,14 @@ struct JSONNode {
 }
 
 /// A file of an app's configuration.
-public struct AppFile: Hashable, Sendable {
+package struct AppFile: Hashable, Sendable {
     /// The path from the app's folder, with slashes.
-    public let path: String
+    package let path: String
     /// What it holds.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// A file of an app.
-    public init(path: String, bytes: some Sequence<UInt8>) {
+    package init(path: String, bytes: some Sequence<UInt8>) {
         self.path = path
         self.bytes = Array(bytes)
     }

@@ -1,15 +1,15 @@
 /// What is wrong in a file of an app's configuration, and where.
-public struct RuleError: Error, Hashable, Sendable {
+package struct RuleError: Error, Hashable, Sendable {
     /// The file's path in the app.
-    public let file: String
+    package let file: String
     /// The way through the JSON, as `roles[0].apply_when`, or the line and column where it is none; empty for the file
     /// as a whole.
-    public let place: String
+    package let place: String
     /// What is wrong, in words.
-    public let reason: String
+    package let reason: String
 
     /// An error at a place of a file.
-    public init(file: String, place: String, reason: String) {
+    package init(file: String, place: String, reason: String) {
         self.file = file
         self.place = place
         self.reason = reason
@@ -18,15 +18,15 @@ public struct RuleError: Error, Hashable, Sendable {
 
 extension RuleError: CustomStringConvertible {
     /// File, place and reason, for people.
-    public var description: String {
+    package var description: String {
         [file, place, reason].filter { !$0.isEmpty }.joined(separator: ": ")
     }
 }
 
 /// What an operator is told about an app's configuration that can be used nevertheless.
-public struct AppNotice: Hashable, Sendable {
+package struct AppNotice: Hashable, Sendable {
     /// What it is about.
-    public enum Kind: String, Sendable {
+    package enum Kind: String, Sendable {
         /// A file or a key that is not known; it has no effect.
         case unknown
         /// The app asks for something that is not here.
@@ -36,14 +36,14 @@ public struct AppNotice: Hashable, Sendable {
     }
 
     /// What it is about.
-    public let kind: Kind
+    package let kind: Kind
     /// The file's path in the app.
-    public let file: String
+    package let file: String
     /// The key and what follows from it, in words.
-    public let text: String
+    package let text: String
 
     /// A notice about a file.
-    public init(_ kind: Kind, _ file: String, _ text: String) {
+    package init(_ kind: Kind, _ file: String, _ text: String) {
         self.kind = kind
         self.file = file
         self.text = text
@@ -52,7 +52,7 @@ public struct AppNotice: Hashable, Sendable {
 
 extension AppNotice: CustomStringConvertible {
     /// One line for people.
-    public var description: String { "\(file): \(text)" }
+    package var description: String { "\(file): \(text)" }
 }
 
 /// Gathers notices while files are read.

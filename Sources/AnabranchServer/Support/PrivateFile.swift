@@ -1,7 +1,7 @@
 import Foundation
 
 /// Files that only their owner may read.
-public enum PrivateFile {
+package enum PrivateFile {
     /// - Throws: `FileError` if there is no such file, or others could read it.
     static func check(_ path: String) throws {
         var status = stat()
@@ -12,7 +12,7 @@ public enum PrivateFile {
     /// Replaces a file, or makes it, with mode 0600. Readers see the old text or the new one: it is written to a file
     /// beside it, which is then renamed.
     /// - Throws: `FileError`, or the system's error if the disk is full.
-    public static func write(_ text: String, to path: String) throws {
+    package static func write(_ text: String, to path: String) throws {
         let draft = path + ".new"
         unlink(draft)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

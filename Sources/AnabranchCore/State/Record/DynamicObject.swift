@@ -141,8 +141,7 @@ extension Payload: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral, Expr
     public init(nilLiteral: ()) { self = .null }
 }
 
-extension PrimaryKey: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral, ExpressibleByNilLiteral {
+extension PrimaryKey: ExpressibleByIntegerLiteral, ExpressibleByStringLiteral {
     public init(integerLiteral value: Int64) { self = .int(value) }
     public init(stringLiteral value: String) { self = .string(Array(value.utf8)) }
-    public init(nilLiteral: ()) { self = .null }
 }

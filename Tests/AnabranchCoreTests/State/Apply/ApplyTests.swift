@@ -72,7 +72,7 @@ import Testing
         .eraseColumn("A", "_id"),
         // Objects and paths (B1, B4)
         .createObject(ObjectName(className: "Z")), .createObject(ObjectName(key: "text")),
-        .createObject(ObjectName(className: "B", key: nil)), .createObject(ObjectName(className: "G")),
+        .createObject(ObjectName(className: "B", key: .null)), .createObject(ObjectName(className: "G")),
         .eraseObject(ObjectName(key: "text")), .update(Place(object: ObjectName(key: 5), field: "i"), .int(1)),
         .update(.at("none"), .int(1)), .update(.at("_id"), .int(1)), .update(.at("l", "k"), .int(1)),
         .update(.at("y", 0), .int(1)), .update(.at("s", 0), .int(1)), .update(.at("i", 0), .int(1)),
