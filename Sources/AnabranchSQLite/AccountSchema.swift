@@ -4,7 +4,7 @@ import GRDB
 /// The tables of the accounts and their versions.
 enum AccountSchema {
     /// "Anac" and the version of the tables.
-    private static let format = DatabaseFormat(applicationID: 0x416e_6163, version: 1)
+    private static let format = DatabaseFormat(applicationID: 0x416e_6163, version: 2)
 
     /// Refuses a database that is somebody else's or made by a newer program.
     static func check(_ db: Database) throws {
@@ -23,6 +23,10 @@ enum AccountSchema {
         migrator.registerMigration("1: users, identities, sessions, keys") { db in
             try db.execute(sql: firstFormat)
             try format.mark(db, version: 1)
+        }
+        migrator.registerMigration("2: addresses that nobody has confirmed yet") { db in
+            try db.execute(sql: "ALTER TABLE identity ADD COLUMN is_pending BOOLEAN NOT NULL DEFAULT FALSE")
+            try format.mark(db, version: 2)
         }
         return migrator
     }

@@ -103,11 +103,19 @@ extension SQLiteAccountStore: AccountStore {
         }
     }
 
+    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+        try write { db in
+            try Self.change(
+                "UPDATE identity SET is_pending = FALSE WHERE ident = ? AND user = ?", [identity, user],
+                orThrow: "no such identity", in: db)
+        }
+    }
+
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
         try write { db in
             try Self.change(
-                "UPDATE identity SET secret = ? WHERE ident = ? AND user = ?", [secret, identity, user],
-                orThrow: "no such identity", in: db)
+                "UPDATE identity SET secret = ?, is_pending = FALSE WHERE ident = ? AND user = ?",
+                [secret, identity, user], orThrow: "no such identity", in: db)
             try Self.removeSessions(of: user, in: db)
         }
     }
@@ -228,9 +236,9 @@ extension SQLiteAccountStore: AccountStore {
         let sql = "SELECT ident, app, custom_data, is_disabled, created_at FROM user WHERE ident = ?"
         guard let row = try Row.fetchOne(db, sql: sql, arguments: [ident]) else { return nil }
         let identities = try Row.fetchAll(
-            db, sql: "SELECT ident, provider, name, secret FROM identity WHERE user = ? ORDER BY place",
+            db, sql: "SELECT ident, provider, name, secret, is_pending FROM identity WHERE user = ? ORDER BY place",
             arguments: [ident]
-        ).map { Identity(ident: $0[0], provider: $0[1], name: $0[2], secret: $0[3]) }
+        ).map { Identity(ident: $0[0], provider: $0[1], name: $0[2], secret: $0[3], isPending: $0[4]) }
         return User(
             ident: row[0], app: row[1], identities: identities, customData: row[2], isDisabled: row[3],
             createdAt: try row.number(4))
@@ -243,8 +251,13 @@ extension SQLiteAccountStore: AccountStore {
 
     private static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {
         try db.execute(
-            sql: "INSERT INTO identity (ident, user, app, provider, name, secret) VALUES (?, ?, ?, ?, ?, ?)",
-            arguments: [identity.ident, user, app, identity.provider, identity.name, identity.secret])
+            sql: """
+                INSERT INTO identity (ident, user, app, provider, name, secret, is_pending)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                identity.ident, user, app, identity.provider, identity.name, identity.secret, identity.isPending,
+            ])
     }
 
     // MARK: Transactions

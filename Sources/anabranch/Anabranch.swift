@@ -31,7 +31,7 @@ struct Anabranch: AsyncParsableCommand {
 
     static func main() async {
         do {
-            let arguments = try CommandNames.checked(BuildInfo.arguments, in: Anabranch.self)
+            let arguments = try CommandNames.checked(Array(CommandLine.arguments.dropFirst()), in: Anabranch.self)
             var command = try parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()

@@ -7,14 +7,4 @@ enum BuildInfo {
     /// The commit, or "unknown".
     static var commit: String { String(cString: anabranch_commit()) }
     static var text: String { "anabranch \(version), commit \(commit)" }
-
-    /// What the command was called with, without its own name.
-    static var arguments: [String] {
-        var arguments: [String] = [], next = anabranch_arguments()
-        while let text = next?.pointee {
-            arguments.append(String(cString: text))
-            next = next?.successor()
-        }
-        return Array(arguments.dropFirst())
-    }
 }

@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchSQLite
 import Foundation
+import GRDB
 import Testing
 
 /// What every account store promises.
@@ -173,6 +174,48 @@ import Testing
             try store.add(Self.session("v", of: "1"), by: "x")
             #expect(try store.session("v") != nil)
         }
+    }
+
+    @Test(arguments: Kind.allCases) func aPendingIdentityIsConfirmedByItselfOrWithItsSecret(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            for ident in ["1", "2", "3"] {
+                var user = Self.user(ident, ident)
+                user.identities[0].isPending = ident != "3"
+                try store.add(user)
+            }
+            func isPending(_ user: String) throws -> Bool? { try store.user(user)?.identities.first?.isPending }
+            #expect(try [isPending("1"), isPending("2"), isPending("3")] == [true, true, false])
+            try store.confirm("i1", of: "1")
+            try store.confirm("i1", of: "1")
+            try store.setSecret("x", of: "i2", user: "2")
+            #expect(try [isPending("1"), isPending("2")] == [false, false])
+            #expect(throws: AccountError(.noSuchUser, "")) { try store.confirm("i1", of: "2") }
+        }
+    }
+
+    /// What version 1 of the tables holds is there, and nobody in it has to confirm an address.
+    @Test func accountsOfTheFirstFormatAreRead() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("accounts-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let store = try SQLiteAccountStore(directory: folder.path)
+        try store.add(Self.user("1", "ann"))
+        try store.add(Self.session("s", of: "1"), by: nil)
+        try store.close()
+        let queue = try DatabaseQueue(path: folder.appendingPathComponent("accounts.sqlite").path)
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    ALTER TABLE identity DROP COLUMN is_pending;
+                    DELETE FROM grdb_migrations WHERE identifier LIKE '2:%';
+                    PRAGMA user_version = 1
+                    """)
+        }
+        try queue.close()
+        let again = try SQLiteAccountStore(directory: folder.path)
+        #expect(try again.user("1") == Self.user("1", "ann"))
+        #expect(try again.session("s") != nil)
+        try again.setSecret("x", of: "i1", user: "1")
     }
 
     @Test(arguments: Kind.allCases) func everythingOfAUserEndsWithTheUser(_ kind: Kind) throws {

@@ -10,7 +10,7 @@ import Testing
 /// Where settings come from, and what is wrong with them.
 @Suite struct ConfigurationTests {
     /// A configuration by a file of this text.
-    private static func configuration(
+    static func configuration(
         _ yaml: String? = nil, environment: [String: String] = [:], flags: [String: String] = [:]
     ) throws -> Configuration {
         guard let yaml else { return try Configuration(file: nil, environment: environment, flags: flags) }
@@ -21,7 +21,7 @@ import Testing
     }
 
     /// Why there is no such configuration.
-    private static func complaint(
+    static func complaint(
         _ yaml: String? = nil, environment: [String: String] = [:], flags: [String: String] = [:]
     ) -> String {
         do {
@@ -65,7 +65,7 @@ import Testing
     ]
 
     @Test func everySettingComesFromEverySourceAndIsPrinted() throws {
-        let settings = Setting.all.filter { $0.name != "admin-token" }
+        let settings = Setting.all.filter { !$0.isSecret }
         #expect(Set(settings.map(\.name)) == Set(Self.values.keys), "a value is missing here")
         let simple = settings.filter { $0.nameInSection == nil }.map { "\($0.name): '\(Self.values[$0.name] ?? "")'\n" }
         let history = settings.compactMap { setting in
@@ -122,7 +122,7 @@ import Testing
         #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
         #expect(
             configuration.apps["my-app"]?.issuer
-                == CustomTokenIssuer(jwksPath: "keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
+                == CustomTokenIssuer(jwks: "keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)
@@ -203,6 +203,7 @@ import Testing
         ("apps: {a: {providers: [custom-token]}}", "custom-token and issuer need each other"),
         ("apps: {a: {issuer: {jwks: x, color: y}, providers: [custom-token]}}", "there is no setting 'color'"),
         ("apps: {a: {issuer: {iss: x}, providers: [custom-token]}}", "jwks is missing"),
+        ("apps: {a: {issuer: {jwks: x, ca: y}, providers: [custom-token]}}", "issuer: ca: only with a URL"),
     ])
     func aMistakeInTheFileNamesItself(yaml: String, complaint: String) {
         let found = Self.complaint(yaml)

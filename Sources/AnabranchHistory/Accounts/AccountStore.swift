@@ -38,13 +38,16 @@ public struct Identity: Equatable, Sendable {
     public var name: String
     /// A hashed password, with the way it was hashed; nil if the provider needs none.
     public var secret: String?
+    /// Nobody has shown yet that the e-mail address is theirs.
+    public var isPending: Bool
 
     /// Puts the parts together.
-    public init(ident: String, provider: String, name: String, secret: String? = nil) {
+    public init(ident: String, provider: String, name: String, secret: String? = nil, isPending: Bool = false) {
         self.ident = ident
         self.provider = provider
         self.name = name
         self.secret = secret
+        self.isPending = isPending
     }
 }
 
@@ -127,7 +130,12 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// Replaces the hashed password of an identity and ends all sessions of the user.
+    /// An identity is no longer pending. Nothing happens if it was not.
+    /// - Throws: `noSuchUser` if the user has no such identity.
+    func confirm(_ identity: String, of user: String) throws(AccountError)
+
+    /// Replaces the hashed password of an identity and ends all sessions of the user. The identity is no longer
+    /// pending: whoever may replace a password has read an e-mail to the address, or is the operator.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
 

@@ -92,12 +92,18 @@ extension InMemoryAccountStore: AccountStore {
         }
     }
 
+    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+        try change { state throws(AccountError) in
+            try state.change(identity, of: user) { $0.isPending = false }
+        }
+    }
+
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
         try change { state throws(AccountError) in
-            guard let index = state.users[user]?.identities.firstIndex(where: { $0.ident == identity }) else {
-                throw AccountError(.noSuchUser, "no such identity")
+            try state.change(identity, of: user) { identity in
+                identity.secret = secret
+                identity.isPending = false
             }
-            state.users[user]?.identities[index].secret = secret
             state.removeSessions(of: user)
         }
     }
@@ -200,6 +206,15 @@ extension InMemoryAccountStore.State {
         if owners[name] != nil { throw AccountError(.nameTaken, "an identity exists") }
         owners[name] = ident
         users[ident]?.identities.append(identity)
+    }
+
+    mutating func change(
+        _ identity: String, of user: String, _ body: (inout Identity) -> Void
+    ) throws(AccountError) {
+        guard var changed = users[user], let index = changed.identities.firstIndex(where: { $0.ident == identity })
+        else { throw AccountError(.noSuchUser, "no such identity") }
+        body(&changed.identities[index])
+        users[user] = changed
     }
 
     mutating func forgetSessions(endedBy time: UInt64) {

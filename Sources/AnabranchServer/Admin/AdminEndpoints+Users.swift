@@ -44,7 +44,12 @@ extension AdminEndpoints {
             "user": .string(user.ident), "app": .string(user.app), "disabled": .bool(user.isDisabled),
             "created_at": JSONValue(user.createdAt),
             "identities": .array(
-                user.identities.map { ["provider": .string($0.provider), "name": .string($0.name)] }),
+                user.identities.map {
+                    [
+                        "provider": .string($0.provider), "name": .string($0.name),
+                        "confirmed": .bool(!$0.isPending),
+                    ]
+                }),
         ]
     }
 
@@ -91,8 +96,7 @@ extension AdminEndpoints {
         let secret = try await hash(try AppServices.newPassword(in: body)) ?? ""
         let found = try await accounts { accounts throws(AccountError) -> (isKnown: Bool, hasEmail: Bool) in
             guard let user = try accounts.user(ident) else { return (false, false) }
-            let identity = user.identities.first { $0.provider == Provider.emailPassword.rawValue }
-            guard let identity else { return (true, false) }
+            guard let identity = user.emailIdentities.first else { return (true, false) }
             try accounts.setSecret(secret, of: identity.ident, user: ident)
             return (true, true)
         }

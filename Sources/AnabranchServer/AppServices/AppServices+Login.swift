@@ -4,7 +4,7 @@ import Crypto
 import Logging
 import NIOHTTP1
 
-/// Registration, login, linking of identities, and requests for e-mails.
+/// Registration, login and linking of identities.
 extension AppServices {
     // MARK: E-mail and password
 
@@ -12,13 +12,18 @@ extension AppServices {
         try require(.emailPassword, in: app)
         let email = try Self.email(in: body, "email")
         let password = try Self.newPassword(in: body)
+        let hook = confirmsAddresses(in: app) ? try hook(for: .confirmation, in: app) : nil
+        guard hook == nil || AccountEmail.canReach(email) else {
+            throw .badRequest("invalid e-mail address: no e-mail can reach it")
+        }
         let secret = try await hashing { passwords in try passwords.hash(password) }
-        let user = newUser(in: app, .emailPassword, name: email, secret: secret)
+        let user = newUser(in: app, .emailPassword, name: email, secret: secret, isPending: hook != nil)
         try await store { accounts throws(AccountError) in try accounts.add(user) }
         logger.info("user registered", metadata: ["app": "\(app)", "user": "\(user.ident)"])
+        if let hook { start(.confirmation, to: email, in: app, by: hook) }
     }
 
-    /// An address without spaces and control characters. Whether it can receive mail is not checked.
+    /// An address without spaces and control characters. Only apps that have addresses confirmed ask for more.
     static func email(in body: [String: JSONValue], _ name: String) throws(HTTPError) -> String {
         let email = try body.text(name)
         guard email.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7f }) else {
@@ -43,13 +48,13 @@ extension AppServices {
     static let passwordCharactersMax = 128
     /// A longer password in a login is wrong without being hashed, since no user can have chosen it, in bytes.
     static let passwordBytesMax = 1_024
-    /// The longest token of an e-mail hook in a request, in bytes.
+    /// The longest token of an e-mail in a request, in bytes.
     static let emailTokenBytesMax = 1_024
 
     // MARK: Logging in
 
     func logIn(_ name: String, _ request: EndpointRequest, to app: String) async throws(HTTPError) -> JSONValue {
-        guard let provider = Provider(rawValue: name) else { throw Self.noProvider }
+        guard let provider = Provider(rawValue: name) else { throw Self.no(provider: name) }
         try require(provider, in: app)
         let body = try request.object()
         if request.query.split(separator: "&").contains("link=true") {
@@ -68,13 +73,19 @@ extension AppServices {
         return try await open(provider, for: user, by: secret)
     }
 
-    private static let noProvider = HTTPError(
-        status: .notFound, code: "AuthProviderNotFound", message: "no such authentication provider")
+    private static func no(provider name: String) -> HTTPError {
+        HTTPError(
+            status: .notFound, code: "AuthProviderNotFound",
+            message: "authentication provider not found: '\(name.prefix(100))'")
+    }
+
     static let invalidPassword = HTTPError(
         status: .unauthorized, code: "InvalidPassword", message: "invalid username/password")
 
-    private func require(_ provider: Provider, in app: String) throws(HTTPError) {
-        guard allowed(in: app)?.providers.contains(provider) == true else { throw Self.noProvider }
+    func require(_ provider: Provider, in app: String) throws(HTTPError) {
+        guard allowed(in: app)?.providers.contains(provider) == true else {
+            throw Self.no(provider: provider.rawValue)
+        }
     }
 
     /// - Parameter secret: the hash of the password that was right. If the user's hash is another one by now, the login
@@ -124,13 +135,16 @@ extension AppServices {
             throw Self.invalidPassword
         }
         let user = try await userWithEmail(email, in: app)
-        let secret = user?.identities.first { $0.provider == Provider.emailPassword.rawValue }?.secret
+        let identity = user?.identity(withEmail: email), secret = identity?.secret
         let isRight = try await hashing { passwords in try passwords.verify(password, against: secret) }
         guard isRight, let user else { throw Self.invalidPassword }
+        if identity?.isPending == true, confirmsAddresses(in: app) {
+            throw HTTPError(status: .unauthorized, code: "AuthError", message: "confirmation required")
+        }
         return (user, secret)
     }
 
-    private func userWithEmail(_ email: String, in app: String) async throws(HTTPError) -> User? {
+    func userWithEmail(_ email: String, in app: String) async throws(HTTPError) -> User? {
         try await store { accounts throws(AccountError) in
             try accounts.user(of: app, provider: Provider.emailPassword.rawValue, name: email)
         }
@@ -149,7 +163,7 @@ extension AppServices {
     }
 
     private func subject(of body: [String: JSONValue], in app: String) async throws(HTTPError) -> String {
-        guard let issuer = issuers[app] else { throw Self.noProvider }
+        guard let issuer = issuers[app] else { throw Self.no(provider: Provider.customToken.rawValue) }
         let token = try body.text("token", bytesMax: JSONWebToken.bytesMax)
         do {
             return try await issuer.subject(of: token, now: now)
@@ -177,9 +191,12 @@ extension AppServices {
         }
     }
 
-    private func newUser(in app: String, _ provider: Provider, name: String, secret: String? = nil) -> User {
+    private func newUser(
+        in app: String, _ provider: Provider, name: String, secret: String? = nil, isPending: Bool = false
+    ) -> User {
         let identity = Identity(
-            ident: RandomText.hexadecimal(bytes: 12), provider: provider.rawValue, name: name, secret: secret)
+            ident: RandomText.hexadecimal(bytes: 12), provider: provider.rawValue, name: name, secret: secret,
+            isPending: isPending)
         return User(
             ident: RandomText.hexadecimal(bytes: 12), app: app, identities: [identity], createdAt: unixSeconds())
     }
@@ -198,60 +215,10 @@ extension AppServices {
             try await store { accounts throws(AccountError) in try accounts.add(identity, to: user.ident) }
         case .emailPassword:
             let (owner, _) = try await checkPassword(body, in: user.app)
-            guard let identity = owner.identities.first(where: { $0.provider == provider.rawValue }) else {
-                throw Self.invalidPassword
-            }
+            guard let identity = owner.emailIdentities.first else { throw Self.invalidPassword }
             try await store { accounts throws(AccountError) in
                 try accounts.move(identity.ident, from: owner.ident, to: user.ident)
             }
-        }
-    }
-
-    // MARK: E-mails
-
-    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPError) {
-        try require(.emailPassword, in: app)
-        let request = try Self.emailRequest(action, body)
-        guard let emails else {
-            throw HTTPError(
-                status: .badRequest, code: "EmailNotConfigured",
-                message: "this server sends no e-mail: addresses need no confirmation, passwords cannot be reset")
-        }
-        switch await emails.handle(request, app: app) {
-        case .done: return
-        case .refused(let reason): throw .badRequest(reason)
-        case .setPassword(let email, let password): try await setPassword(password, of: email, in: app)
-        }
-    }
-
-    private static func emailRequest(
-        _ action: Route.EmailAction, _ body: [String: JSONValue]
-    ) throws(HTTPError) -> EmailRequest {
-        switch action {
-        case .confirm:
-            .confirm(
-                token: try body.text("token", bytesMax: emailTokenBytesMax), tokenIdent: try body.text("tokenId"))
-        case .sendConfirmation: .sendConfirmation(email: try email(in: body, "email"))
-        case .callConfirmation: .callConfirmation(email: try email(in: body, "email"))
-        case .sendReset: .sendReset(email: try email(in: body, "email"))
-        case .reset:
-            .reset(
-                password: try newPassword(in: body), token: try body.text("token", bytesMax: emailTokenBytesMax),
-                tokenIdent: try body.text("tokenId"))
-        case .callReset:
-            .callReset(
-                email: try email(in: body, "email"), password: try newPassword(in: body),
-                arguments: (body["arguments"] ?? []).encoded)
-        }
-    }
-
-    private func setPassword(_ password: String, of email: String, in app: String) async throws(HTTPError) {
-        let secret = try await hashing { passwords in try passwords.hash(password) }
-        guard let user = try await userWithEmail(email, in: app),
-            let identity = user.identities.first(where: { $0.provider == Provider.emailPassword.rawValue })
-        else { throw HTTPError(status: .notFound, code: "UserNotFound", message: "user not found") }
-        try await store { accounts throws(AccountError) in
-            try accounts.setSecret(secret, of: identity.ident, user: user.ident)
         }
     }
 

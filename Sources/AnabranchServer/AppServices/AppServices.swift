@@ -14,27 +14,30 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let accounts: any AccountStore
     let tokens: SessionTokens
     let issuers: [String: CustomTokenVerifier]
-    let emails: (any EmailHook)?
+    let emails: [String: any EmailHook]
+    let emailTokens: EmailTokens
+    let emailRate = RateCounter(seconds: 3600)
+    let emailsUnderWay: ConcurrencyLimit
     let passwords: PasswordHash
     let passwordsUnderWay: ConcurrencyLimit
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     let blocking: BlockingWork
     let hashes: BlockingWork
-    private let metrics: any MetricsFactory
+    let metrics: any MetricsFactory
     private let logins = RateCounter()
     private let refusals = RateCounter()
 
-    /// Reads the keys of issuers.
+    /// Reads the keys of issuers. Those behind a URL may be there later.
     /// - Parameters:
     ///   - keys: signs the server's own tokens.
-    ///   - emails: sends e-mails; nil if nothing has to be confirmed, and no password can be reset.
+    ///   - emails: what sends the e-mails of an app, by the apps' ids. Which ones `AppSettings.emails` says.
     ///   - passwordCost: log2 of scrypt's N, the work of hashing one password, 1 to 20; 15 takes 32 MiB.
-    ///   - metrics: makes the counter of logins.
+    ///   - metrics: makes the counters of logins and e-mails.
     ///   - unixSeconds: the clock, in seconds since 1970.
     /// - Throws: `FileError` if the keys of an issuer cannot be read.
     public init(
-        settings: AppServicesSettings, accounts: any AccountStore, keys: KeyFile, emails: (any EmailHook)? = nil,
+        settings: AppServicesSettings, accounts: any AccountStore, keys: KeyFile, emails: [String: any EmailHook] = [:],
         passwordCost: Int = 15, logger: Logger, metrics: any MetricsFactory = MetricsSystem.factory,
         unixSeconds: @escaping @Sendable () -> UInt64
     ) async throws {
@@ -49,12 +52,14 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)
         passwordsUnderWay = ConcurrencyLimit(countMax: settings.passwordsUnderWayMax)
+        emailsUnderWay = ConcurrencyLimit(countMax: settings.emailsUnderWayMax)
+        emailTokens = EmailTokens(keys: keys, issuer: settings.issuer)
         tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
         var issuers: [String: CustomTokenVerifier] = [:]
         for (app, settings) in settings.apps {
             guard let issuer = settings.issuer else { continue }
             issuers[app] = try await CustomTokenVerifier(
-                jwksPath: issuer.jwksPath, issuer: issuer.issuer, audience: issuer.audience ?? app, logger: logger)
+                issuer, app: app, logger: logger, now: Int64(clamping: unixSeconds()))
         }
         self.issuers = issuers
     }
@@ -145,7 +150,22 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         case .createKey, .keys, .key, .enableKey, .disableKey, .deleteKey:
             let user = try await bearer(request, .refresh).user
             return try await respondToKeys(route, request, of: user)
+        case .callFunction(let app):
+            guard try await bearer(request, .access).user.app == app else { throw .unauthorized }
+            let body = try request.object()
+            if let service = body["service"]?.string { throw Self.no("service", service, code: "ServiceNotFound") }
+            throw Self.no("function", try body.text("name"), code: "FunctionNotFound")
+        case .watch:
+            throw Self.no("service", "mongodb-atlas", code: "ServiceNotFound")
+        case .push(let app, let service):
+            guard try await bearer(request, .access).user.app == app else { throw .unauthorized }
+            throw Self.no("service", service, code: "ServiceNotFound")
         }
+    }
+
+    /// What the server does not have is refused as App Services refuses it where an app has none of that name.
+    private static func no(_ what: String, _ name: String, code: String) -> HTTPError {
+        HTTPError(status: .notFound, code: code, message: "\(what) not found: '\(name.prefix(100))'")
     }
 
     /// All members: old clients need two that new ones do not (section 1.2).
@@ -183,7 +203,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         let identities = user.identities.map { identity -> JSONValue in
             ["id": .string(identity.ident), "provider_type": .string(identity.provider)]
         }
-        let email = user.identities.first { $0.provider == Provider.emailPassword.rawValue }?.name
+        let email = user.emailIdentities.first?.name
         return [
             "data": email.map { ["email": .string($0)] } ?? [:], "identities": .array(identities),
             "type": "normal", "user_id": .string(user.ident),
@@ -275,7 +295,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
                 app: user.app, user: user.ident, provider: session.provider, customData: user.customData,
                 login: session.ident)
             principal.providers = user.identities.map(\.provider)
-            if let identity = user.identities.first(where: { $0.provider == Provider.emailPassword.rawValue }) {
+            if let identity = user.emailIdentities.first {
                 principal.data = JSONValue.object(["email": .string(identity.name)]).encoded
             }
             return (.admitted(principal), user.ident)

@@ -1,5 +1,4 @@
 public import AnabranchHistory
-package import Logging
 
 /// A way to log in. The raw values are the names in URLs (`Spec/Protocol.md`, section 1.3).
 public enum Provider: String, CaseIterable, Sendable {
@@ -19,6 +18,8 @@ public struct AppSettings: Equatable, Sendable {
     public var providers: Set<Provider>
     /// The issuer whose tokens are accepted as logins; nil for none.
     public var issuer: CustomTokenIssuer?
+    /// The e-mails that it sends. With `confirmation` nobody logs in with an address before it is confirmed.
+    public var emails: Set<AccountEmail.Kind> = []
     /// Whether its clients may take classes and columns away.
     public var destructiveSchema: DestructiveSchema
     /// Whether its clients subscribe to queries, and not to partitions.
@@ -34,29 +35,6 @@ public struct AppSettings: Equatable, Sendable {
         self.providers = providers
         self.issuer = issuer
         self.destructiveSchema = destructiveSchema
-    }
-}
-
-/// Another party whose tokens log users in: RS256, ES256 or HS256.
-public struct CustomTokenIssuer: Equatable, Sendable {
-    /// A file with the issuer's keys (RFC 7517), read again when it changes.
-    public var jwksPath: String
-    /// The required value of `iss`; nil if any value will do.
-    public var issuer: String?
-    /// The value that `aud` has to be or to contain; nil stands for the app id.
-    public var audience: String?
-
-    /// An issuer with the keys in a file.
-    public init(jwksPath: String, issuer: String? = nil, audience: String? = nil) {
-        self.jwksPath = jwksPath
-        self.issuer = issuer
-        self.audience = audience
-    }
-
-    /// Reads a file of keys as the server does.
-    /// - Throws: `FileError` if it cannot be used.
-    package static func checkKeys(path: String, logger: Logger) async throws {
-        _ = try await CustomTokenVerifier(jwksPath: path, issuer: nil, audience: "", logger: logger)
     }
 }
 
@@ -86,6 +64,14 @@ public struct AppServicesSettings: Sendable {
     /// Refused handshakes of one address, or of one user, within a minute that are answered at once. Each further one
     /// waits twice as long as the one before.
     public var promptRefusalsPerMinuteMax = 5
+    /// E-mails to one address, or requests for some, within an hour.
+    public var emailsPerHourMax = 5
+    /// E-mails that are being sent. Further ones are refused.
+    public var emailsUnderWayMax = 64
+    /// How long the token of an e-mail confirms an address, in seconds.
+    public var confirmationTokenSeconds: Int64 = 24 * 3600
+    /// How long the token of an e-mail resets a password, in seconds.
+    public var resetTokenSeconds: Int64 = 30 * 60
     /// API keys of one user.
     public var apiKeysPerUserMax = 20
 

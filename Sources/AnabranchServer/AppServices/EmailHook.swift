@@ -1,32 +1,32 @@
-/// Sends e-mails for a server. Without it an account needs no confirmation, and a password cannot be reset.
+/// Sends the e-mails of an app. The server makes the tokens that are in them, and recognises them again.
 public protocol EmailHook: Sendable {
-    /// Handles a request to confirm an e-mail address or to reset a password. The hook makes its own tokens, sends
-    /// them, and recognises them again.
-    func handle(_ request: EmailRequest, app: String) async -> EmailOutcome
+    /// Sends one e-mail. Nobody waits for it: what is thrown is a line in the log.
+    func send(_ email: AccountEmail) async throws
 }
 
-/// What a client asks for (`Spec/Protocol.md`, section 1.6).
-public enum EmailRequest: Equatable, Sendable {
-    /// Send another e-mail with a token that confirms the address.
-    case sendConfirmation(email: String)
-    /// Run the app's own function that confirms the address.
-    case callConfirmation(email: String)
-    /// Confirm the address that the token was sent to.
-    case confirm(token: String, tokenIdent: String)
-    /// Send an e-mail with a token that lets the user choose a new password.
-    case sendReset(email: String)
-    /// Set the password of the user whom the token was sent to.
-    case reset(password: String, token: String, tokenIdent: String)
-    /// Run the app's own function that resets a password. `arguments` is the JSON array that the application passed.
-    case callReset(email: String, password: String, arguments: String)
-}
+/// What somebody is to be sent about an account (`Spec/Admin.md`, section 8).
+public struct AccountEmail: Sendable {
+    /// What an e-mail is for.
+    public enum Kind: String, CaseIterable, Sendable {
+        /// To show that the address is that of whoever registered it.
+        case confirmation
+        /// To choose a new password.
+        case reset
+    }
 
-/// What came of a request for an e-mail.
-public enum EmailOutcome: Equatable, Sendable {
-    /// There is nothing more to do.
-    case done
-    /// The user with this address gets the password, and all sessions of the user end.
-    case setPassword(email: String, password: String)
-    /// The request is refused; the application is shown the text.
-    case refused(String)
+    /// What it is for.
+    public let kind: Kind
+    /// The app's id.
+    public let app: String
+    /// The receiver: visible ASCII without what could end an address, so it can stand in a header as it is.
+    public let address: String
+    /// What the application hands back to the server: letters, digits, `-`, `_` and `.`.
+    public let token: String
+    /// What it hands back with it.
+    public let tokenIdent: String
+
+    /// - Returns: whether an e-mail can be sent to the address as it stands.
+    static func canReach(_ address: String) -> Bool {
+        address.wholeMatch(of: /[A-Za-z0-9.!#$%&'*+\/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}/) != nil
+    }
 }

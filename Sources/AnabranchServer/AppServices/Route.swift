@@ -16,6 +16,10 @@ enum Route: Equatable {
     case enableKey(String)
     case disableKey(String)
     case deleteKey(String)
+    case callFunction(app: String)
+    /// Changes of a collection in MongoDB.
+    case watch(app: String)
+    case push(app: String, service: String)
 
     enum EmailAction: String {
         case confirm = "confirm"
@@ -29,7 +33,9 @@ enum Route: Equatable {
     /// The app that the path names; nil if it names none.
     var app: String? {
         switch self {
-        case .location(let app), .register(let app), .login(let app, _), .email(_, let app): app
+        case .location(let app), .register(let app), .login(let app, _), .email(_, let app), .callFunction(let app),
+            .watch(let app), .push(let app, _):
+            app
         default: nil
         }
     }
@@ -57,6 +63,13 @@ enum Route: Equatable {
             return .login(app: app, provider: rest[2])
         case (.POST, let rest) where rest.starts(with: ["auth", "providers", Provider.emailPassword.rawValue]):
             return EmailAction(rawValue: rest.dropFirst(3).joined(separator: "/")).map { .email($0, app: app) }
+        case (.POST, ["functions", "call"]): return .callFunction(app: app)
+        case (.GET, ["functions", "call"]): return .watch(app: app)
+        case (.PUT, let rest), (.DELETE, let rest):
+            guard rest.count == 4, rest.starts(with: ["push", "providers"]), rest[3] == "registration" else {
+                return nil
+            }
+            return .push(app: app, service: rest[2])
         default: return nil
         }
     }

@@ -1,43 +1,47 @@
 import Synchronization
 
-/// Counts events within the current minute, by the name of an address or a user.
+/// Counts events within the current minute, or another period, by the name of an address or a user.
 final class RateCounter: Sendable {
     fileprivate struct State {
-        var minute: Int64 = 0
+        var period: Int64 = 0
         var counts: [String: Int] = [:]
     }
 
-    /// Different names that are counted within one minute. Further ones are counted together, which bounds the memory.
+    /// Different names that are counted within one period. Further ones are counted together, which bounds the memory.
     static let namesMax = 100_000
 
     private let state = Mutex(State())
+    private let seconds: Int64
+
+    /// - Parameter seconds: how long a period is.
+    init(seconds: Int64 = 60) { self.seconds = seconds }
 
     /// - Parameters:
     ///   - amount: how many at once.
     ///   - now: seconds since 1970.
-    /// - Returns: how many events of the name there were within this minute, these included.
+    /// - Returns: how many events of the name there were within this period, these included.
     @discardableResult
     func count(_ name: String, _ amount: Int = 1, now: Int64) -> Int {
         state.withLock { state in
-            state.turn(to: now)
+            state.turn(to: now / seconds)
             state.counts[state.key(name), default: 0] += amount
             return state.counts[state.key(name), default: 0]
         }
     }
 
-    /// How many events of the name there were within this minute.
+    /// How many events of the name there were within this period.
     func current(_ name: String, now: Int64) -> Int {
         state.withLock { state in
-            state.turn(to: now)
+            state.turn(to: now / seconds)
             return state.counts[state.key(name), default: 0]
         }
     }
 }
 
 extension RateCounter.State {
-    mutating func turn(to now: Int64) {
-        guard minute != now / 60 else { return }
-        minute = now / 60
+    mutating func turn(to new: Int64) {
+        guard period != new else { return }
+        period = new
         counts = [:]
     }
 

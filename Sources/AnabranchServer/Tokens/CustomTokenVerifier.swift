@@ -4,33 +4,47 @@ import Logging
 
 /// Verifies the tokens of another issuer with which users log in (`custom-token`).
 struct CustomTokenVerifier: Sendable {
-    private let keys: WatchedFile<[TokenKey]>
+    private enum Keys: Sendable {
+        case file(WatchedFile<[TokenKey]>)
+        case url(FetchedKeys)
+    }
+
+    private let keys: Keys
     private let issuer: String?
     private let audience: String
 
-    /// - Parameters:
-    ///   - jwksPath: the file with the public keys. It may change while the server runs.
-    ///   - issuer: the required value of `iss`; nil if any value will do.
-    ///   - audience: the value that `aud` has to be or to contain.
-    init(jwksPath: String, issuer: String?, audience: String, logger: Logger) async throws {
-        self.issuer = issuer
-        self.audience = audience
-        keys = try await WatchedFile(jwksPath, logger: logger) {
-            guard let bytes = FileManager.default.contents(atPath: jwksPath),
-                let entries = try? JSONValue(parsing: bytes)["keys"]?.array
-            else { throw FileError(jwksPath, "not a set of JSON web keys") }
-            var keys: [TokenKey] = []
-            for entry in entries {
-                if let key = try await TokenKey(entry) { keys.append(key) }
-            }
-            guard !keys.isEmpty else { throw FileError(jwksPath, "no key for RS256, ES256 or HS256") }
-            return keys
+    /// Reads the keys of a file. A URL that cannot be read now is tried again when somebody logs in.
+    /// - Parameter now: seconds since 1970.
+    /// - Throws: `FileError` if a file, or what is said about a URL, cannot be used.
+    init(_ issuer: CustomTokenIssuer, app: String, logger: Logger, now: Int64) async throws {
+        self.issuer = issuer.issuer
+        audience = issuer.audience ?? app
+        if issuer.isURL {
+            let fetched = try FetchedKeys(url: issuer.jwks, authority: issuer.authority, logger: logger)
+            await fetched.refresh(now: now)
+            keys = .url(fetched)
+        } else {
+            let path = issuer.jwks
+            keys = .file(
+                try await WatchedFile(path, logger: logger) {
+                    guard let bytes = FileManager.default.contents(atPath: path) else {
+                        throw FileError(path, "not a set of JSON web keys")
+                    }
+                    let keys = try await TokenKey.keys(in: bytes, of: path)
+                    guard !keys.isEmpty else { throw FileError(path, "no key for RS256, ES256 or HS256") }
+                    return keys
+                })
         }
     }
 
     /// - Returns: the name by which the issuer knows the user.
     func subject(of text: String, now: Int64) async throws(TokenError) -> String {
-        let claims = try JSONWebToken(text).verify(with: await keys.value())
+        let token = try JSONWebToken(text)
+        let claims =
+            switch keys {
+            case .file(let file): try token.verify(with: await file.value())
+            case .url(let fetched): try token.verify(with: await fetched.keys(naming: token.keyIdent, now: now))
+            }
         if let issuer {
             guard try claims.text("iss") == issuer else { throw TokenError("another issuer") }
         }

@@ -16,6 +16,20 @@ struct TokenKey: Sendable {
             .add(hmac: HMACKey(key: SymmetricKey(data: secret)), digestAlgorithm: .sha256).getKey()
     }
 
+    /// The keys of a set (RFC 7517) that can be used.
+    /// - Parameter name: of the set, for errors.
+    /// - Throws: `FileError`, or `TokenError` for a key that is malformed or too weak.
+    static func keys(in text: some Collection<UInt8>, of name: String) async throws -> [TokenKey] {
+        guard let entries = try? JSONValue(parsing: text)["keys"]?.array else {
+            throw FileError(name, "not a set of JSON web keys")
+        }
+        var keys: [TokenKey] = []
+        for entry in entries {
+            if let key = try await TokenKey(entry) { keys.append(key) }
+        }
+        return keys
+    }
+
     /// A public key of a JWKS file (RFC 7517): RSA of at least 2048 bits for RS256, P-256 for ES256, or at least 32
     /// secret bytes for HS256. If the key names an algorithm, it must be this one.
     /// - Returns: nil if the key is for something else: a set may contain such keys.

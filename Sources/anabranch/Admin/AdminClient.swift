@@ -1,8 +1,8 @@
 import AnabranchCore
+import AnabranchServer
 import Foundation
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import NIOSSL
 
 /// Who runs the command.
@@ -102,13 +102,8 @@ struct AdminClient {
     private func send(
         _ method: HTTPMethod, _ uri: String, body: Data, _ timeout: TimeAmount = AdminClient.timeout
     ) async throws -> Data {
-        let headers: HTTPHeaders = [
-            "Host": host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)", "Authorization": "Bearer \(token)",
-            "Connection": "close", "Content-Length": "\(body.count)", "X-Operator": Operator.name,
-        ]
-        let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
-        let response = try await exchange(
-            [.head(head), .body(.byteBuffer(ByteBuffer(bytes: body))), .end(nil)], timeout)
+        let headers: HTTPHeaders = ["Authorization": "Bearer \(token)", "X-Operator": Operator.name]
+        let response = try await exchange(method, uri, headers, ByteBuffer(bytes: body), timeout)
         let answer = response.body.map { Data($0.readableBytesView) } ?? Data()
         guard (200..<300).contains(response.head.status.code) else {
             struct Refusal: Decodable {
@@ -123,58 +118,32 @@ struct AdminClient {
     }
 
     private func exchange(
-        _ request: [HTTPClientRequestPart], _ timeout: TimeAmount
+        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, _ body: ByteBuffer, _ timeout: TimeAmount
     ) async throws -> NIOHTTPClientResponseFull {
+        let exchange = HTTPExchange(host: host, port: port, tls: makeTLS, answerBytesMax: Self.answerBytesMax)
+        let answer: NIOHTTPClientResponseFull?
         do {
-            let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-                .connect(host: host, port: port) { channel in
-                    channel.eventLoop.makeCompletedFuture { try configure(channel) }
-                }
-            let timer = channel.channel.eventLoop.scheduleTask(in: timeout) {
-                channel.channel.close(promise: nil)
-            }
-            defer { timer.cancel() }
-            return try await channel.executeThenClose { inbound, outbound in
-                // At once: a server that has its answer after the first part may have closed before the second.
-                try await outbound.write(contentsOf: request)
-                for try await response in inbound { return response }
-                throw AdminError(description: "the server closed the connection without an answer")
-            }
-        } catch let error as AdminError {
-            throw error
+            answer = try await exchange.answer(method, uri, headers, body: body, within: timeout)
         } catch {
-            throw AdminError(description: "no answer from \(host):\(port): \(Self.reason(error))")
+            var reason = HTTPExchange.reason(error)
+            if case NIOSSLError.handshakeFailed = error { reason += ": see --ca" }
+            throw AdminError(description: "no answer from \(host):\(port): \(reason)")
         }
-    }
-
-    /// In words for people, and not those of the libraries.
-    private static func reason(_ error: any Error) -> String {
-        switch error {
-        case let error as IOError: String(cString: strerror(error.errnoCode))
-        case let error as NIOConnectionError:
-            error.connectionErrors.first.map { reason($0.error) } ?? "there is no such host"
-        case NIOSSLError.handshakeFailed: "its certificate is not trusted, or it does not speak TLS: see --ca"
-        default: "\(error)"
+        guard let answer else {
+            throw AdminError(description: "the server closed the connection without an answer")
         }
+        return answer
     }
 
-    private func configure(
-        _ channel: any Channel
-    ) throws -> NIOAsyncChannel<NIOHTTPClientResponseFull, HTTPClientRequestPart> {
-        let pipeline = channel.pipeline.syncOperations
-        if let tls { try pipeline.addHandler(tlsHandler(tls)) }
-        try pipeline.addHTTPClientHandlers()
-        try pipeline.addHandler(NIOHTTPClientResponseAggregator(maxContentLength: Self.answerBytesMax))
-        return try NIOAsyncChannel(wrappingChannelSynchronously: channel)
-    }
-
-    private func tlsHandler(_ tls: NIOSSLContext) throws -> NIOSSLClientHandler {
-        // An address is no name; the certificate is then compared with the address of the socket.
-        let isName = (try? SocketAddress(ipAddress: host, port: 0)) == nil
-        let name = isName ? host : nil
-        guard let certificate else { return try NIOSSLClientHandler(context: tls, serverHostname: name) }
-        return try NIOSSLClientHandler(context: tls, serverHostname: name) { shown, verdict in
-            verdict.succeed(shown.first == certificate ? .certificateVerified : .failed)
+    /// What encrypts a connection; nil for none.
+    private var makeTLS: (@Sendable () throws -> NIOSSLClientHandler)? {
+        guard let tls else { return nil }
+        let name = HTTPExchange.serverName(host), certificate = certificate
+        return {
+            guard let certificate else { return try NIOSSLClientHandler(context: tls, serverHostname: name) }
+            return try NIOSSLClientHandler(context: tls, serverHostname: name) { shown, verdict in
+                verdict.succeed(shown.first == certificate ? .certificateVerified : .failed)
+            }
         }
     }
 }

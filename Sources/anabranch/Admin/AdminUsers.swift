@@ -31,7 +31,7 @@ struct AdminUsers: AsyncParsableCommand {
         struct Listing: AdminListing {
             struct User: Decodable {
                 struct Identity: Decodable {
-                    var provider: String, name: String
+                    var provider: String, name: String, confirmed: Bool
                 }
 
                 var user: String, app: String, disabled: Bool, created_at: Double, identities: [Identity]
@@ -45,7 +45,8 @@ struct AdminUsers: AsyncParsableCommand {
                 users.map { user in
                     [
                         user.user, user.app, Date(timeIntervalSince1970: user.created_at).formatted(.iso8601),
-                        user.disabled ? "disabled" : "enabled",
+                        user.disabled
+                            ? "disabled" : user.identities.allSatisfy(\.confirmed) ? "enabled" : "unconfirmed",
                         user.identities.map { "\($0.provider):\($0.name)" }.joined(separator: " "),
                     ]
                 }

@@ -11,14 +11,17 @@ import Yams
 ///         app-config: exported/my-app
 ///         destructive-schema: refuse
 ///         issuer: {jwks: issuer-keys.json, iss: "https://id.example.com", aud: my-app}
+///         email: {}                        # see EmailSection
 struct AppsSection {
     /// What is read, for messages.
     let place: String
     private(set) var apps: [String: AppSettings] = [:]
+    /// How the apps send e-mails, if they do.
+    private(set) var emails: [String: EmailSettings] = [:]
     private(set) var problems: [String] = []
 
-    private static let keys = ["providers", "sync", "app-config", "destructive-schema", "issuer"]
-    private static let issuerKeys = ["jwks", "iss", "aud"]
+    private static let keys = ["providers", "sync", "app-config", "destructive-schema", "issuer", "email"]
+    private static let issuerKeys = ["jwks", "iss", "aud", "ca"]
 
     init(place: String) { self.place = place }
 
@@ -32,11 +35,11 @@ struct AppsSection {
                 problems.append("\(place): '\(app)' cannot be an app id; allowed: letters, digits, _ . and -")
                 continue
             }
-            apps[app] = settings(value, place: "\(place): \(app)")
+            apps[app] = settings(value, of: app, place: "\(place): \(app)")
         }
     }
 
-    private mutating func settings(_ node: Node, place: String) -> AppSettings {
+    private mutating func settings(_ node: Node, of app: String, place: String) -> AppSettings {
         var settings = AppSettings(providers: []), hasProviders = false
         for (key, value) in node.mapping ?? [:] {
             switch key.scalar?.string {
@@ -62,6 +65,11 @@ struct AppsSection {
                 }
             case "issuer":
                 settings.issuer = issuer(value, place: "\(place): issuer")
+            case "email":
+                var section = EmailSection(place: "\(place): email")
+                emails[app] = section.read(value)
+                settings.emails = Set((emails[app]?.templates ?? [:]).keys)
+                problems += section.problems
             case let name:
                 problems.append("\(place): " + Choice.unknown("setting", name ?? "", of: Self.keys))
             }
@@ -72,6 +80,9 @@ struct AppsSection {
             problems.append(
                 "\(place): custom-token and issuer need each other, as in providers: [custom-token] and "
                     + "issuer: {jwks: FILE}")
+        }
+        if emails[app] != nil, !settings.providers.contains(.emailPassword) {
+            problems.append("\(place): email: only with the provider local-userpass")
         }
         if settings.exportPath != nil, !settings.isFlexible {
             problems.append("\(place): app-config: only with sync: flexible")
@@ -99,7 +110,7 @@ struct AppsSection {
     }
 
     private mutating func issuer(_ node: Node, place: String) -> CustomTokenIssuer {
-        var issuer = CustomTokenIssuer(jwksPath: "")
+        var issuer = CustomTokenIssuer(jwks: "")
         for (key, value) in node.mapping ?? [:] {
             let name = key.scalar?.string ?? ""
             guard Self.issuerKeys.contains(name) else {
@@ -111,19 +122,21 @@ struct AppsSection {
                 continue
             }
             switch name {
-            case "jwks": issuer.jwksPath = text
+            case "jwks": issuer.jwks = text
             case "iss": issuer.issuer = text
+            case "ca": issuer.authority = text
             default: issuer.audience = text
             }
         }
-        if issuer.jwksPath.isEmpty {
-            problems.append("\(place): jwks is missing: a file with the issuer's keys (RFC 7517)")
+        if issuer.jwks.isEmpty {
+            problems.append("\(place): jwks is missing: a file with the issuer's keys (RFC 7517), or a URL with https")
         }
+        if issuer.authority != nil, !issuer.isURL { problems.append("\(place): ca: only with a URL") }
         return issuer
     }
 
     /// What stands where something else is expected.
-    private static func found(_ node: Node) -> String {
+    static func found(_ node: Node) -> String {
         switch node {
         case .scalar(let scalar): "cannot be '\(scalar.string)'"
         case .sequence: "cannot be a list"

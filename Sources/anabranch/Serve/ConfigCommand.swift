@@ -27,11 +27,11 @@ struct ConfigCommand: AsyncParsableCommand {
             abstract: "Say what is wrong with the configuration.",
             discussion: """
                 Finds every mistake at once: settings and values that do not exist, settings that contradict each \
-                other, files of rules, certificates, keys and folders of exported apps that are missing or cannot \
-                be used, and rules that are not set, without which no server starts. Nothing is changed, \
-                and a server may be running. Prints a line for each mistake on standard error, and on \
-                standard output what exported apps ask for that has no effect here; the exit status is 0 if there is \
-                no mistake, and 1 if there is one.
+                other, files of rules, certificates, keys, passwords, programs and folders of exported apps that \
+                are missing or cannot be used, and rules that are not set, without which no server starts. Nothing \
+                is changed, and a server may be running. Prints a line for each mistake on standard error, and on \
+                standard output what exported apps ask for that has no effect here, and which issuers do not hand \
+                out their keys now; the exit status is 0 if there is no mistake, and 1 if there is one.
 
                 EXAMPLES
                   anabranch config check --config anabranch.yaml && systemctl restart anabranch

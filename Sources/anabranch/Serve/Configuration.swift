@@ -42,6 +42,9 @@ struct Configuration {
     var rules: RulesSetting?
     var userWithoutToken: String?
     var apps: [String: AppSettings] = [:]
+    /// How apps send e-mails, by their ids.
+    var emails: [String: EmailSettings] = [:]
+    var smtpPassword: String?
     /// Nil: there is no admin interface.
     var adminListen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 0)
     var adminTokenFile: String?
@@ -119,6 +122,9 @@ struct Configuration {
         if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }
         return settings
     }
+
+    /// What sends the e-mails of the apps, by their ids.
+    var mailers: [String: Mailer] { emails.mapValues { Mailer(settings: $0, password: smtpPassword) } }
 
     var store: SQLiteStore.Options {
         var options = SQLiteStore.Options()

@@ -52,6 +52,11 @@ extension Configuration {
                 "\(name): \(address.host) is not a loopback address, and tokens and passwords would travel in "
                     + "the open: give a certificate, or pass --insecure if they may")
         }
+        for (app, settings) in emails.sorted(by: { $0.key < $1.key }) {
+            guard case .smtp(let server) = settings.way, server.user != nil else { continue }
+            guard server.passwordFile == nil, smtpPassword == nil else { continue }
+            problems.append("apps: \(app): email: user needs a password-file, or the setting smtp-password")
+        }
         return problems
     }
 
@@ -92,7 +97,7 @@ struct ConfigurationSources {
             names.insert(setting.name)
             return
         }
-        let found = setting.name == "admin-token" ? "this" : "'\(value)'"
+        let found = setting.isSecret ? "this" : "'\(value)'"
         problems.append("\(source): cannot be \(found); allowed: \(setting.allowed)")
     }
 
@@ -115,6 +120,7 @@ struct ConfigurationSources {
                 var section = AppsSection(place: "\(path): apps")
                 section.read(value)
                 configuration.apps = section.apps
+                configuration.emails = section.emails
                 problems += section.problems
             } else if name == Setting.historySection {
                 readHistory(value, place: "\(path): \(name)", settings)

@@ -15,7 +15,7 @@ struct ConfigurationText: CustomStringConvertible {
             if setting.nameInSection != nil, !lines.contains("\(Setting.historySection):") {
                 lines += ["# How much of the past is kept.", "\(Setting.historySection):"]
             }
-            let isHidden = setting.name == "admin-token" && configuration.adminToken != nil
+            let isHidden = setting.isSecret && setting.isSet(configuration)
             let name = setting.nameInSection ?? setting.name, indent = setting.nameInSection == nil ? "" : "  "
             let value = setting.get(effective).map { "\(indent)\(name): \(Self.quoted($0))" }
             lines += [
@@ -24,7 +24,7 @@ struct ConfigurationText: CustomStringConvertible {
             ]
         }
         lines.append("# The apps by their ids, and how their users log in.")
-        lines += configuration.apps.isEmpty ? ["# apps is not set"] : Self.lines(configuration.apps)
+        lines += configuration.apps.isEmpty ? ["# apps is not set"] : Self.lines(configuration)
         description = lines.joined(separator: "\n") + "\n"
     }
 
@@ -49,9 +49,9 @@ struct ConfigurationText: CustomStringConvertible {
         return all
     }
 
-    private static func lines(_ apps: [String: AppSettings]) -> [String] {
+    private static func lines(_ configuration: Configuration) -> [String] {
         var lines = ["apps:"]
-        for (app, settings) in apps.sorted(by: { $0.key < $1.key }) {
+        for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
             let providers = Provider.allCases.filter(settings.providers.contains).map(\.rawValue)
             lines += [
                 "  \(quoted(app)):", "    providers: [\(providers.joined(separator: ", "))]",
@@ -59,8 +59,13 @@ struct ConfigurationText: CustomStringConvertible {
                 "    destructive-schema: \(settings.destructiveSchema.rawValue)",
             ]
             if let path = settings.exportPath { lines.append("    app-config: \(quoted(path))") }
+            if let email = configuration.emails[app] {
+                lines += ["    email:"] + email.lines(quoted: quoted).map { "      \($0)" }
+            }
             guard let issuer = settings.issuer else { continue }
-            let members = [("jwks", issuer.jwksPath), ("iss", issuer.issuer), ("aud", issuer.audience)]
+            let members = [
+                ("jwks", issuer.jwks), ("iss", issuer.issuer), ("aud", issuer.audience), ("ca", issuer.authority),
+            ]
             let words = members.compactMap { name, value in value.map { "\(name): \(quoted($0))" } }
             lines.append("    issuer: {\(words.joined(separator: ", "))}")
         }

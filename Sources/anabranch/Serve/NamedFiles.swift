@@ -26,10 +26,14 @@ enum NamedFiles {
             }
         }
         for (app, settings) in configuration.apps.sorted(by: { $0.key < $1.key }) {
-            guard let issuer = settings.issuer, !issuer.jwksPath.isEmpty else { continue }
+            guard let issuer = settings.issuer, !issuer.jwks.isEmpty else { continue }
             await check("apps: \(app): issuer") {
-                try await CustomTokenIssuer.checkKeys(path: issuer.jwksPath, logger: logger)
+                guard let notice = try await issuer.check(logger: logger) else { return }
+                notices.append("apps: \(app): issuer: nobody can log in with its tokens now: \(notice)")
             }
+        }
+        for (app, settings) in configuration.emails.sorted(by: { $0.key < $1.key }) {
+            await check("apps: \(app): email") { try settings.checkFiles() }
         }
         // Without the setting, or without the file, the server makes one.
         if let path = configuration.adminTokenFile, FileManager.default.fileExists(atPath: path) {
@@ -56,6 +60,22 @@ enum NamedFiles {
             throw unusable("they do not belong together, or are not in PEM")
         } catch {
             throw unusable("\(error)")
+        }
+    }
+}
+
+extension EmailSettings {
+    fileprivate func checkFiles() throws {
+        switch way {
+        case .command(let words):
+            guard FileManager.default.isExecutableFile(atPath: words[0]) else {
+                throw EmailError("command: \(words[0]) is no program that can be started")
+            }
+        case .smtp(let server):
+            if let path = server.passwordFile { _ = try Mailer.password(inFile: path) }
+            if let path = server.authority, (try? NIOSSLCertificate.fromPEMFile(path).isEmpty) ?? true {
+                throw EmailError("ca: \(path) holds no certificate in PEM")
+            }
         }
     }
 }

@@ -55,8 +55,8 @@ struct ServeCommand: AsyncParsableCommand {
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
         let apps = try await AppServices(
             settings: configuration.appServices, accounts: accounts,
-            keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger), logger: logger,
-            metrics: metrics, unixSeconds: unixSeconds)
+            keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
+            emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
         var authorizer: any Authorizer = AllowAllAuthorizer()
         if case .file(let path) = configuration.rules {
             authorizer = try await RuleFileAuthorizer(path: path, logger: logger)

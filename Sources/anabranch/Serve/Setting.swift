@@ -12,8 +12,10 @@ struct Setting {
     let allowed: String
     /// Returns false for a text that is no value of the setting.
     let set: (inout Configuration, String) -> Bool
-    /// The value as a text that `set` takes; nil if it is not set, or not to be shown.
-    let get: (Configuration) -> String?
+    /// The value as a text that `set` takes; nil if it is not set.
+    private let value: (Configuration) -> String?
+    /// Whether its value is never shown, not even a wrong one.
+    let isSecret: Bool
 
     init<Value>(
         _ name: String, _ path: WritableKeyPath<Configuration, Value>, _ form: SettingForm<Value>, _ meaning: String
@@ -21,13 +23,19 @@ struct Setting {
         self.name = name
         self.meaning = meaning
         allowed = form.allowed
+        isSecret = form.isSecret
         set = { configuration, word in
             guard let value = form.parse(word) else { return false }
             configuration[keyPath: path] = value
             return true
         }
-        get = { form.print($0[keyPath: path]) }
+        value = { form.print($0[keyPath: path]) }
     }
+
+    /// The value as a text that `set` takes; nil if it is not set, or not to be shown.
+    func get(_ configuration: Configuration) -> String? { isSecret ? nil : value(configuration) }
+
+    func isSet(_ configuration: Configuration) -> Bool { value(configuration) != nil }
 
     var variable: String { "ANABRANCH_" + name.uppercased().replacing("-", with: "_") }
 
@@ -58,6 +66,9 @@ struct Setting {
                 "admin-token-file", \.adminTokenFile, .file,
                 "The token of the admin interface; by default the file admin-token in the data directory."),
             Setting("admin-token", \.adminToken, .token, "The token of the admin interface itself, if not in a file."),
+            Setting(
+                "smtp-password", \.smtpPassword, .password,
+                "The password that apps send e-mails with, unless they have a password-file."),
             Setting("connections", \.connectionsMax, .count(), "The most connections at a time."),
             Setting("connections-per-address", \.connectionsPerAddressMax, .count(), "The most of one address."),
             Setting("connections-per-user", \.connectionsPerUserMax, .count(), "The most of one user."),
@@ -141,6 +152,7 @@ struct SettingForm<Value> {
     /// Returns nil for a text that is no value.
     let parse: (String) -> Value?
     let print: (Value) -> String?
+    var isSecret = false
 }
 
 extension SettingForm<Bool> {
@@ -169,11 +181,14 @@ extension SettingForm<String?> {
         }
     }
 
-    /// Is never printed, not even a wrong one.
     static var token: Self {
         Self(
             allowed: "at least 16 visible ASCII characters", parse: { AdminToken($0) == nil ? nil : .some($0) },
-            print: { _ in nil })
+            print: { $0 }, isSecret: true)
+    }
+
+    static var password: Self {
+        Self(allowed: "a text", parse: { $0.isEmpty ? nil : .some($0) }, print: { $0 }, isSecret: true)
     }
 
     private static func words(_ allowed: String, _ isAllowed: @escaping (String) -> Bool) -> Self {

@@ -188,7 +188,9 @@ import Testing
                     [
                         "user": .string(login.user), "app": "demo", "disabled": false,
                         "created_at": .integer(Int64(rig.clock.now)),
-                        "identities": [["provider": "local-userpass", "name": "ann@example.com"]],
+                        "identities": [
+                            ["provider": "local-userpass", "name": "ann@example.com", "confirmed": true]
+                        ],
                     ]
                 ])
             #expect(!users.body.contains("scrypt"))

@@ -60,7 +60,7 @@ struct AppServicesRig {
     /// Runs a server for as long as `body` runs.
     @discardableResult
     static func run<Result>(
-        _ settings: AppServicesSettings = development, emails: (any EmailHook)? = nil, passwordCost: Int = 1,
+        _ settings: AppServicesSettings = development, emails: [String: any EmailHook] = [:], passwordCost: Int = 1,
         store: any HistoryStore = InMemoryStore(), change: (inout ServerSettings) -> Void = { _ in },
         _ body: (AppServicesRig) async throws -> Result
     ) async throws -> Result {

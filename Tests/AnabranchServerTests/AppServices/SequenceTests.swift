@@ -180,36 +180,13 @@ import Testing
         try await AppServicesRig.run { rig async throws in
             let providers = Self.app + "/auth/providers/local-userpass/"
             for (action, body): (String, JSONValue) in [
-                ("confirm", ["token": "t", "tokenId": "i"]), ("confirm/send", ["email": "a@b"]),
-                ("confirm/call", ["email": "a@b"]), ("reset/send", ["email": "a@b"]),
-                ("reset", ["password": "123456", "token": "t", "tokenId": "i"]),
-                ("reset/call", ["email": "a@b", "password": "123456", "arguments": []]),
+                ("confirm/send", ["email": "a@b"]),
+                ("reset/send", ["email": "a@b"]),
             ] {
                 let answer = try await rig.post(providers + action, body)
                 #expect(answer.status == 400)
                 #expect(answer.json?["error_code"] == "EmailNotConfigured")
             }
-        }
-    }
-
-    private struct Mail: EmailHook {
-        func handle(_ request: EmailRequest, app: String) async -> EmailOutcome {
-            guard case .reset(let password, "secret", _) = request else { return .refused("no") }
-            return .setPassword(email: "hal@example.com", password: password)
-        }
-    }
-
-    @Test func aResetPasswordEndsAllSessions() async throws {
-        try await AppServicesRig.run(emails: Mail()) { rig async throws in
-            let old = try await rig.newUser("hal@example.com")
-            let providers = Self.app + "/auth/providers/local-userpass"
-            let reset = try await rig.post(
-                providers + "/reset", ["password": "battery staple", "token": "secret", "tokenId": "1"])
-            #expect(reset.status == 200)
-            #expect(try await rig.request("POST", Self.base + "/auth/session", token: old.refresh).status == 401)
-            let login = try await rig.post(
-                providers + "/login", ["username": "hal@example.com", "password": "battery staple"])
-            #expect(try AppServicesRig.Login(login).user == old.user)
         }
     }
 
@@ -228,6 +205,42 @@ import Testing
             let refused = try await rig.post(apps + "strict/auth/providers/anon-user/login", [:])
             #expect(refused.status == 404)
             #expect(refused.json?["error_code"] == "AuthProviderNotFound")
+        }
+    }
+
+    /// With the codes that SDKs have names for (`Spec/Protocol.md`, section 1.6).
+    @Test func whatIsNotHereIsRefusedAsAppServicesWould() async throws {
+        try await AppServicesRig.run { rig async throws in
+            let login = try await rig.newUser("ann@example.com"), call = Self.app + "/functions/call"
+            func refusal(_ method: String, _ path: String, token: String? = login.access, _ body: String = "")
+                async throws -> String
+            {
+                let answer = try await rig.request(method, path, token: token, body)
+                let json = try #require(answer.json)
+                return "\(answer.status) \(json["error_code"]?.string ?? "") \(json["error"]?.string ?? "")"
+            }
+            let sum = #"{"name":"sum","arguments":[{"$numberInt":"1"}]}"#
+            #expect(try await refusal("POST", call, sum) == "404 FunctionNotFound function not found: 'sum'")
+            let find = #"{"name":"findOne","arguments":[{"database":"d"}],"service":"mongodb-atlas"}"#
+            #expect(try await refusal("POST", call, find) == "404 ServiceNotFound service not found: 'mongodb-atlas'")
+            let watch = call + "?baas_request=e30=&baas_at=" + login.access
+            #expect(try await refusal("GET", watch).hasPrefix("404 ServiceNotFound"))
+            #expect(try await refusal("POST", call, "{}").hasPrefix("400 InvalidParameter"))
+            #expect(try await refusal("POST", call, token: nil, sum).hasPrefix("401 InvalidSession"))
+            let other = try await rig.newUser("ann@example.com", app: "other")
+            #expect(try await refusal("POST", call, token: other.access, sum).hasPrefix("401 InvalidSession"))
+            let push = Self.app + "/push/providers/gcm/registration"
+            for method in ["PUT", "DELETE"] {
+                let body = #"{"registrationToken":"x"}"#
+                #expect(try await refusal(method, push, body) == "404 ServiceNotFound service not found: 'gcm'")
+                #expect(try await refusal(method, push, token: nil, body).hasPrefix("401"))
+            }
+            for provider in ["custom-function", "oauth2-google", "oauth2-apple", "oauth2-facebook", "custom-token"] {
+                let path = Self.app + "/auth/providers/\(provider)/login"
+                #expect(
+                    try await refusal("POST", path, token: nil, "{}")
+                        == "404 AuthProviderNotFound authentication provider not found: '\(provider)'")
+            }
         }
     }
 

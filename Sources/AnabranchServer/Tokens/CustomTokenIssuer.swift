@@ -1,0 +1,42 @@
+package import Logging
+
+/// Another party whose tokens log users in: RS256, ES256 or, with a file, HS256.
+public struct CustomTokenIssuer: Equatable, Sendable {
+    /// The issuer's keys (RFC 7517): a file, read again when it changes, or a URL with `https`, fetched again each hour
+    /// and when a token names another key.
+    public var jwks: String
+    /// The required value of `iss`; nil if any value will do.
+    public var issuer: String?
+    /// The value that `aud` has to be or to contain; nil stands for the app id.
+    public var audience: String?
+    /// A PEM file with the certificates that vouch for the one behind the URL; nil stands for those of the system.
+    public var authority: String?
+
+    /// An issuer with the keys in a file or behind a URL.
+    public init(jwks: String, issuer: String? = nil, audience: String? = nil, authority: String? = nil) {
+        self.jwks = jwks
+        self.issuer = issuer
+        self.audience = audience
+        self.authority = authority
+    }
+
+    /// Whether the keys are no file.
+    package var isURL: Bool { jwks.contains("://") }
+
+    /// Reads the keys as the server does.
+    /// - Returns: why the keys behind a URL cannot be fetched now, with which a server starts nevertheless.
+    /// - Throws: `FileError` if a file cannot be used.
+    package func check(logger: Logger) async throws -> String? {
+        guard isURL else {
+            _ = try await CustomTokenVerifier(self, app: "", logger: logger, now: 0)
+            return nil
+        }
+        let keys = try FetchedKeys(url: jwks, authority: authority, logger: logger)
+        do {
+            _ = try await keys.fetch()
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import AnabranchCore
+import JWTKit
+import Logging
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// The keys of an issuer that publishes them at a URL. They are kept, and fetched again when they are old or a token
+/// names another one.
+actor FetchedKeys {
+    /// Keys that were fetched so long ago are fetched again before they are used, in seconds.
+    static let ageSecondsMax: Int64 = 3_600
+    /// So long after an attempt there is no other one, in seconds: tokens of strangers must not keep the issuer busy.
+    static let pauseSecondsMin: Int64 = 60
+    /// Longest answer of the issuer, in bytes.
+    static let bytesMax = 256 << 10
+    /// How long the issuer may take, in seconds.
+    static let secondsMax: Int64 = 5
+
+    private let url: String
+    private let path: String
+    private let exchange: HTTPExchange
+    private let logger: Logger
+    private var keys: [TokenKey] = []
+    private var text: [UInt8] = []
+    private var fetchedAt: Int64?
+    private var attemptedAt: Int64?
+    private var attempt: Task<Void, Never>?
+
+    /// Fetches nothing yet.
+    /// - Parameter authority: a PEM file with the certificates that vouch for the issuer's; nil for the system's.
+    /// - Throws: `FileError` if the URL or the file cannot be used.
+    init(url: String, authority: String?, logger: Logger) throws {
+        let match = url.wholeMatch(
+            of: /(https?):\/\/(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?(\/[!-"$-~]*)?/)
+        guard let match, let port = UInt16(match.output.4 ?? (match.output.1 == "https" ? "443" : "80")) else {
+            throw FileError(url, "no URL like https://id.example.com/keys")
+        }
+        let host = String(match.output.2 ?? match.output.3 ?? "")
+        let isSecure = match.output.1 == "https"
+        guard isSecure || ["localhost", "127.0.0.1", "::1"].contains(host) else {
+            throw FileError(url, "only with https: others could put in keys of their own")
+        }
+        var tls: (@Sendable () throws -> NIOSSLClientHandler)?
+        if isSecure {
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            if let authority { configuration.trustRoots = .file(authority) }
+            do {
+                let context = try NIOSSLContext(configuration: configuration)
+                let name = HTTPExchange.serverName(host)
+                tls = { try NIOSSLClientHandler(context: context, serverHostname: name) }
+            } catch {
+                throw FileError(authority ?? url, "holds no certificates in PEM")
+            }
+        }
+        self.url = url
+        self.logger = logger
+        path = match.output.5.map(String.init) ?? "/"
+        exchange = HTTPExchange(host: host, port: Int(port), tls: tls, answerBytesMax: Self.bytesMax)
+    }
+
+    /// The keys, among them the one of that name if the issuer has it.
+    func keys(naming ident: String?, now: Int64) async -> [TokenKey] {
+        let isKnown = ident.map { name in keys.contains { $0.ident == name } } ?? !keys.isEmpty
+        let isFresh = fetchedAt.map { now - $0 < Self.ageSecondsMax } ?? false
+        if !isKnown || !isFresh { await refresh(now: now) }
+        return keys
+    }
+
+    /// Fetches the keys, unless that was tried just now. Without an answer they are what they were.
+    func refresh(now: Int64) async {
+        if let attempt { return await attempt.value }
+        if let attemptedAt, now - attemptedAt < Self.pauseSecondsMin { return }
+        attemptedAt = now
+        let attempt = Task {
+            do {
+                let (keys, text) = try await fetch()
+                if !self.text.isEmpty, self.text != text { logger.audit("file", "keys read again", ["path": "\(url)"]) }
+                (self.keys, self.text, fetchedAt) = (keys, text, now)
+            } catch {
+                logger.warning("keys of an issuer not fetched", metadata: ["url": "\(url)", "error": "\(error)"])
+            }
+        }
+        self.attempt = attempt
+        await attempt.value
+        self.attempt = nil
+    }
+
+    /// - Throws: `FileError`.
+    func fetch() async throws -> (keys: [TokenKey], text: [UInt8]) {
+        let answer: NIOHTTPClientResponseFull?
+        do {
+            answer = try await exchange.answer(
+                .GET, path, ["Accept": "application/json"], within: .seconds(Self.secondsMax))
+        } catch {
+            throw FileError(url, HTTPExchange.reason(error))
+        }
+        guard let answer else { throw FileError(url, "no answer within \(Self.secondsMax) s") }
+        switch answer.head.status.code {
+        case 200: break
+        case 300..<400:
+            throw FileError(url, "answers \(answer.head.status.code); redirections are not followed: name their target")
+        default: throw FileError(url, "answers \(answer.head.status.code)")
+        }
+        let text = answer.body.map { Array(buffer: $0) } ?? []
+        // A secret that anybody can fetch is none.
+        let keys = try await TokenKey.keys(in: text, of: url).filter { $0.algorithm.name != "HS256" }
+        guard !keys.isEmpty else { throw FileError(url, "no key for RS256 or ES256") }
+        return (keys, text)
+    }
+}

@@ -1,0 +1,131 @@
+import AnabranchCore
+import Foundation
+import Testing
+
+@testable import AnabranchServer
+
+/// Keys of an issuer that are behind a URL (`Spec/Admin.md`, section 6).
+@Suite struct IssuerURLTests {
+    private static let login = "/api/client/v2.0/app/demo/auth/providers/custom-token/login"
+
+    private struct World {
+        let issuer: TokenIssuer
+        let server: PythonServer
+        let ports: JSONValue
+        let authority = PythonServer.fixtures.appending(path: "smtp/certificate.pem").path()
+
+        init() async throws {
+            issuer = try TokenIssuer()
+            let key = PythonServer.fixtures.appending(path: "smtp/key.pem").path()
+            server = try PythonServer("jwks/server.py", [issuer.path, authority, key])
+            ports = try JSONValue(parsing: try await server.output.first().utf8)
+        }
+
+        func settings(_ scheme: String = "http", path: String = "/keys?of=demo") -> AppServicesSettings {
+            var settings = AppServicesRig.development
+            let issuer = CustomTokenIssuer(
+                jwks: "\(scheme)://localhost:\(ports[scheme]?.integer ?? 0)\(path)", issuer: "https://id.example.com",
+                authority: scheme == "https" ? authority : nil)
+            settings.apps["demo"] = AppSettings(providers: [.customToken], issuer: issuer)
+            return settings
+        }
+
+        func logIn(_ kid: String, _ alg: String, _ rig: AppServicesRig) async throws -> Int {
+            let token = try issuer.token(kid, alg: alg, now: rig.clock.now)
+            return try await rig.post(IssuerURLTests.login, ["token": .string(token)]).status
+        }
+    }
+
+    @Test(arguments: ["http", "https"]) func tokensOfItsKeysLogIn(scheme: String) async throws {
+        let world = try await World()
+        try await AppServicesRig.run(world.settings(scheme)) { rig async throws in
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+            #expect(try await world.logIn("e", "ES256", rig) == 200)
+            #expect(try await world.logIn("h", "HS256", rig) == 401, "a secret that anybody can fetch is none")
+        }
+    }
+
+    @Test func aKeyThatIsNewIsFetchedOnceAMinute() async throws {
+        let world = try await World()
+        let keys = try world.issuer.keys
+        try world.issuer.write([keys[0]])
+        try await AppServicesRig.run(world.settings()) { rig async throws in
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+            try world.issuer.write([keys[1]])
+            #expect(try await world.logIn("e", "ES256", rig) == 401, "the last attempt is not a minute ago")
+            rig.clock.advance(by: 60)
+            #expect(try await world.logIn("e", "ES256", rig) == 200)
+            #expect(try await world.logIn("r", "RS256", rig) == 401, "it is gone")
+            for _ in 0..<9 { #expect(try await world.logIn("x", "ES256", rig) == 401) }
+            #expect(try await world.logIn("e", "ES256", rig) == 200)
+        }
+        var requests = 0
+        for _ in 0..<2 {
+            #expect(try await world.server.output.first() == "/keys?of=demo")
+            requests += 1
+        }
+        // What comes next is this one: there was no other.
+        let last = try FetchedKeys(
+            url: "http://localhost:\(world.ports["http"]?.integer ?? 0)/last", authority: nil, logger: .quiet)
+        await #expect(throws: FileError.self) { try await last.fetch() }
+        #expect(try await world.server.output.first() == "/last" && requests == 2)
+    }
+
+    @Test func keysThatAreOldAreFetchedAgain() async throws {
+        let world = try await World()
+        let keys = try world.issuer.keys
+        try await AppServicesRig.run(world.settings()) { rig async throws in
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+            try world.issuer.write([keys[1]])
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+            rig.clock.advance(by: 3_600)
+            #expect(try await world.logIn("r", "RS256", rig) == 401)
+            try world.issuer.write([])
+            rig.clock.advance(by: 3_600)
+            #expect(try await world.logIn("e", "ES256", rig) == 200, "keys that cannot be used change nothing")
+            #expect(rig.log.text.contains("warning keys of an issuer not fetched"))
+        }
+    }
+
+    @Test func anIssuerThatIsAwayAtTheStartIsAskedLater() async throws {
+        let world = try await World()
+        let keys = try world.issuer.keys
+        try world.issuer.write([])
+        try await AppServicesRig.run(world.settings()) { rig async throws in
+            #expect(rig.log.text.contains("no key for RS256 or ES256"))
+            try world.issuer.write(keys)
+            #expect(try await world.logIn("r", "RS256", rig) == 401)
+            rig.clock.advance(by: 60)
+            #expect(try await world.logIn("r", "RS256", rig) == 200)
+        }
+    }
+
+    @Test(arguments: [
+        ("http", "/moved", "answers 302; redirections are not followed: name their target"),
+        ("http", "/none", "answers 404"), ("http", "/large", "its answer is too long"),
+        ("http", "/silent", "no answer within 5 s"),
+    ])
+    func whatIsNoSetOfKeysIsToldInWords(scheme: String, path: String, reason: String) async throws {
+        let world = try await World()
+        let issuer = try #require(world.settings(scheme, path: path).apps["demo"]?.issuer)
+        #expect(try await issuer.check(logger: .quiet) == "\(issuer.jwks): \(reason)")
+    }
+
+    @Test func aCertificateThatNobodyVouchesForIsRefused() async throws {
+        let world = try await World()
+        var issuer = try #require(world.settings("https").apps["demo"]?.issuer)
+        #expect(try await issuer.check(logger: .quiet) == nil)
+        issuer.authority = nil
+        #expect(try await issuer.check(logger: .quiet)?.contains("its certificate is not trusted") == true)
+        issuer.authority = world.issuer.path
+        await #expect(throws: FileError.self) { try await issuer.check(logger: .quiet) }
+    }
+
+    @Test(arguments: [
+        "http://id.example.com/keys", "https://", "https://a b/", "https://a/b#c", "ftp://a/b", "https://a:99999/",
+        "https://u:p@a/",
+    ])
+    func otherURLsAreMistakes(url: String) async throws {
+        await #expect(throws: FileError.self) { try await CustomTokenIssuer(jwks: url).check(logger: .quiet) }
+    }
+}
