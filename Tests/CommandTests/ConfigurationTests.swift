@@ -34,6 +34,33 @@ import Testing
 
     // MARK: Sources
 
+    /// Wherever the command is started.
+    @Test func pathsInAFileAreRelativeToItsFolder() throws {
+        let yaml = """
+            data: d
+            rules: etc/rules.yaml
+            tls-certificate: /c.pem
+            tls-key: k.pem
+            apps:
+              a: {providers: [anon-user], sync: flexible, app-config: exported}
+              b: {providers: [custom-token], issuer: {jwks: keys.json}}
+              c: {providers: [custom-token], issuer: {jwks: "https://a.b/keys"}}
+              rules: {providers: [anon-user]}
+            """
+        let found = try Self.configuration(yaml, flags: ["admin-token-file": "t"])
+        let folder = FileManager.default.temporaryDirectory.path
+        #expect(found.data == folder + "/d" && found.tlsCertificate == "/c.pem" && found.tlsKey == folder + "/k.pem")
+        guard case .file(folder + "/etc/rules.yaml") = found.rules else {
+            Issue.record("\(String(describing: found.rules))")
+            return
+        }
+        #expect(found.apps["a"]?.exportPath == folder + "/exported")
+        #expect(found.apps["b"]?.issuer?.jwks == folder + "/keys.json")
+        #expect(found.apps["c"]?.issuer?.jwks == "https://a.b/keys")
+        #expect(found.adminTokenFile == "t", "a flag is relative to where one is")
+        #expect(try Self.configuration("rules: everybody").rules == .everybody)
+    }
+
     @Test func aFlagCountsMoreThanTheEnvironmentAndThatMoreThanTheFile() throws {
         let yaml = "data: file\nlisten: 127.0.0.1:1\nlog-level: debug\n"
         let environment = ["ANABRANCH_DATA": "environment", "ANABRANCH_LISTEN": "127.0.0.1:2", "DATA": "x"]

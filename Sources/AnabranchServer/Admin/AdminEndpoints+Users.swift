@@ -66,7 +66,16 @@ extension AdminEndpoints {
         let new = try NewUser(body, apps: admin.settings.apps)
         let secret = try await hash(new.password)
         let user = new.user(secret: secret, createdAt: server.unixSeconds())
-        try await accounts { accounts throws(AccountError) in try accounts.add(user) }
+        let keys = new.apiKeys(of: user)
+        try await accounts { accounts throws(AccountError) in
+            try accounts.add(user)
+            do throws(AccountError) {
+                for key in keys { try accounts.add(key, countMax: keys.count) }
+            } catch {
+                try accounts.removeUser(user.ident)
+                throw error
+            }
+        }
         log("added", user.ident)
         return Self.details(of: user)
     }

@@ -14,6 +14,7 @@ enum MetricHelp {
         "anabranch_connections_stalled_total": "Connections closed because the client did not read or go on.",
         "anabranch_download_bodies_encoded_total": "Bodies of DOWNLOADs that were encoded.",
         "anabranch_downloads_made_total": "DOWNLOADs made for clients.",
+        "anabranch_emails_total": "E-mails to users, by their outcome.",
         "anabranch_errors_total": "Errors told to clients, by their code.",
         "anabranch_framing_errors_total": "WebSockets closed because of what came in, by close code.",
         "anabranch_generation_bytes_total": "Bytes of changesets in bootstrap generations that were made.",

@@ -4,8 +4,12 @@ import AnabranchHistory
 /// A user as the body of `POST /v1/users/add` describes it (`Spec/Admin.md`, section 2.1).
 struct NewUser {
     private static let keys: Set = [
-        "app", "user", "email", "password", "identities", "data", "disabled", "created_at",
+        "app", "user", "email", "password", "identities", "api_keys", "data", "disabled", "created_at",
     ]
+    /// The most API keys that a user can bring.
+    static let apiKeysMax = 20
+    /// The longest of them, in bytes.
+    static let apiKeyBytesMax = 1_024
     /// Longest custom data, in bytes of JSON.
     static let dataBytesMax = 16 << 10
 
@@ -17,6 +21,8 @@ struct NewUser {
     private let createdAt: UInt64?
     /// The password in plain text; nil if the user has none yet.
     let password: String?
+    /// API keys by their names, in plain text.
+    private let keys: [String: String]
 
     /// - Parameter apps: the apps that there are; nil if every app id is one.
     init(_ body: [String: JSONValue], apps: Set<String>?) throws(HTTPError) {
@@ -35,16 +41,17 @@ struct NewUser {
         password = body["password"] == nil ? nil : try AppServices.newPassword(in: body)
         let email = body["email"] == nil ? nil : try AppServices.email(in: body, "email")
         if password != nil, email == nil { throw .badRequest("a password needs an e-mail address: email") }
-        identities = try Self.identities(in: body, email: email)
+        keys = try Self.keys(in: body)
+        identities = try Self.identities(in: body, email: email, keys: keys.keys.sorted())
         data = try Self.data(in: body) ?? "{}"
         isDisabled = try Self.flag("disabled", in: body)
         createdAt = body["created_at"] == nil ? nil : try body.number("created_at")
     }
 
     private static func identities(
-        in body: [String: JSONValue], email: String?
+        in body: [String: JSONValue], email: String?, keys: [String]
     ) throws(HTTPError) -> [Identity] {
-        var names = email.map { [(Provider.emailPassword, $0)] } ?? []
+        var names = (email.map { [(Provider.emailPassword, $0)] } ?? []) + keys.map { (Provider.apiKey, $0) }
         let entries = body["identities"].map(\.array) ?? []
         guard let entries else { throw .badRequest("identities has to be an array") }
         for entry in entries {
@@ -53,10 +60,29 @@ struct NewUser {
             else { throw .badRequest("identities: provider has to be custom-token or anon-user") }
             names.append((provider, try members.text("name")))
         }
-        guard !names.isEmpty else { throw .badRequest("email or identities are missing: nobody could log in") }
+        guard !names.isEmpty else {
+            throw .badRequest("email, identities or api_keys are missing: nobody could log in")
+        }
         return names.map {
             Identity(ident: RandomText.hexadecimal(bytes: 12), provider: $0.rawValue, name: $1)
         }
+    }
+
+    /// `{"name", "key"}` of each. A key that an app has in its code goes on working so.
+    private static func keys(in body: [String: JSONValue]) throws(HTTPError) -> [String: String] {
+        guard let entries = body["api_keys"] else { return [:] }
+        guard let entries = entries.array, entries.count <= apiKeysMax else {
+            throw .badRequest("api_keys has to be an array of at most \(apiKeysMax) keys")
+        }
+        var keys: [String: String] = [:]
+        for entry in entries {
+            guard let members = entry.object else { throw .badRequest("api_keys: each has to be {name, key}") }
+            let name = try members.text("name"), key = try members.text("key", bytesMax: apiKeyBytesMax)
+            guard keys.updateValue(key, forKey: name) == nil, !key.isEmpty else {
+                throw .badRequest("api_keys: '\(name.prefix(100))' is there twice, or is empty")
+            }
+        }
+        return keys
     }
 
     /// The member `data`; nil if there is none.
@@ -88,5 +114,14 @@ struct NewUser {
         return User(
             ident: ident, app: app, identities: identities, customData: data, isDisabled: isDisabled,
             createdAt: createdAt ?? now)
+    }
+
+    /// What is stored of the API keys.
+    func apiKeys(of user: User) -> [APIKey] {
+        keys.sorted { $0.key < $1.key }.map { name, key in
+            APIKey(
+                ident: RandomText.hexadecimal(bytes: 12), user: user.ident, name: name,
+                digest: AppServices.digest(ofKey: key))
+        }
     }
 }

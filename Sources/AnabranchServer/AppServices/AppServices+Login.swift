@@ -70,7 +70,7 @@ extension AppServices {
         if user.isDisabled {
             throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
         }
-        return try await open(provider, for: user, by: secret)
+        return try await open(provider, for: user, by: secret, from: request.address)
     }
 
     private static func no(provider name: String) -> HTTPError {
@@ -91,7 +91,7 @@ extension AppServices {
     /// - Parameter secret: the hash of the password that was right. If the user's hash is another one by now, the login
     ///   fails.
     private func open(
-        _ provider: Provider, for user: User, by secret: String?
+        _ provider: Provider, for user: User, by secret: String?, from address: String?
     ) async throws(HTTPError) -> JSONValue {
         let now = unixSeconds()
         let session = LoginSession(
@@ -99,7 +99,11 @@ extension AppServices {
             expiresAt: now + settings.sessionSeconds)
         try await store { accounts throws(AccountError) in try accounts.add(session, by: secret) }
         logger.info(
-            "logged in", metadata: ["app": "\(user.app)", "user": "\(user.ident)", "provider": "\(provider.rawValue)"])
+            "logged in",
+            metadata: [
+                "app": "\(user.app)", "user": "\(user.ident)", "provider": "\(provider.rawValue)",
+                "remote": "\(address ?? "unknown")",
+            ])
         return [
             "access_token": .string(try await token(.access, session, user)),
             "refresh_token": .string(try await token(.refresh, session, user)),

@@ -18,7 +18,7 @@ struct AdminDelete: AsyncParsableCommand {
 
             EXAMPLES
               anabranch admin delete --path 'my-app/"notes"' --yes
-              anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b
+              anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes
               anabranch admin delete --user 5f0c2d9e8b7a6c5d4e3f2a1b --yes
             """)
 

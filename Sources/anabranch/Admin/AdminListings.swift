@@ -19,17 +19,32 @@ struct PageOptions: ParsableArguments {
     @Option(help: "How many at most. (default: 100)")
     var limit: Int?
 
+    @Flag(help: "Page after page, to the end. With --json each is a line.")
+    var all = false
+
+    func validate() throws {
+        guard !all || limit == nil else { throw ValidationError("give --limit or --all, not both") }
+    }
+
     /// - Parameter query: what is listed, beside the page.
     func show<Listing: AdminListing>(
         _ listing: Listing.Type, _ query: [(String, String?)], _ options: AdminOptions
     ) async throws {
         try await options.run { client in
-            let answer = try await client.get(
-                Listing.path, query + [("after", after), ("limit", limit.map { "\($0)" })])
-            if options.json { return anabranch.show(answer) }
-            let page = try JSONDecoder().decode(Listing.self, from: answer)
-            print(TextTable(columns: Listing.columns, rows: page.rows), terminator: "")
-            if let next = page.next { print("more: --after '\(next)'") }
+            var next = after, isFirst = true
+            repeat {
+                let answer = try await client.get(
+                    Listing.path, query + [("after", next), ("limit", all ? "1000" : limit.map { "\($0)" })])
+                let page = try JSONDecoder().decode(Listing.self, from: answer)
+                next = page.next
+                if options.json {
+                    anabranch.show(answer)
+                } else if isFirst || !page.rows.isEmpty {
+                    print(TextTable(columns: Listing.columns, rows: page.rows), terminator: "")
+                }
+                isFirst = false
+            } while all && next != nil
+            if !options.json, let next { print("more: --after '\(next)', or --all") }
         }
     }
 }

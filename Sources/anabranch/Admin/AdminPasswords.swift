@@ -33,7 +33,7 @@ struct PasswordInput: ParsableArguments {
 /// The JSON object that an argument is.
 func customData(_ argument: String) throws -> JSONValue {
     guard let value = try? JSONValue(parsing: argument.utf8), value.object != nil else {
-        throw ValidationError("--json-object is no JSON object.")
+        throw InputError(description: "--json-object is no JSON object, as {\"role\": \"editor\"} is")
     }
     return value
 }

@@ -91,13 +91,22 @@ struct AdminUsers: AsyncParsableCommand {
                 Connections are closed. What the user has written stays in the synced files.
 
                 EXAMPLES
-                  anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b
+                  anabranch admin users delete 5f0c2d9e8b7a6c5d4e3f2a1b --yes
                 """)
 
         @OptionGroup var options: AdminOptions
         @OptionGroup var user: UserArgument
+        @Flag(help: "Do it. Without this the command only says who would be deleted.")
+        var yes = false
 
-        func run() async throws { try await change(user, "delete", options) }
+        func run() async throws {
+            guard !yes else { return try await change(user, "delete", options) }
+            try await options.run { client in
+                let query = [("user", user.user), ("app", user.app), ("email", user.email)]
+                anabranch.show(try await client.get("/v1/user", query))
+                throw AdminError(description: "nobody was deleted: that needs --yes")
+            }
+        }
     }
 
     struct SetData: AsyncParsableCommand {

@@ -42,10 +42,15 @@ struct ConfigCommand: AsyncParsableCommand {
         func run() async throws {
             let sources = options.sources()
             var problems = sources.problems + sources.configuration.contradictions
-            if let missing = sources.configuration.missingRules { problems.append(missing) }
+            // What cannot be read may have had them.
+            if sources.problems.isEmpty, !sources.configuration.isClosed,
+                let missing = sources.configuration.missingRules
+            {
+                problems.append(missing)
+            }
             let files = await NamedFiles.check(sources.configuration)
             problems += files.problems
-            for notice in files.notices { print("note: \(notice)") }
+            for notice in sources.configuration.notices + files.notices { print("note: \(notice)") }
             guard problems.isEmpty else { throw InputError(description: problems.joined(separator: "\n")) }
             print("the configuration is good")
         }

@@ -60,6 +60,13 @@ extension Configuration {
         return problems
     }
 
+    /// Who is shut out, which may be meant.
+    var notices: [String] {
+        let empty = apps.filter { $0.value.providers.isEmpty }.keys.sorted()
+        return (isClosed ? ["no apps are configured, so nobody is let in"] : [])
+            + empty.map { "apps: \($0): there are no providers, so nobody can log in" }
+    }
+
     /// What is to be said if there is no word on permissions. Development needs none, nor do apps of flexible sync,
     /// whose roles say it.
     var missingRules: String? {
@@ -113,7 +120,9 @@ struct ConfigurationSources {
             return problems.append("\(path): \(lines.first ?? "no YAML")")
         }
         guard let root else { return }
-        guard let mapping = root.mapping else { return problems.append("\(path): no keys") }
+        guard let mapping = ConfiguredPaths(ofFile: path).resolved(root).mapping else {
+            return problems.append("\(path): no keys")
+        }
         for (key, value) in mapping {
             let name = key.scalar?.string ?? ""
             if name == "apps" {

@@ -50,8 +50,11 @@ import Testing
             let list = try await users(["--app", "my-app"], nil).text.split(separator: "\n")
             #expect(list.count == 3 && list[0].hasPrefix("USER "))
             #expect(try await users(["list"] + ann, nil).text.split(separator: "\n").count == 2)
-            #expect(try await users(["delete"] + ann, nil).text == "deleted, 0 connections closed\n")
-            #expect(try await users(["delete"] + ann, nil).complaint == "Error: no such user\n")
+            let asked = try await users(["delete"] + ann, nil)
+            #expect(asked.status == 1 && asked.complaint == "Error: nobody was deleted: that needs --yes\n")
+            #expect(asked.text.contains("ann@example.com"))
+            #expect(try await users(["delete", "--yes"] + ann, nil).text == "deleted, 0 connections closed\n")
+            #expect(try await users(["delete", "--yes"] + ann, nil).complaint == "Error: no such user\n")
         }
     }
 
@@ -90,6 +93,11 @@ import Testing
             let again = try await users(["import", "-", "--app", "my-app", "--json"], good.joined(separator: "\n"))
             #expect(again.status == 0 && again.text.contains(#""already_there":2"#), "\(again)")
             #expect(try await users(["show", "5f0c1e2d3b4a59687766aabb"], nil).text.contains("ann@example.com"))
+            let ids = (0..<1_002).map { #"{"app":"my-app","email":"\#($0)@b"}"# }.joined(separator: "\n")
+            #expect(try await users(["import", "-"], ids).text.hasPrefix("1002 users added"))
+            let all = try await users(["list", "--all"], nil).text
+            #expect(all.split(separator: "\n").count { $0.contains("local-userpass") } == 1_004)
+            #expect(try await users(["list", "--all", "--json"], nil).text.split(separator: "\n").count == 2)
             #expect(try await users(["import", "/dev/null"], nil).complaint == "Error: /dev/null: is empty\n")
             let missing = try await users(["import", folder + "/none"], nil)
             #expect(missing.status == 1 && missing.complaint.hasSuffix("/none: No such file or directory\n"))

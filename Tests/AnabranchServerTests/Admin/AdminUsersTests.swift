@@ -48,6 +48,29 @@ import Testing
         }
     }
 
+    /// Apps have such keys in their code.
+    @Test func anAPIKeyThatAnOperatorBringsLogsIn() async throws {
+        try await AppServicesRig.run { rig async throws in
+            func body(_ ident: String, _ keys: [JSONValue]) -> JSONValue {
+                ["app": "demo", "user": .string(ident), "api_keys": .array(keys)]
+            }
+            let key: JSONValue = ["name": "kiosk", "key": "a key that is in an app"]
+            let added = try await rig.admin("/v1/users/add", body(Self.ident, [key]))
+            #expect(added.status == 201 && !added.body.contains("in an app"))
+            let path = "/api/client/v2.0/app/demo/auth/providers/api-key/login"
+            let login = try AppServicesRig.Login(try await rig.post(path, ["key": "a key that is in an app"]))
+            #expect(login.user == Self.ident)
+            #expect(rig.log.text.contains(#""remote": "#))
+            let other = "5f0c1e2d3b4a59687766aabc"
+            let taken: JSONValue = ["name": "other", "key": "a key that is in an app"]
+            #expect(try await rig.admin("/v1/users/add", body(other, [taken])).status == 409)
+            #expect(try await rig.admin("GET", "/v1/user?user=\(other)").status == 404)
+            for keys in [[key, key], [["name": "a", "key": ""]], [["name": "a"]], ["a"]] as [[JSONValue]] {
+                #expect(try await rig.admin("/v1/users/add", body(other, keys)).status == 400, "\(keys)")
+            }
+        }
+    }
+
     @Test func whatIsTakenIsAConflict() async throws {
         try await AppServicesRig.run { rig async throws in
             let ann = try await rig.newUser("ann@example.com")

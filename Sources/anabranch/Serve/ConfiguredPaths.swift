@@ -1,0 +1,34 @@
+import Yams
+
+/// Paths in a configuration file: those that do not begin with / are relative to the folder of the file, wherever the
+/// command is started.
+struct ConfiguredPaths {
+    private static let keys: Set = [
+        "data", "tls-certificate", "tls-key", "rules", "admin-token-file", "app-config", "jwks", "ca", "password-file",
+    ]
+    /// Ends with a slash; empty if the file is in the current directory.
+    private let folder: String
+
+    init(ofFile path: String) {
+        folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+    }
+
+    /// The settings with paths that can be used in the current directory.
+    func resolved(_ node: Node) -> Node {
+        guard var mapping = node.mapping else { return node }
+        for (key, value) in mapping {
+            if let path = value.scalar?.string, Self.keys.contains(key.scalar?.string ?? "") {
+                mapping[key]?.scalar?.string = resolved(path)
+            } else if key.scalar?.string == "command", let program = value.sequence?.first?.scalar?.string {
+                mapping[key]?.sequence?[0].scalar?.string = resolved(program)
+            } else {
+                mapping[key] = resolved(value)
+            }
+        }
+        return .mapping(mapping)
+    }
+
+    private func resolved(_ path: String) -> String {
+        path.isEmpty || path.hasPrefix("/") || path.contains("://") || path == "everybody" ? path : folder + path
+    }
+}
