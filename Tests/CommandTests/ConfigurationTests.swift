@@ -76,12 +76,12 @@ import Testing
 
     /// A value for each setting, other than the default.
     private static let values = [
-        "data": "elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true",
+        "data": "/elsewhere", "listen": "[::1]:7000", "insecure": "true", "dev": "true",
         "allow-destructive-schema": "true", "log-level": "error", "log-format": "json", "proxy-protocol": "true",
         "trusted-proxies": "10.0.0.0/8, ::1",
-        "public-url": "https://sync.example.com", "tls-certificate": "cert.pem", "tls-key": "key.pem",
-        "rules": "rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
-        "admin-token-file": "token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
+        "public-url": "https://sync.example.com", "tls-certificate": "/cert.pem", "tls-key": "/key.pem",
+        "rules": "/rules.yaml", "user-without-token": "somebody", "admin-listen": "127.0.0.1:9091",
+        "admin-token-file": "/token", "connections": "5", "connections-per-address": "6", "connections-per-user": "7",
         "sessions-per-connection": "8", "message-memory-bytes": "13", "logins-per-minute": "9",
         "access-token-seconds": "10", "session-seconds": "11",
         "shards": "15", "object-bytes": "12", "free-bytes": "16", "store-bytes": "24",
@@ -128,7 +128,7 @@ import Testing
         #expect(lines.contains("# apps is not set"))
         // The sections are the history and the apps.
         #expect(lines.count == 2 * (Setting.all.count + 2), "a line on what it means, and one with its value")
-        let development = try Self.configuration(flags: ["dev": "true"])
+        let development = try Self.configuration(flags: ["dev": "true", "data": "/data"])
         #expect(development.yaml.contains("\nuser-without-token: developer\n"))
         #expect(development.yaml.contains("\n# logins-per-minute is not set\n"))
         #expect(try Self.configuration(development.yaml).yaml == development.yaml)
@@ -139,7 +139,7 @@ import Testing
             apps:
               my-app:
                 providers: [anon-user, local-userpass, custom-token]
-                issuer: {jwks: keys.json, iss: 'https://id.example.com/', aud: 'it''s mine'}
+                issuer: {jwks: /keys.json, iss: 'https://id.example.com/', aud: 'it''s mine'}
               other:
                 providers: [api-key]
                 destructive-schema: allow
@@ -149,7 +149,7 @@ import Testing
         #expect(configuration.apps["my-app"]?.destructiveSchema == .refuse)
         #expect(
             configuration.apps["my-app"]?.issuer
-                == CustomTokenIssuer(jwks: "keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
+                == CustomTokenIssuer(jwks: "/keys.json", issuer: "https://id.example.com/", audience: "it's mine"))
         let printed = try Self.configuration(configuration.yaml)
         #expect(printed.apps == configuration.apps)
         #expect(printed.yaml == configuration.yaml)
@@ -307,7 +307,7 @@ import Testing
         #expect(try Self.configuration().missingRules != nil)
         #expect(try Self.configuration("rules: everybody").missingRules == nil)
         #expect(try Self.configuration("rules: everybody").rules == .everybody)
-        #expect(try Self.configuration("rules: rules.yaml").rules == .file("rules.yaml"))
+        #expect(try Self.configuration("rules: /rules.yaml").rules == .file("/rules.yaml"))
         #expect(try Self.configuration(flags: ["dev": "true"]).missingRules == nil)
         #expect(
             try Self.configuration("apps: {a: {providers: [anon-user], sync: flexible}}").missingRules == nil)

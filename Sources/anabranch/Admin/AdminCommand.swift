@@ -95,12 +95,32 @@ struct AdminHealth: AsyncParsableCommand {
 
 struct AdminReady: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "ready", abstract: "Whether the server serves clients, and its store answers.",
-        discussion: "EXAMPLES\n  anabranch admin ready --data /var/lib/anabranch")
+        commandName: "ready", abstract: "Whether the server serves clients, and its store takes changes.",
+        discussion: """
+            EXAMPLES
+              anabranch admin ready --data /var/lib/anabranch
+              anabranch admin ready --data /var/lib/anabranch --wait 60
+            """)
 
     @OptionGroup var options: AdminOptions
+    @Option(help: ArgumentHelp("Wait for so long until it is so.", valueName: "seconds"))
+    var wait = 0
 
-    func run() async throws { try await options.run { try await report(of: "/ready", from: $0, options) } }
+    func validate() throws {
+        guard (0...86_400).contains(wait) else { throw ValidationError("--wait must be from 0 to 86400.") }
+    }
+
+    func run() async throws {
+        let end = ContinuousClock.now + .seconds(wait)
+        while true {
+            do {
+                return try await options.run { try await report(of: "/ready", from: $0, options) }
+            } catch {
+                guard ContinuousClock.now < end else { throw error }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+    }
 }
 
 private func report(of path: String, from client: AdminClient, _ options: AdminOptions) async throws {

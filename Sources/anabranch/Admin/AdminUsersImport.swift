@@ -10,7 +10,8 @@ struct AdminUsersImport: AsyncParsableCommand {
             A line is a JSON object (Spec/Admin.md, section 2.1): "app", "user" (the ident: 24 hexadecimal digits, so \
             that clients find their files again), "email" and "password", "identities" such as [{"provider": \
             "custom-token", "name": "auth0-4711"}], "api_keys" such as [{"name": "kiosk", "key": "…"}], "data", \
-            "disabled", "created_at". Only an app and a way to log in have to be there. Without "password" the user cannot log in with the address until one is set.
+            "disabled", "created_at". Only an app and a way to log in have to be there. Without "password" the user \
+            cannot log in with the address until one is set.
 
             A line whose user is there already, with the same ident, changes nothing, so an import that was stopped \
             can be repeated. A line with a mistake is told on standard error, with its number, and the others go on; \

@@ -19,8 +19,6 @@ struct ConfiguredPaths {
         for (key, value) in mapping {
             if let path = value.scalar?.string, Self.keys.contains(key.scalar?.string ?? "") {
                 mapping[key]?.scalar?.string = resolved(path)
-            } else if key.scalar?.string == "command", let program = value.sequence?.first?.scalar?.string {
-                mapping[key]?.sequence?[0].scalar?.string = resolved(program)
             } else {
                 mapping[key] = resolved(value)
             }

@@ -50,6 +50,13 @@ struct ServeCommand: AsyncParsableCommand {
 
         let metrics = PrometheusMetrics()
         metrics.show("anabranch_build_info", [("version", BuildInfo.version), ("commit", BuildInfo.commit)])
+        // Before anything is made: a mistake leaves nothing behind.
+        var authorizer: any Authorizer = AllowAllAuthorizer()
+        if case .file(let path) = configuration.rules {
+            authorizer = try await RuleFileAuthorizer(path: path, logger: logger)
+        }
+        let exports = try await AppExports(directories: configuration.exportPaths, logger: logger)
+        let tls = try await NamedFiles.tls(configuration, logger)
         let store = try openStore(configuration, logger)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
@@ -57,15 +64,10 @@ struct ServeCommand: AsyncParsableCommand {
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
-        var authorizer: any Authorizer = AllowAllAuthorizer()
-        if case .file(let path) = configuration.rules {
-            authorizer = try await RuleFileAuthorizer(path: path, logger: logger)
-        }
         let listen = configuration.listen
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps, endpoints: apps, authorizer: authorizer,
-            exports: try await AppExports(directories: configuration.exportPaths, logger: logger),
-            tls: try await NamedFiles.tls(configuration, logger), logger: logger, metrics: metrics,
+            exports: exports, tls: tls, logger: logger, metrics: metrics,
             admin: try admin(configuration, store, accounts, metrics, logger),
             unixSeconds: unixSeconds,
             onListening: { address in

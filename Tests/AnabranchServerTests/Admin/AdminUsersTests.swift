@@ -105,7 +105,7 @@ import Testing
             (["app": "demo", "email": "a@b", "created_at": -1], "above 0"),
             (
                 ["app": "demo", "email": "a@b", "mail": "x"],
-                "there is no member 'mail'; allowed: app, created_at, data,"
+                "there is no member 'mail'; allowed: api_keys, app, created_at,"
             ),
         ] as [(JSONValue, String)])
     func aMistakeIsNamedAndNothingAdded(body: JSONValue, reason: String) async throws {

@@ -78,7 +78,7 @@ import Testing
             guard text.hasPrefix("scripts/serve") else { return text }
             return """
                 ANABRANCH_LISTEN=127.0.0.1:0 scripts/serve 2> server.log &
-                until anabranch admin ready --data data; do kill -0 $!; sleep 0.1; done\n
+                anabranch admin ready --data data --wait 60\n
                 """
         }
     }

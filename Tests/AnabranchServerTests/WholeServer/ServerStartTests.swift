@@ -1,9 +1,18 @@
 import Foundation
 import Testing
 
-/// A server that the system gives few files.
+/// A server that cannot start, or only in part.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: ServerProcess.executable != nil, "needs the built command"))
-struct OpenFilesTests {
+struct ServerStartTests {
+    @Test(arguments: [["--rules", "missing.yaml"], ["--tls-certificate", "missing.pem", "--tls-key", "missing.pem"]])
+    func aFileThatIsMissingLeavesNothingBehind(arguments: [String]) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
+        let serve = ["serve", "--dev", "--data", folder, "--listen", "127.0.0.1:0"]
+        let output = try await AdminCommandTests.run(serve + arguments)
+        #expect(output.status == 1 && output.complaint.contains("missing."), "\(output)")
+        #expect(!FileManager.default.fileExists(atPath: folder), "it made something")
+    }
+
     @Test func aServerWithoutFilesForItselfDoesNotStart() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
         let (status, text) = try await Self.serve(folder, files: 384, "")
