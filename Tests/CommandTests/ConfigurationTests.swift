@@ -136,6 +136,7 @@ import Testing
 
     @Test func appsArePrintedAsTheyAreRead() throws {
         let yaml = """
+            data: /data
             apps:
               my-app:
                 providers: [anon-user, local-userpass, custom-token]

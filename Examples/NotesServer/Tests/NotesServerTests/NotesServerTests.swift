@@ -15,9 +15,10 @@ import Testing
         let counter = Task { try await WordCounter(server: server).run() }
         let port = try await server.listening().port ?? 0
         try await body("ws://127.0.0.1:\(port)")
+        counter.cancel()
+        _ = await counter.result
         run.cancel()
         try await run.value
-        try await counter.value
     }
 
     @Test func theWordsOfANoteAreCountedForItsReaders() async throws {
