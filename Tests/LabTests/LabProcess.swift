@@ -52,6 +52,8 @@ final class LabProcess {
         }
     }
 
+    var isRunning: Bool { process.isRunning }
+
     func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
 
     /// Waits for its end. It says little on standard error.

@@ -1,15 +1,16 @@
 import CBuildInfo
 
 /// What was built.
-enum BuildInfo {
+package enum BuildInfo {
     /// Of the next release, until there is one; CHANGELOG.md says what is in it.
-    static let version = "0.1.0-dev"
+    package static let version = "0.1.0-dev"
     /// The commit, or "unknown".
-    static var commit: String { String(cString: anabranch_commit()) }
-    static var text: String { "anabranch \(version), commit \(commit)" }
+    package static var commit: String { String(cString: anabranch_commit()) }
+
+    package static func text(of program: String) -> String { "\(program) \(version), commit \(commit)" }
 
     /// What the command was called with, without its own name.
-    static var arguments: [String] {
+    package static var arguments: [String] {
         var arguments: [String] = [], next = anabranch_arguments()
         while let text = next?.pointee {
             arguments.append(String(cString: text))
