@@ -92,12 +92,14 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ]),
-        .target(name: "CommandSupport"),
+        .target(
+            name: "CommandSupport",
+            dependencies: ["CBuildInfo", .product(name: "ArgumentParser", package: "swift-argument-parser")]),
         .executableTarget(
             name: "anabranch",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "CBuildInfo", "CMalloc", "CommandSupport",
+                "AnabranchSQLite", "AnabranchServer", "CMalloc", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -112,7 +114,7 @@ let package = Package(
             name: "anabranch-lab",
             dependencies: [
                 "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation",
-                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "CBuildInfo", "CommandSupport",
+                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -159,7 +161,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-                "anabranch", "anabranch-lab",
+                "CommandSupport", "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

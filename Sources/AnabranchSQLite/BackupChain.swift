@@ -21,9 +21,7 @@ final class BackupChain {
     /// - Throws: `storeUnusable` if there is no whole backup, or not all that it needs.
     init(_ path: String, bases places: [String]) throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw HistoryError(.storeUnusable, "\(path): no such directory")
-        }
+        try DataDirectory.checkReadable(path)
         try BackupRecord.refuseUnfinished(in: url)
         guard let record = try BackupRecord.read(in: url), let checksum = BackupRecord.checksum(in: path) else {
             throw HistoryError(

@@ -61,8 +61,8 @@ struct BackupRecord: Codable, Equatable {
     /// - Returns: nil if the directory is no copy.
     /// - Throws: `storeUnusable` if nobody can tell.
     static func read(in directory: URL) throws(HistoryError) -> BackupRecord? {
+        guard let content = try DataDirectory.content(of: fileName, in: directory) else { return nil }
         do {
-            let content = try Data(contentsOf: directory.appendingPathComponent(fileName))
             let record = try JSONDecoder().decode(BackupRecord.self, from: content)
             // Nothing else is copied anywhere, whatever somebody has written here.
             let names = Set(record.files.map(\.name)), sizes = 0...(Int.max >> 8)
@@ -72,8 +72,6 @@ struct BackupRecord: Codable, Equatable {
                 throw CocoaError(.fileReadCorruptFile)
             }
             return record
-        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
-            return nil
         } catch {
             throw HistoryError(.storeUnusable, "\(directory.path): \(fileName) is damaged: use another backup")
         }
@@ -106,8 +104,8 @@ struct BackupRecord: Codable, Equatable {
         throw HistoryError(
             .storeUnusable,
             """
-            \(directory.path): the copy was interrupted here, so this is no backup: make it once more, which removes \
-            what is there
+            \(directory.path): the copy was interrupted here: make it once more, with `anabranch backup --to` or \
+            `anabranch restore --from`, which removes what is there
             """)
     }
 
@@ -131,8 +129,8 @@ struct BackupRecord: Codable, Equatable {
             .storeUnusable,
             """
             \(directory.path) is a backup: `anabranch restore --from \(directory.path) --data DIR` makes data of it \
-            that can be served, in DIR; if this is a copy of the backup, `anabranch restore --data \(directory.path)` \
-            does so in place
+            that can be served, in DIR; if this is a copy of the backup, `anabranch restore --in-place --data \
+            \(directory.path)` makes data of the copy itself
             """)
     }
 }

@@ -41,7 +41,7 @@ enum CopiedFile {
         } catch let error as CocoaError where error.code == .fileWriteOutOfSpace {
             throw HistoryError.diskFull(path)
         } catch {
-            throw HistoryError(.storeFailed, "\(path): \(error.localizedDescription)")
+            throw HistoryError(.storeFailed, "\(path): \(error.reasonOfSystem)")
         }
     }
 }
@@ -57,7 +57,11 @@ final class FilePieces {
     init(_ path: String) throws(HistoryError) {
         self.path = path
         file = try CopiedFile.explainingErrors(at: path) {
-            try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            do {
+                return try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
+                throw HistoryError(.storeDamaged, "\(path) is missing: use another backup")
+            }
         }
     }
 

@@ -24,7 +24,7 @@ final class CopyTarget {
         do {
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
         } catch {
-            throw HistoryError(.storeUnusable, "\(path): \(error.localizedDescription)")
+            throw HistoryError(.storeUnusable, "\(path): \(error.reasonOfSystem)")
         }
         removeFiles()
         try BackupRecord(stage: .copying).write(in: url)
@@ -36,7 +36,7 @@ final class CopyTarget {
         do {
             names = Set(try FileManager.default.contentsOfDirectory(atPath: url.path))
         } catch {
-            throw HistoryError(.storeUnusable, "\(url.path): \(error.localizedDescription)")
+            throw HistoryError(.storeUnusable, "\(url.path): \(error.reasonOfSystem)")
         }
         var known: Set = [DataDirectory.lockName, BackupRecord.fileName + ".new"]
         if try BackupRecord.read(in: url)?.stage == .copying {

@@ -24,9 +24,13 @@ final class DataDirectory: Sendable {
     }
 
     let url: URL
-    private let lock: Int32
+    /// Nil if nobody can write, so that none is needed.
+    private let lock: Int32?
     /// Somebody else writes to it, and this is only for reading.
     let isWrittenByOthers: Bool
+    /// This process can make files in it: not on a medium that is only for reading, and not in the directory of a user
+    /// who lets others read.
+    let isWritable: Bool
 
     /// - Parameters:
     ///   - isForReading: others may read as well, and who has it already may write.
@@ -34,10 +38,10 @@ final class DataDirectory: Sendable {
     init(_ path: String, isForReading: Bool = false, advice: String = "") throws(HistoryError) {
         url = URL(fileURLWithPath: path, isDirectory: true)
         try Self.make(url.standardizedFileURL)
-        lock = open(
-            url.appendingPathComponent(Self.lockName).path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard lock >= 0 else {
-            throw HistoryError(.storeUnusable, "\(path): the file `lock` cannot be opened, \(DataDirectory.lastError)")
+        (lock, isWritable) = try Self.openLock(in: url, isForReading: isForReading)
+        guard let lock else {
+            isWrittenByOthers = false
+            return
         }
         let isLocked = flock(lock, (isForReading ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0
         isWrittenByOthers = !isLocked && isForReading && errno == EWOULDBLOCK
@@ -57,7 +61,7 @@ final class DataDirectory: Sendable {
             try FileManager.default.createDirectory(
                 at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
-            throw HistoryError(.storeUnusable, "\(url.path): \(error.localizedDescription)")
+            throw HistoryError(.storeUnusable, "\(url.path): \(error.reasonOfSystem)")
         }
         try sync(directory: parent.path)
     }
@@ -66,7 +70,7 @@ final class DataDirectory: Sendable {
     deinit {
         // A process that is just being started may hold the file for a moment longer.
         release()
-        close(lock)
+        if let lock { close(lock) }
     }
 
     /// What a user without privileges can still write, in bytes; nil if the file system does not say.
@@ -78,16 +82,17 @@ final class DataDirectory: Sendable {
     }
 
     /// Whether nobody else reads or writes, from now on.
-    func lockAlone() -> Bool { !isWrittenByOthers && flock(lock, LOCK_EX | LOCK_NB) == 0 }
+    func lockAlone() -> Bool {
+        guard let lock else { return false }
+        return !isWrittenByOthers && flock(lock, LOCK_EX | LOCK_NB) == 0
+    }
 
     /// Lets others use the directory.
-    func release() { flock(lock, LOCK_UN) }
+    func release() { if let lock { flock(lock, LOCK_UN) } }
 
     /// Opens a directory that has a store, without making anything.
     convenience init(existing path: String, isForReading: Bool = false) throws(HistoryError) {
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw HistoryError(.storeUnusable, "\(path): no such directory")
-        }
+        try Self.checkReadable(path)
         let url = URL(fileURLWithPath: path, isDirectory: true)
         try BackupRecord.refuseIncomplete(in: url)
         let names = [StoreManifest.fileName, Self.markerName, Self.migratedName]
@@ -171,7 +176,7 @@ final class DataDirectory: Sendable {
             try file.synchronize()
             try file.close()
         } catch {
-            throw HistoryError(.storeFailed, "\(new): \(error.localizedDescription)")
+            throw HistoryError(.storeFailed, "\(new): \(error.reasonOfSystem)")
         }
         try rename(new, to: url.path)
     }

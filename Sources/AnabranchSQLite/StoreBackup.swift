@@ -108,9 +108,7 @@ package struct StoreBackup {
     }
 
     private static func manifest(in source: URL) throws(HistoryError) -> StoreManifest {
-        guard FileManager.default.fileExists(atPath: source.path) else {
-            throw HistoryError(.storeUnusable, "\(source.path): no such directory")
-        }
+        try DataDirectory.checkReadable(source.path)
         guard try BackupRecord.read(in: source) == nil else {
             throw HistoryError(.storeUnusable, "\(source.path) is a backup itself: copy the directory")
         }

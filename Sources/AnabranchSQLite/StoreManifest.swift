@@ -56,14 +56,7 @@ struct StoreManifest: Codable, Equatable {
 
     /// - Returns: nil if there is none.
     static func read(in directory: URL) throws(HistoryError) -> StoreManifest? {
-        let content: Data
-        do {
-            content = try Data(contentsOf: directory.appendingPathComponent(fileName))
-        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
-            return nil
-        } catch {
-            throw HistoryError(.storeUnusable, "\(fileName) cannot be read: \(error.localizedDescription)")
-        }
+        guard let content = try DataDirectory.content(of: fileName, in: directory) else { return nil }
         let newest = StoreSchema.format.version
         // All else can be different in a newer format.
         let format = try decode(FormatAlone.self, from: content).format

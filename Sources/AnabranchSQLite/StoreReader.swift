@@ -62,7 +62,8 @@ package final class StoreReader {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(DatabaseCopy.busySeconds)
-        let pool = try DatabasePool(path: directory.path(ofShard: number), configuration: configuration)
+        let pool = try DatabasePool(
+            path: directory.readingPath(of: DataDirectory.shardName(number)), configuration: configuration)
         return directory.isWrittenByOthers ? try pool.makeSnapshot() : pool
     }
 

@@ -35,6 +35,14 @@ package struct StoreRestoration {
         store = try SQLiteStore(existingIn: path, options, isRestoring: true, migrating: report)
     }
 
+    /// Whether a directory is a whole backup that `StoreBackup` has made.
+    /// - Throws: `storeUnusable` if nobody can tell, or if it is a backup that was interrupted or is incremental.
+    package static func isBackup(_ path: String) throws(HistoryError) -> Bool {
+        let url = URL(fileURLWithPath: path, isDirectory: true)
+        try BackupRecord.refuseIncomplete(in: url)
+        return try BackupRecord.read(in: url) != nil
+    }
+
     /// Whether some files may be changed and others not, so that no server starts before a run has done all of it.
     package var isUnfinished: Bool { store.isPartlyRestored }
 

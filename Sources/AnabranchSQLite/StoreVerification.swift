@@ -107,6 +107,7 @@ package struct StoreVerification {
     package init(
         directory path: String, bases: [String] = [], temporaryDirectory note: (String) -> Void = { _ in }
     ) throws(HistoryError) {
+        try DataDirectory.checkReadable(path)
         let record = try BackupRecord.read(in: URL(fileURLWithPath: path, isDirectory: true))
         if let record, record.stage == .whole, record.base != nil {
             let copy = TemporaryCopy(try BackupRestoration.temporaryCopy(of: path, bases: bases, note))
@@ -162,7 +163,7 @@ package struct StoreVerification {
         let name = DataDirectory.accountsName
         guard reader.directory.size(of: name) != nil else { return [] }
         do {
-            let queue = try DatabaseCopy.open(reader.directory.path(of: name))
+            let queue = try DatabaseCopy.open(reader.directory.readingPath(of: name))
             defer { try? queue.close() }
             return try queue.unsafeRead { db in
                 try AccountSchema.check(db)

@@ -1,4 +1,6 @@
+import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 
 @main
 struct Lab: AsyncParsableCommand {
@@ -15,6 +17,7 @@ struct Lab: AsyncParsableCommand {
               anabranch-lab bench merge cases.jsonl --repeats 5
               anabranch-lab load fanout --readers 1000 --serve .build/release/anabranch
             """,
+        version: BuildInfo.text(of: "anabranch-lab"),
         groupedSubcommands: [
             CommandGroup(
                 name: "Proof",
@@ -24,6 +27,10 @@ struct Lab: AsyncParsableCommand {
                 ]),
             CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])
+
+    static func main() async {
+        await runProgram { error in (error as? InputError).map { ($0.description, .failure) } }
+    }
 }
 
 struct CheckCommand: ParsableCommand {

@@ -1,6 +1,6 @@
 import AnabranchHistory
 import ArgumentParser
-import Foundation
+import CommandSupport
 
 @main
 struct Anabranch: AsyncParsableCommand {
@@ -15,7 +15,7 @@ struct Anabranch: AsyncParsableCommand {
               anabranch verify --data ./data
               anabranch log --data ./data --path '/"notes"' --count 10
             """,
-        version: BuildInfo.text,
+        version: BuildInfo.text(of: "anabranch"),
         groupedSubcommands: [
             CommandGroup(
                 name: "Server",
@@ -30,34 +30,21 @@ struct Anabranch: AsyncParsableCommand {
         ])
 
     static func main() async {
-        do {
-            let arguments = try CommandNames.checked(Array(CommandLine.arguments.dropFirst()), in: Anabranch.self)
-            var command = try parseAsRoot(arguments)
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
+        await runProgram(moved: moved) { error in
+            switch error {
+            case let error as HistoryError: (error.reason, .failure)
+            case let error as AccountError: (error.reason, .failure)
+            case let error as InputError: (error.description, .failure)
+            case let error as ConfigurationError: (error.description, .validationFailure)
+            default: nil
             }
-        } catch {
-            end(because: error)
         }
     }
 
-    /// Every error has one form: a line on standard error for each mistake, and the exit status.
-    private static func end(because error: any Error) -> Never {
-        switch error {
-        case let error as HistoryError: fail(error.reason, .failure)
-        case let error as AccountError: fail(error.reason, .failure)
-        case let error as InputError: fail(error.description, .failure)
-        case let error as ConfigurationError: fail(error.description, .validationFailure)
-        case let error as CommandNames.Mistake: fail(error.description, .validationFailure)
-        default: exit(withError: error)
-        }
-    }
-
-    private static func fail(_ text: String, _ status: ExitCode) -> Never {
-        let lines = text.split(separator: "\n").map { "Error: \($0)\n" }.joined()
-        FileHandle.standardError.write(Data(lines.utf8))
-        Foundation.exit(status.rawValue)
-    }
+    /// Commands of `anabranch-lab` by their former names here. For one release these say so.
+    static let moved = [
+        "vectors": "check vectors", "diff-merge": "fuzz merge", "converge": "fuzz convergence",
+        "trace": "replay trace", "merge": "merge", "cases": "bench cases", "bench": "bench merge",
+        "bench-server": "bench server", "bench-apply": "bench apply",
+    ].mapValues { "anabranch-lab \($0)" }
 }

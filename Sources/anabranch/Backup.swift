@@ -1,6 +1,7 @@
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 
 /// `anabranch backup`: copies a data directory, also while a server runs on it.
 struct BackupCommand: ParsableCommand {
@@ -65,10 +66,12 @@ struct BackupCommand: ParsableCommand {
         let summary = try backup.run(isVerified: verify) { progress.note($0) }
         progress.end()
         let whole = base.isEmpty ? "" : " of \(CopyProgress.size(summary.wholeBytes))"
-        let verdict = verify ? (summary.damages.isEmpty ? ", no damage" : ", \(summary.damages.count) damages") : ""
+        let damages = summary.damages.isEmpty ? "no damage" : counted(summary.damages.count, "damage")
+        let verdict = verify ? ", \(damages)" : ""
+        let users = summary.userCount.map { counted($0, "user") } ?? "no accounts"
         print(
             """
-            \(to): \(summary.fileCount) files, \(summary.userCount.map { "\($0) users" } ?? "no accounts"), \
+            \(to): \(counted(summary.fileCount, "file")), \(users), \
             \(CopyProgress.size(summary.bytes))\(whole) in \(progress.seconds) s\(verdict)
             It has the keys that sign tokens and the hashes of passwords: keep it secret.
             """)

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// `anabranch export`: the objects of a synced file as lines.
@@ -32,7 +33,7 @@ struct ExportCommand: ParsableCommand {
     var progress = false
 
     func run() throws {
-        try run { try FileHandle.standardOutput.write(contentsOf: $0) }
+        try run { StandardOutput.write($0) }
     }
 
     /// - Parameter output: takes some lines.
@@ -57,7 +58,7 @@ struct ExportCommand: ParsableCommand {
             let others =
                 asymmetric.isEmpty
                 ? "" : "; without objects of asymmetric classes: \(asymmetric.joined(separator: ", "))"
-            let summary = "\(file.path): \(count) objects at version \(file.head.version)\(others)\n"
+            let summary = "\(file.path): \(counted(count, "object")) at version \(file.head.version)\(others)\n"
             FileHandle.standardError.write(Data(summary.utf8))
         }
     }

@@ -3,6 +3,7 @@ import AnabranchHistory
 import AnabranchQuery
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// `anabranch inspect`: what a data directory holds, and the state of a synced file.
@@ -23,6 +24,7 @@ struct InspectCommand: ParsableCommand {
 
             EXAMPLES
               anabranch inspect --data ./data
+              anabranch inspect --data ./data --json | jq -r .path
               anabranch inspect --data ./data --path '/"notes"' --pretty
               anabranch inspect --data ./data --path '/"notes"' --at 41 > before.json
               anabranch inspect --data ./data --path '/"notes"' --class Note --query 'title BEGINSWITH[c] "to do"'
@@ -36,6 +38,9 @@ struct InspectCommand: ParsableCommand {
 
     @Option(name: .customLong("at"), help: "A version of its log, not of the archive; the newest one if none is given.")
     var version: UInt64?
+
+    @Flag(help: "Print a JSON object for each synced file; a state is JSON anyway.")
+    var json = false
 
     @Flag(help: "Print a line for each value, for people.")
     var pretty = false
@@ -60,7 +65,7 @@ struct InspectCommand: ParsableCommand {
     /// - Parameter output: takes a line.
     func run(output: (String) -> Void) throws {
         try StoreOption.explainingErrors {
-            guard let path else { return try store.reader().forEachFile { output(Self.line(for: $0)) } }
+            guard let path else { return try store.reader().forEachFile { output(line(for: $0)) } }
             let file = try store.file(path)
             let state = try file.state(at: version.map(ServerVersion.init) ?? file.head.version)
             for text in try texts(of: state) {
@@ -84,12 +89,21 @@ struct InspectCommand: ParsableCommand {
         }
     }
 
-    private static func line(for file: StoredFile) -> String {
+    private func line(for file: StoredFile) -> String {
         let head = file.head
+        if json {
+            let members: JSONValue = [
+                "path": .string(file.path.description), "version": .integer(Int64(clamping: head.version.rawValue)),
+                "state_version": .integer(Int64(clamping: head.stateVersion.rawValue)),
+                "bytes": .integer(Int64(clamping: head.cumulativeSize)),
+                "client_files": .integer(Int64(clamping: head.clientFileCount)),
+            ]
+            return members.encoded
+        }
         let state = head.stateVersion < head.version ? " (its state is of version \(head.stateVersion))" : ""
         return """
             \(file.path): version \(head.version)\(state), \(head.cumulativeSize) bytes, \
-            \(head.clientFileCount) client files
+            \(counted(Int(clamping: head.clientFileCount), "client file"))
             """
     }
 

@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import ArgumentParser
+import CommandSupport
 import Logging
 
 /// `anabranch restore`: makes a copy of a data directory fit to be served.
@@ -14,7 +15,8 @@ struct RestoreCommand: ParsableCommand {
             missing, checks all of the copy, and prepares it to be served. The backup stays as it is, and can be \
             restored again. What an incremental backup needs of earlier ones is looked for where they were when it \
             was made, and beside it; --base names other places. Without --from: prepares the data directory itself, \
-            which is a copy of a backup.
+            which is a copy of data that was made by other means; with --in-place it is a copy of a backup, and is \
+            none any more then.
 
             A server went on after a backup was made, and clients were told of what the backup lacks. So the newest \
             version of each synced file gets another salt. Clients that had seen that version or a later one are told \
@@ -31,12 +33,13 @@ struct RestoreCommand: ParsableCommand {
               anabranch restore --from /backup/monday --data /var/lib/anabranch-new
               anabranch restore --from /backup/monday --config anabranch.yaml && anabranch serve --config anabranch.yaml
               anabranch restore --from ./tuesday --base /mnt/monday --data ./data-new
-              anabranch restore --data ./copy-of-a-backup
+              anabranch restore --data ./copy-of-a-disk
+              anabranch restore --in-place --data ./copy-of-a-backup
             """)
 
     @Option(
         help: ArgumentHelp(
-            "A backup of `anabranch backup`. (default: none; the data directory is a copy of one)", valueName: "dir"))
+            "A backup of `anabranch backup`. (default: none; the data directory is a copy)", valueName: "dir"))
     var from: String?
 
     @Option(
@@ -48,16 +51,32 @@ struct RestoreCommand: ParsableCommand {
     @Flag(help: "With --from: say each second how far it is. (default: only on a terminal)")
     var progress = false
 
+    @Flag(help: "The data directory is a copy of a backup, which becomes data and is no backup any more.")
+    var inPlace = false
+
     @OptionGroup var store: StoreOption
 
     func validate() throws {
+        guard from == nil || !inPlace else {
+            throw ValidationError("--in-place is for a copy of a backup; --from leaves the backup as it is.")
+        }
         guard from != nil || base.isEmpty else {
             throw ValidationError("--base says what a backup needs: give --from, too.")
         }
     }
 
     func run() throws {
-        if let from { try copy(from, to: try store.directory()) }
+        let directory = try store.directory()
+        if let from {
+            try copy(from, to: directory)
+        } else if try !inPlace && StoreRestoration.isBackup(directory) {
+            throw InputError(
+                description: """
+                    \(directory) is a backup, and nothing was changed: `anabranch restore --from \(directory) --data \
+                    DIR` makes data of it, in DIR. For a copy of a backup there is --in-place: the copy is no backup \
+                    any more then, and incremental ones that need it cannot be restored
+                    """)
+        }
         try prepare()
     }
 
@@ -70,7 +89,8 @@ struct RestoreCommand: ParsableCommand {
         throw InputError(
             description: """
                 \(backup) is damaged, and nothing was restored: use another backup; or, to have what is left of this \
-                one served, put a copy of it in the place of the data, and run `anabranch restore` with --data alone
+                one served, put a copy of it in the place of the data, and run `anabranch restore --in-place` with \
+                --data
                 """)
     }
 
@@ -86,7 +106,7 @@ struct RestoreCommand: ParsableCommand {
             guard restoration.isUnfinished else { throw RestoreCommand.untouched(error) }
             throw RestoreCommand.unfinished("some files may be changed, and others not", error)
         }
-        print("\(count) files: restored")
+        print("\(counted(count, "file")): restored")
         AuditTrail(inDirectory: try store.directory()).note(
             "restore", by: Operator.name, ["files": "\(count)", "from": from ?? "the directory itself"])
         try restoration.close()
@@ -119,7 +139,7 @@ struct RestoreCommand: ParsableCommand {
 
     private static func line(for file: RestoredFile) -> String {
         file.version == 0
-            ? "\(file.path): no version, \(file.expiredCount) client files have expired"
-            : "\(file.path): version \(file.version) has a new salt"
+            ? "\(file.path): empty; \(counted(file.expiredCount, "client")) will reset"
+            : "\(file.path): ends at version \(file.version); clients that have it, or a later one, will reset"
     }
 }

@@ -3,6 +3,7 @@ import AnabranchSQLite
 import AnabranchServer
 import AnabranchCore
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 /// `anabranch verify`: reads a whole store and reports what is damaged.
@@ -72,8 +73,8 @@ struct VerifyCommand: ParsableCommand {
             ]
             print(whole.encoded)
         } else {
-            let sum = damageCount == 0 ? "no damage" : "\(damageCount) damages"
-            print("\(fileCount) files, \(entryCount) log entries: \(sum)")
+            let sum = damageCount == 0 ? "no damage" : counted(damageCount, "damage")
+            print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
         }
         if damageCount == 0 { try removeMigratedStore(verification) }
         return damageCount

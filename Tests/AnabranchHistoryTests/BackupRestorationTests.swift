@@ -116,7 +116,7 @@ import Testing
             try whole.write(to: url)
         }
         try FileManager.default.removeItem(atPath: test.backup + "/accounts.sqlite")
-        #expect(throws: HistoryError(.storeFailed, "")) {
+        #expect(throws: HistoryError(.storeDamaged, "")) {
             try BackupRestoration(from: test.backup, to: test.restored).run()
         }
         #expect(!FileManager.default.fileExists(atPath: test.restored))

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandSupport
 import Foundation
 import Testing
 
@@ -31,16 +32,16 @@ import Testing
     }
 
     /// Former names of the lab's commands, each with a command that there is.
-    @Test(arguments: CommandNames.moved.sorted { $0.key < $1.key })
+    @Test(arguments: Anabranch.moved.sorted { $0.key < $1.key })
     func anOldNameSaysWhereTheCommandWentAndFails(_ oldName: String, _ newName: String) throws {
         var type: any ParsableCommand.Type = Lab.self
-        for name in newName.split(separator: " ") {
+        for name in newName.split(separator: " ").dropFirst() {
             type = try #require(type.configuration.subcommands.first { $0.configuration.commandName == String(name) })
         }
         for arguments in [[oldName], [oldName, "--help"], [oldName, "file.jsonl", "--cases", "5"]] {
             let (status, complaint) = try Self.run(arguments)
             #expect(status == 64)
-            #expect(complaint == "Error: 'anabranch \(oldName)' is 'anabranch-lab \(newName)' now.\n")
+            #expect(complaint == "Error: 'anabranch \(oldName)' is '\(newName)' now.\n")
         }
     }
 
@@ -53,6 +54,25 @@ import Testing
             try Self.run(["admin", "sesions"]).complaint.contains("anabranch admin: there is no command 'sesions'"))
         #expect(try Self.run(["admin", "sesions"]).complaint.contains("did you mean 'sessions'?"))
         #expect(!(try Self.run(["frobnicate"]).complaint.contains("did you mean")))
+        let lab = try Self.run(["bnech", "merge"], of: "anabranch-lab")
+        #expect(lab.status == 64)
+        #expect(lab.complaint.hasPrefix("Error: anabranch-lab: there is no command 'bnech'; did you mean 'bench'?"))
+        for arguments in [["help", "nosuch"], ["help", "admin", "nosuch"], ["admin", "help", "nosuch"]] {
+            let help = try Self.run(arguments)
+            #expect(help.status == 64 && help.complaint.contains("there is no command 'nosuch'"))
+        }
+    }
+
+    @Test(arguments: [
+        ("anabranch log --data d --path p --count -1", "--count must be 1 or more."),
+        ("anabranch-lab bench merge none.jsonl --repeats -3", "--repeats must be 1 or more."),
+        ("anabranch-lab fuzz merge --cases -2", "--cases must be 1 or more."),
+        ("anabranch-lab fuzz merge --seed -2", "The value '-2' is invalid for '--seed <seed>'"),
+    ])
+    func aNegativeNumberIsAValue(_ line: String, _ complaint: String) throws {
+        let answer = try BuiltCommands.bash(line)
+        #expect(answer.status == 64)
+        #expect(answer.complaint.hasPrefix("Error: \(complaint)\n"), "\(answer.complaint)")
     }
 
     @Test(arguments: [
@@ -66,27 +86,19 @@ import Testing
 
     @Test func theVersionIsThatOfTheBuild() throws {
         #expect(
-            BuildInfo.text.wholeMatch(
+            BuildInfo.text(of: "anabranch").wholeMatch(
                 of: /anabranch [0-9]+\.[0-9]+\.[0-9]+(-dev)?, commit ([0-9a-f]{7,}(-dirty)?|unknown)/) != nil)
-        #expect(Anabranch.configuration.version == BuildInfo.text)
+        #expect(Anabranch.configuration.version == BuildInfo.text(of: "anabranch"))
+        #expect(Lab.configuration.version == BuildInfo.text(of: "anabranch-lab"))
     }
 
     /// Runs the built command, and returns its status and what it says on standard error.
-    private static func run(_ arguments: [String]) throws -> (status: Int32, complaint: String) {
-        #if os(macOS)
-        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-        #else
-        let bundle = Bundle.main.executableURL
-        #endif
-        let process = Process(), complaints = Pipe()
-        process.executableURL = try #require(bundle).deletingLastPathComponent().appendingPathComponent("anabranch")
-        process.arguments = arguments
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = complaints
-        try process.run()
-        let complaint = try complaints.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return (process.terminationStatus, String(decoding: complaint, as: UTF8.self))
+    private static func run(
+        _ arguments: [String], of program: String = "anabranch"
+    ) throws -> (status: Int32, complaint: String) {
+        let words = arguments.map { "'\($0)'" }.joined(separator: " ")
+        let answer = try BuiltCommands.bash("\(program) \(words) >/dev/null")
+        return (answer.status, answer.complaint)
     }
 
     // MARK: Examples

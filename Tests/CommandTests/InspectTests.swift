@@ -66,7 +66,7 @@ import Testing
     @Test func filesAreListed() throws {
         let lines = try Fixture().inspect()
         #expect(lines.count == 1)
-        #expect(lines[0].hasPrefix(#"/"notes": version 2, "#) && lines[0].hasSuffix(" bytes, 1 client files"))
+        #expect(lines[0].hasPrefix(#"/"notes": version 2, "#) && lines[0].hasSuffix(" bytes, 1 client file"))
     }
 
     /// Files from Windows: each line ends with CR LF, which Swift takes for one character.

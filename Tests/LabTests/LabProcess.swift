@@ -40,6 +40,11 @@ final class LabProcess {
         }
         process.standardOutput = output
         process.standardError = complaints
+        // Tests run on threads that block signals, which the command would inherit.
+        var none = sigset_t(), before = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
         try process.run()
     }
 

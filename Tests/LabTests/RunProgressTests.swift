@@ -40,7 +40,7 @@ import Testing
         let folder = try #require(Bundle.main.executableURL).deletingLastPathComponent()
         let process = Process(), output = Pipe(), complaints = Pipe()
         process.executableURL = folder.appendingPathComponent("anabranch-lab")
-        process.arguments = ["fuzz", "merge", "--cases", "1000000000", "--seed", "7", "--skip-costs", "--json"]
+        process.arguments = ["fuzz", "merge", "--cases", "1000000000", "--seed", "7", "--json"]
         process.standardOutput = output
         process.standardError = complaints
         try process.run()

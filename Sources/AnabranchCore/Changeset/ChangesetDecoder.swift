@@ -108,7 +108,8 @@ private struct ItemDecoder {
         let (opcode, hasSign) = try reader.opcode()
         if opcode == Self.internOpcode, !hasSign { return try intern(into: &arena, at: offset) }
         guard let kind = InstructionKind(rawValue: UInt8(truncatingIfNeeded: opcode)) else {
-            throw ChangesetError(.unknownInstruction, at: offset, "unknown instruction \(opcode)")
+            let number = hasSign ? "\(Int64(bitPattern: opcode))" : "\(opcode)"
+            throw ChangesetError(.unknownInstruction, at: offset, "unknown instruction \(number)")
         }
         guard !hasSign else { throw ChangesetError(.unexpectedSign, at: offset, "opcode with a sign") }
         guard opcode <= 255 else { throw ChangesetError(.codeTooLarge, at: offset, "opcode \(opcode) exceeds a byte") }

@@ -90,9 +90,6 @@ package struct MergeComparison {
 
     // MARK: Cost
 
-    /// A merge of fewer operations a side is too short to be measured.
-    private static let timedOperationsMin = 64
-
     /// How many times the cost of every pair the index has.
     package struct Ratio {
         /// With decoding and encoding.
@@ -100,17 +97,18 @@ package struct MergeComparison {
         package var merge: Double
     }
 
-    /// The ratio where it may be above the limit, from the shortest of several repeats; nil for small merges.
-    package func ratio(of merge: RandomMerge, above limit: Double) throws -> Ratio? {
-        guard min(merge.local.count, merge.incoming.count) >= Self.timedOperationsMin,
-            indexedTime.total > everyPairTime.total * limit
-        else { return nil }
-        let sides = Sides(merge)
+    /// The ratio where it may be above the limit, from the shortest of several repeats; nil where the index costs less
+    /// than that, or only `excess` more than every pair.
+    package func ratio(of merge: RandomMerge, above limit: Double, and excess: Duration) throws -> Ratio? {
         var (indexed, everyPair) = (indexedTime, everyPairTime)
+        var isCostly: Bool { indexed.total > max(everyPair.total * limit, everyPair.total + excess) }
+        guard isCostly else { return nil }
+        let sides = Sides(merge)
         for _ in 0..<8 {
             everyPair.keepShorter(try sides.merged(.everyPair).time)
             indexed.keepShorter(try sides.merged(.indexed).time)
         }
+        guard isCostly else { return nil }
         return Ratio(total: indexed.total / everyPair.total, merge: indexed.merge / everyPair.merge)
     }
 }

@@ -1,5 +1,6 @@
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct BenchCasesCommand: ParsableCommand {
@@ -8,7 +9,7 @@ struct BenchCasesCommand: ParsableCommand {
         abstract: "Write the merge cases of the benchmark.",
         discussion: """
             Writes a JSON line a case, for `anabranch-lab bench merge` and `anabranch-lab merge`. The same seed gives \
-            the same bytes.
+            the same bytes. Until all are written the file is called OUTPUT.partial.
 
             EXAMPLES
               anabranch-lab bench cases cases.jsonl
@@ -24,7 +25,7 @@ struct BenchCasesCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Write only cases whose name starts so.", valueName: "prefix"))
     var only = ""
 
-    @Option(parsing: .unconditional, help: "Moves every random stream: the same families on other inputs.")
+    @Option(help: "Moves every random stream: the same families on other inputs.")
     var seed = 0
 
     func run() throws {
@@ -33,15 +34,15 @@ struct BenchCasesCommand: ParsableCommand {
             let names = all.map(\.name).joined(separator: ", ")
             throw InputError(description: "--only \(only): no case begins so; there are \(names)")
         }
-        var file = FileHandle.standardOutput
-        if output != "-" {
-            guard FileManager.default.createFile(atPath: output, contents: nil),
-                let opened = FileHandle(forWritingAtPath: output)
-            else { throw InputError(description: "\(output): cannot be written") }
-            file = opened
+        let interruption = Interruption(), file = try OutputFile(output)
+        for (number, mergeCase) in cases.enumerated() {
+            guard !interruption.isAsked else {
+                file.discard()
+                RunProgress.note("stopped after \(number) of \(cases.count) cases: \(output) is not written")
+                throw ExitCode(Interruption.status)
+            }
+            try file.write(Data(mergeCase.line()))
         }
-        for mergeCase in cases {
-            try file.write(contentsOf: mergeCase.line())
-        }
+        try file.finish()
     }
 }

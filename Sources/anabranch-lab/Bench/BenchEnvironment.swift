@@ -1,9 +1,9 @@
-import CBuildInfo
+import CommandSupport
 import Foundation
 
 /// Where and of what a measurement was made: figures of two machines, or two commits, cannot be compared without.
 struct BenchEnvironment: Encodable {
-    var commit = String(cString: anabranch_commit())
+    var commit = BuildInfo.commit
     var cpu = Self.processor
     var cores = ProcessInfo.processInfo.activeProcessorCount
     var system = ProcessInfo.processInfo.operatingSystemVersionString

@@ -9,8 +9,9 @@ struct BenchMergeCommand: ParsableCommand {
         abstract: "Time decoding, merging and encoding of merge cases.",
         discussion: """
             Prints commit, processor and date on standard error, and a JSON line a case: the medians in milliseconds \
-            of all repeats, and a SHA-256 digest of all changesets after the merge, local then incoming. Each repeat \
-            decodes anew; "merge_ms" includes every index it needs.
+            of all repeats, of the whole also the least and the most, and a SHA-256 digest of all changesets after \
+            the merge, local then incoming. Each repeat decodes anew; "merge_ms" includes every index it needs. \
+            Before the repeats there is a run that does not count, unless --repeats is 1.
 
             With --apply both states are there before the clock starts, each with the changes of its own side. \
             "apply_ms" is the time to apply to each what the merge has made of the other side; a part of the total, \

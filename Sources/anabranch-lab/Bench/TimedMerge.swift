@@ -55,6 +55,7 @@ struct TimedMerge {
     func figures(repeats: Int) throws -> String {
         var samples: [Sample] = []
         var outputs: [[UInt8]] = []
+        if repeats > 1 { _ = try sample(&outputs) }
         for _ in 0..<repeats { samples.append(try sample(&outputs)) }
         let bytesOut = outputs.reduce(0) { $0 + $1.count }
         return try line(samples, rest: "encode", digest: MergeDigest.text(of: outputs), bytesOut: bytesOut)
@@ -82,6 +83,7 @@ struct TimedMerge {
         for changeset in arena.changesets.dropFirst(localCount) { try states.incoming.apply(changeset, of: arena) }
         var samples: [Sample] = []
         var digest = ""
+        if repeats > 1 { _ = try applySample(states.local, states.incoming) }
         for _ in 0..<repeats {
             let (sample, merged) = try applySample(states.local, states.incoming)
             samples.append(sample)
@@ -110,14 +112,16 @@ struct TimedMerge {
     // MARK: The line
 
     private func line(_ samples: [Sample], rest: String, digest: String, bytesOut: Int? = nil) throws -> String {
-        func median(_ part: (Sample) -> Duration) -> String {
-            String(format: "%.3f", samples.map(part).median.inMilliseconds)
-        }
+        func text(_ duration: Duration) -> String { String(format: "%.3f", duration.inMilliseconds) }
+        func median(_ part: (Sample) -> Duration) -> String { text(samples.map(part).median) }
+        let totals = samples.map(\.total).sorted()
         let quotedName = String(decoding: try JSONEncoder().encode(name), as: UTF8.self)
         return """
             {"name":\(quotedName),"bytes_in":\(bytesIn),\(bytesOut.map { "\"bytes_out\":\($0)," } ?? "")\
             "decode_ms":\(median(\.decode)),"merge_ms":\(median(\.merge)),\
-            "\(rest)_ms":\(median(\.rest)),"total_ms":\(median(\.total)),"digest":"\(digest)"}
+            "\(rest)_ms":\(median(\.rest)),"total_ms":\(median(\.total)),\
+            "total_min_ms":\(text(totals.first ?? .zero)),"total_max_ms":\(text(totals.last ?? .zero)),\
+            "digest":"\(digest)"}
             """
     }
 }

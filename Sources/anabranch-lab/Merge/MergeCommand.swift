@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchTesting
 import ArgumentParser
+import CommandSupport
 import Foundation
 
 struct MergeCommand: ParsableCommand {
@@ -12,8 +13,12 @@ struct MergeCommand: ParsableCommand {
             = {"version", "base", "timestamp", "origin", "hex"}. Its result is {"name", "local_after", \
             "incoming_after"} with {"dirty", "hex"} for each changeset, or {"name", "error", "reason"}.
 
-            EXAMPLE
+            A summary on standard error says how many were merged, and how many are errors. That some are is a result, \
+            and the exit status 0, unless --strict is given.
+
+            EXAMPLES
               anabranch-lab merge --in cases.jsonl --out results.jsonl
+              anabranch-lab merge --in cases.jsonl --out - --strict
             """)
 
     @Option(name: .customLong("in"), help: "Cases, .jsonl or .jsonl.zst.")
@@ -25,18 +30,29 @@ struct MergeCommand: ParsableCommand {
     @Flag(help: "Visit every pair of instructions instead of using an index.")
     var pairwise = false
 
+    @Flag(help: "End with exit status 1 if a case is an error.")
+    var strict = false
+
+    @Flag(help: "The summary as a JSON object.")
+    var json = false
+
     func run() throws {
-        var lines = Data()
-        try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase, _ in
-            lines.append(Data((try result(of: mergeCase).jsonLine() + "\n").utf8))
-        }
-        if output == "-" {
-            FileHandle.standardOutput.write(lines)
-        } else {
-            guard FileManager.default.createFile(atPath: output, contents: lines) else {
-                throw InputError(description: "\(output): cannot be written")
+        let file = try OutputFile(output)
+        var summary = MergeSummary()
+        do {
+            try JSONLines.forEach(in: input, as: MergeCase.self) { _, mergeCase, _ in
+                let result = result(of: mergeCase)
+                summary.cases += 1
+                if result.error == nil { summary.merged += 1 } else { summary.failed += 1 }
+                try file.write(Data((try result.jsonLine() + "\n").utf8))
             }
+        } catch {
+            file.discard()
+            throw error
         }
+        try file.finish()
+        RunProgress.note(json ? try summary.jsonLine() : summary.text)
+        if strict, summary.failed > 0 { throw ExitCode.failure }
     }
 
     private func result(of mergeCase: MergeCase) -> MergeResult {
@@ -53,6 +69,15 @@ struct MergeCommand: ParsableCommand {
             return MergeResult(name: mergeCase.name, error: "changeset", reason: "\(error)")
         }
     }
+}
+
+/// What became of all cases.
+private struct MergeSummary: Encodable {
+    var cases = 0
+    var merged = 0
+    var failed = 0
+
+    var text: String { "\(counted(cases, "case")): \(merged) merged, \(failed) failed" }
 }
 
 /// What a merge makes of both sides.

@@ -11,11 +11,12 @@ struct ReplayTraceCommand: ParsableCommand {
             The document is a list of one-character strings in one object. The history is replayed as it was recorded, \
             where the text must end as recorded, and with all users off line to the end. At the end all clients and \
             the server's log must have the same state. Times are of everything: local transactions, merges on both \
-            sides, and applying.
+            sides, and applying. If the text or the states are not as they have to be, the exit status is 1.
 
             EXAMPLES
               anabranch-lab replay trace friendsforever.json.gz
               anabranch-lab replay trace friendsforever.json.gz --pairwise
+              anabranch-lab replay trace friendsforever.json.gz --json | jq .seconds
             """)
 
     @Argument(help: "The trace: gzip of one JSON object with numAgents, endContent and txns.")
@@ -23,6 +24,9 @@ struct ReplayTraceCommand: ParsableCommand {
 
     @Flag(help: "Replay everything once more, visiting every pair of instructions instead of using an index.")
     var pairwise = false
+
+    @Flag(help: "Print a JSON object for each replay.")
+    var json = false
 
     func run() throws {
         let content = try Trace.read(trace)
@@ -41,26 +45,52 @@ struct ReplayTraceCommand: ParsableCommand {
                 let time = try ContinuousClock().measure {
                     if isOffline { try replay.stayOffline() } else { try replay.follow(schedule) }
                 }
-                let name = (isOffline ? "off line, " : "followed, ") + (strategy == .indexed ? "indexed" : "pairwise")
-                try check(replay, against: isOffline ? nil : trace.endContent, name)
-                print(
-                    name
-                        + String(
-                            format: ": %ld transactions in %.2f s, %.0f a second", trace.txns.count, time.inSeconds,
-                            Double(trace.txns.count) / time.inSeconds))
+                let outcome = TraceOutcome(
+                    trace: name, replay: isOffline ? "off line" : "followed",
+                    strategy: strategy == .indexed ? "indexed" : "pairwise", transactions: trace.txns.count,
+                    seconds: time.inSeconds, isStateEqual: try replay.isStateEqual(),
+                    endsAsRecorded: isOffline ? nil : try replay.texts().allSatisfy { $0 == trace.endContent })
+                print(json ? try outcome.jsonLine() : outcome.text)
                 fflush(nil)
+                guard outcome.isGood else { throw ExitCode.failure }
             }
         }
     }
 
-    private func check(_ replay: TraceReplay, against endContent: String?, _ name: String) throws {
-        let states = try replay.states()
-        guard states.allSatisfy({ $0 == states.first }) else {
-            throw InputError(description: "\(name): the states at the end differ")
-        }
-        guard let endContent else { return }
-        guard try replay.texts().allSatisfy({ $0.utf8.elementsEqual(endContent.utf8) }) else {
-            throw InputError(description: "\(name): the text does not end as recorded")
-        }
+    /// Of the file, without what says how it is stored.
+    private var name: String {
+        let file = URL(fileURLWithPath: trace).lastPathComponent
+        return file.split(separator: ".").first.map(String.init) ?? file
+    }
+}
+
+/// What a replay has shown.
+private struct TraceOutcome: Encodable {
+    var trace: String
+    var replay: String
+    var strategy: String
+    var transactions: Int
+    var seconds: Double
+    /// Of all clients, the server, and what its log makes.
+    var isStateEqual: Bool
+    /// The text of every client; nil if there is none to compare it with.
+    var endsAsRecorded: Bool?
+
+    private enum CodingKeys: String, CodingKey {
+        case trace, replay, strategy, transactions, seconds
+        case isStateEqual = "states_equal"
+        case endsAsRecorded = "text_ends_as_recorded"
+    }
+
+    var isGood: Bool { isStateEqual && endsAsRecorded != false }
+
+    var text: String {
+        func word(_ isTrue: Bool) -> String { isTrue ? "yes" : "NO" }
+        let end = endsAsRecorded.map { "; text ends as recorded: \(word($0))" } ?? ""
+        return "\(trace), \(replay), \(strategy): "
+            + String(
+                format: "%ld transactions in %.2f s, %.0f a second", transactions, seconds,
+                Double(transactions) / seconds)
+            + "; all states equal: \(word(isStateEqual))\(end)"
     }
 }

@@ -120,6 +120,12 @@ struct TraceReplay {
         }
     }
 
+    /// Whether all clients, the server and its log have come to one state.
+    func isStateEqual() throws -> Bool {
+        let states = try states()
+        return states.allSatisfy { $0 == states.first }
+    }
+
     /// The states of all clients, the server's, and the one that the server's log makes.
     func states() throws -> [[UInt8]] {
         var fromLog = ObjectGraph()

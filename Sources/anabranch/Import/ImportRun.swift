@@ -147,6 +147,7 @@ struct ImportRun {
     /// All before a line is written.
     private func goOn(at line: Int, because reason: String) -> AdminError {
         progress.end()
+        guard line > 1 else { return AdminError(description: reason) }
         var arguments = ["anabranch"], rest = CommandLine.arguments.dropFirst()
         while let argument = rest.popFirst() {
             if argument == "--from-line" { _ = rest.popFirst() } else { arguments.append(argument) }

@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchHistory
 import AnabranchServer
 import Yams
@@ -71,7 +72,7 @@ struct AppsSection {
                 settings.emails = Set((emails[app]?.templates ?? [:]).keys)
                 problems += section.problems
             case let name:
-                problems.append("\(place): " + Choice.unknown("setting", name ?? "", of: Self.keys))
+                problems.append("\(place): " + KnownWords.unknown("setting", name ?? "", of: Self.keys))
             }
         }
         if !hasProviders {
@@ -103,7 +104,7 @@ struct AppsSection {
                 providers.insert(provider)
             } else {
                 let known = Provider.allCases.map(\.rawValue)
-                problems.append("\(place): " + Choice.unknown("provider", name.scalar?.string ?? "", of: known))
+                problems.append("\(place): " + KnownWords.unknown("provider", name.scalar?.string ?? "", of: known))
             }
         }
         return providers
@@ -114,7 +115,7 @@ struct AppsSection {
         for (key, value) in node.mapping ?? [:] {
             let name = key.scalar?.string ?? ""
             guard Self.issuerKeys.contains(name) else {
-                problems.append("\(place): " + Choice.unknown("setting", name, of: Self.issuerKeys))
+                problems.append("\(place): " + KnownWords.unknown("setting", name, of: Self.issuerKeys))
                 continue
             }
             guard let text = value.scalar?.string, !text.isEmpty else {

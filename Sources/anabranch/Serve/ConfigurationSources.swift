@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchServer
 import Yams
 
@@ -138,7 +139,7 @@ struct ConfigurationSources {
             } else {
                 let names = settings.filter { $0.nameInSection == nil }.map(\.name)
                 problems.append(
-                    "\(path): " + Choice.unknown("setting", name, of: names + ["apps", Setting.historySection]))
+                    "\(path): " + KnownWords.unknown("setting", name, of: names + ["apps", Setting.historySection]))
             }
         }
     }
@@ -154,7 +155,7 @@ struct ConfigurationSources {
                 set(setting, value, place: "\(place): \(name)")
             } else {
                 let names = settings.compactMap(\.nameInSection)
-                problems.append("\(place): " + Choice.unknown("setting", name, of: names))
+                problems.append("\(place): " + KnownWords.unknown("setting", name, of: names))
             }
         }
     }

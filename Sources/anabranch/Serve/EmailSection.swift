@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchCore
 import AnabranchServer
 import Yams
@@ -27,7 +28,7 @@ struct EmailSection {
         for (key, value) in node.mapping ?? [:] {
             let name = key.scalar?.string ?? ""
             if !Self.keys.contains(name) {
-                problems.append("\(place): " + Choice.unknown("setting", name, of: Self.keys))
+                problems.append("\(place): " + KnownWords.unknown("setting", name, of: Self.keys))
             } else if name == "command" {
                 command = words(value)
             } else if let kind = AccountEmail.Kind.allCases.first(where: { EmailSettings.name(of: $0) == name }) {
@@ -80,7 +81,7 @@ struct EmailSection {
         for (key, value) in node.mapping ?? [:] {
             let name = key.scalar?.string ?? ""
             guard Self.templateKeys.contains(name) else {
-                problems.append("\(place): " + Choice.unknown("setting", name, of: Self.templateKeys))
+                problems.append("\(place): " + KnownWords.unknown("setting", name, of: Self.templateKeys))
                 continue
             }
             let text = text(value, place: "\(place): \(name)") ?? ""

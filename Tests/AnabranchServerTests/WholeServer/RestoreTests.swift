@@ -108,8 +108,9 @@ final class RestoreTests {
         let clients = try await loseAnAcknowledgement()
         let (status, output) = try restore(data)
         #expect(status == 0)
-        #expect(output.contains("version 4 has a new salt\n") && output.hasSuffix("2 files: restored\n"))
-        #expect(output.contains(": no version, 1 client files have expired\n"))
+        #expect(output.contains("ends at version 4; clients that have it, or a later one, will reset\n"))
+        #expect(output.hasSuffix("2 files: restored\n"))
+        #expect(output.contains(": empty; 1 client will reset\n"))
         try StoreVerification(directory: data).checkFiles { #expect($0.damages == []) }
         try await serve {
             #expect(try await refusal(of: clients.acknowledged) == "211")

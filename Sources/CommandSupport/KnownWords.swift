@@ -1,13 +1,13 @@
 /// Words of which one was expected.
-enum Choice {
+package enum KnownWords {
     /// Names the word that was given, the one that was probably meant, and all that there are.
-    static func unknown(_ kind: String, _ word: String, of known: [String]) -> String {
+    package static func unknown(_ kind: String, _ word: String, of known: [String]) -> String {
         let hint = nearest(to: word, in: known).map { "did you mean '\($0)'? " } ?? ""
         return "there is no \(kind) '\(word)'; \(hint)allowed: \(known.joined(separator: ", "))"
     }
 
     /// The known word that differs least, if it differs by at most a third of its letters.
-    static func nearest(to word: String, in known: [String]) -> String? {
+    private static func nearest(to word: String, in known: [String]) -> String? {
         let distances = known.map { (word: $0, distance: distance(Array(word), Array($0))) }
         guard let best = distances.min(by: { $0.distance < $1.distance }) else { return nil }
         return best.distance <= max(1, best.word.count / 3) ? best.word : nil

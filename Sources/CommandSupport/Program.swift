@@ -1,0 +1,46 @@
+package import ArgumentParser
+import Foundation
+
+/// What the two programs have in common, from their arguments to the exit status.
+extension AsyncParsableCommand {
+    /// Runs the command that the arguments of the process name, and ends the process if it fails. Every error has one
+    /// form: a line on standard error for each mistake, and the exit status.
+    ///
+    /// On the main thread: to others the system sends no signal for what they do themselves, such as to write into a
+    /// pipe that is closed.
+    /// - Parameters:
+    ///   - moved: commands by their former names, with the command line by which each is called now.
+    ///   - explain: what is to be said of an error, and the exit status; nil for those of the parser of arguments.
+    @MainActor package static func runProgram(
+        moved: [String: String] = [:], explaining explain: @Sendable (any Error) -> (text: String, status: ExitCode)?
+    ) async {
+        StandardOutput.checkAtExit()
+        do {
+            let given = Array(CommandLine.arguments.dropFirst())
+            if let first = given.first, let newName = moved[first] {
+                throw CommandNames.Mistake(description: "'\(_commandName) \(first)' is '\(newName)' now.")
+            }
+            let arguments = try CommandNames.checked(CommandNames.joiningNegativeNumbers(given), in: Self.self)
+            var command = try parseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let error as CommandNames.Mistake {
+            fail(error.description, .validationFailure)
+        } catch {
+            guard let (text, status) = explain(error) else { exit(withError: error) }
+            fail(text, status)
+        }
+    }
+
+    private static func fail(_ text: String, _ status: ExitCode) -> Never {
+        let lines = text.split(separator: "\n").map { "Error: \($0)\n" }.joined()
+        FileHandle.standardError.write(Data(lines.utf8))
+        Foundation.exit(status.rawValue)
+    }
+}
+
+/// How many there are of something, in words: `1 file`, `2 files`.
+package func counted(_ count: Int, _ word: String) -> String { "\(count) \(word)\(count == 1 ? "" : "s")" }

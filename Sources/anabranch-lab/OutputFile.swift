@@ -1,0 +1,46 @@
+import AnabranchTesting
+import CommandSupport
+import Foundation
+
+/// A file that a person names for results; `-` is the standard output. Until all is written it is called PATH.partial,
+/// and what was at PATH stays there.
+struct OutputFile {
+    private let path: String
+    /// Nil for the standard output.
+    private let file: UnsafeMutablePointer<FILE>?
+    /// What is written to: a device or a pipe cannot be renamed.
+    private let writtenPath: String
+
+    init(_ path: String) throws(InputError) {
+        self.path = path
+        var status = stat()
+        let isSpecial = stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
+        writtenPath = isSpecial ? path : path + ".partial"
+        file = path == "-" ? nil : fopen(writtenPath, "w")
+        if file == nil, path != "-" { throw failure }
+    }
+
+    private var failure: InputError {
+        InputError(description: "\(writtenPath): cannot be written: \(String(cString: strerror(errno)))")
+    }
+
+    func write(_ bytes: Data) throws(InputError) {
+        guard let file else { return StandardOutput.write(bytes) }
+        let count = bytes.withUnsafeBytes { fwrite($0.baseAddress, 1, $0.count, file) }
+        guard count == bytes.count else { throw failure }
+    }
+
+    /// All is written.
+    func finish() throws(InputError) {
+        guard let file else { return }
+        guard fclose(file) == 0 else { throw failure }
+        if writtenPath != path, rename(writtenPath, path) != 0 { throw failure }
+    }
+
+    /// Nothing more comes.
+    func discard() {
+        guard let file else { return }
+        fclose(file)
+        if writtenPath != path { unlink(writtenPath) }
+    }
+}

@@ -1,0 +1,86 @@
+import AnabranchTesting
+import Foundation
+import Testing
+
+/// What the lab's commands write, and what they say of it.
+@Suite final class LabFilesTests {
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())")
+
+    init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(at: folder) }
+
+    private func path(_ name: String) -> String { folder.appending(path: name).path() }
+
+    private var names: [String] {
+        get throws { try FileManager.default.contentsOfDirectory(atPath: folder.path()) }
+    }
+
+    @Test func casesThatWereInterruptedAreNotThere() throws {
+        // A pipe in place of the file that is being written: the command waits for its reader until it was interrupted.
+        #expect(mkfifo(path("all.jsonl.partial"), 0o600) == 0)
+        let process = try LabProcess(["bench", "cases", path("all.jsonl")])
+        let reader = try #require(FileHandle(forReadingAtPath: path("all.jsonl.partial")))
+        process.send(SIGINT)
+        _ = try reader.readToEnd()
+        let answer = try process.end()
+        #expect(answer.status == 130)
+        #expect(answer.complaint.hasPrefix("stopped after ") && answer.complaint.hasSuffix("is not written\n"))
+        #expect(try names == [])
+    }
+
+    /// A case that can be merged, and one that cannot be decoded.
+    private func writeCases() throws {
+        let change = #"{"version":2,"base":1,"timestamp":1,"origin":2,"hex":""}"#
+        let damaged = change.replacing(#""hex":"""#, with: #""hex":"ff""#)
+        let lines = [change, damaged].map { #"{"name":"a","local":[\#($0)],"incoming":[]}"# + "\n" }
+        try Data(lines.joined().utf8).write(to: folder.appending(path: "cases.jsonl"))
+    }
+
+    @Test func aSummaryNamesCasesThatAreErrors() throws {
+        try writeCases()
+        let arguments = ["merge", "--in", path("cases.jsonl"), "--out", path("results.jsonl")]
+        let answer = try LabProcess.run(arguments)
+        #expect(answer.status == 0)
+        #expect(answer.complaint == "2 cases: 1 merged, 1 failed\n")
+        #expect(try names.sorted() == ["cases.jsonl", "results.jsonl"])
+        let json = try LabProcess.run(arguments + ["--strict", "--json"])
+        #expect(json.status == 1)
+        #expect(json.complaint == #"{"cases":2,"failed":1,"merged":1}"# + "\n")
+    }
+
+    @Test func aCaseIsTimedWithItsSpread() throws {
+        _ = try LabProcess.run(["bench", "cases", path("cases.jsonl"), "--only", "list-insert-1000"])
+        let answer = try LabProcess.run(["bench", "merge", path("cases.jsonl"), "--repeats", "2"])
+        struct Figures: Decodable { var total_ms: Double, total_min_ms: Double, total_max_ms: Double }
+        let figures = try JSONDecoder().decode(Figures.self, from: Data(answer.output.utf8))
+        #expect(figures.total_min_ms <= figures.total_ms && figures.total_ms <= figures.total_max_ms)
+    }
+
+    @Test func aReplaySaysWhetherTheTextEndsAsRecorded() throws {
+        let trace = #"""
+            {"numAgents": 1, "endContent": "END", "txns": [
+              {"agent": 0, "time": "2023-11-22T03:57:32+00:00", "parents": [], "patches": [[0, 0, "hello"]]}]}
+            """#
+        for (end, isRight) in [("hello", true), ("hullo", false)] {
+            try write(gzip: trace.replacing("END", with: end), to: "short.json.gz")
+            let answer = try LabProcess.run(["replay", "trace", path("short.json.gz")])
+            #expect(answer.status == (isRight ? 0 : 1))
+            #expect(answer.output.hasPrefix("short, followed, indexed: 1 transactions in "))
+            #expect(answer.output.contains("text ends as recorded: \(isRight ? "yes" : "NO")\n"))
+            let json = try LabProcess.run(["replay", "trace", path("short.json.gz"), "--json"])
+            #expect(json.output.contains(#""text_ends_as_recorded":\#(isRight)"#))
+        }
+    }
+
+    private func write(gzip text: String, to name: String) throws {
+        let process = Process(), input = Pipe()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "gzip > \"$0\"", path(name)]
+        process.standardInput = input
+        try process.run()
+        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
+        try input.fileHandleForWriting.close()
+        process.waitUntilExit()
+    }
+}
