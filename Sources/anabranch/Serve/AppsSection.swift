@@ -1,6 +1,6 @@
-import CommandSupport
 import AnabranchHistory
 import AnabranchServer
+import CommandSupport
 import Yams
 
 /// The apps in the configuration file:

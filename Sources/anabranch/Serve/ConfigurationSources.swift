@@ -1,5 +1,5 @@
-import CommandSupport
 import AnabranchServer
+import CommandSupport
 import Yams
 
 /// What is wrong with a configuration: a line for each mistake.

@@ -1,6 +1,6 @@
-import CommandSupport
 import AnabranchCore
 import AnabranchServer
+import CommandSupport
 import Yams
 
 /// How an app sends e-mails, in its section of the configuration file:
