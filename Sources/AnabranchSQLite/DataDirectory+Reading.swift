@@ -45,10 +45,17 @@ extension DataDirectory {
 
     /// The bytes of a small file; nil if there is none.
     static func content(of name: String, in url: URL) throws(HistoryError) -> Data? {
+        let file = open(url.appendingPathComponent(name).path, O_RDONLY | O_CLOEXEC)
+        if file < 0, errno == ENOENT { return nil }
+        // Not even nothing can be read of a directory.
+        guard file >= 0, pread(file, nil, 0, 0) == 0 else {
+            let reason = lastError
+            if file >= 0 { close(file) }
+            throw HistoryError(.storeUnusable, "\(url.path): \(name) cannot be read: \(reason)")
+        }
+        let handle = FileHandle(fileDescriptor: file, closeOnDealloc: true)
         do {
-            return try Data(contentsOf: url.appendingPathComponent(name))
-        } catch let error as CocoaError where error.code == .fileReadNoSuchFile {
-            return nil
+            return try handle.readToEnd() ?? Data()
         } catch {
             throw HistoryError(.storeUnusable, "\(url.path): \(name) cannot be read: \(error.reasonOfSystem)")
         }
