@@ -67,7 +67,11 @@ struct FuzzFlexibleCommand: AsyncParsableCommand {
         }
         print("\(tally.rounds) passed, \(tally.failures.count) failed")
         if tally.hasFailed { throw ExitCode.failure }
-        if tally.rounds < count { throw ExitCode(Interruption.status) }
+        guard tally.rounds < count else { return }
+        RunProgress.note(
+            "stopped after \(tally.rounds) of \(count) rounds; go on with --seed \(seed &+ UInt64(tally.rounds)) "
+                + "--count \(count - tally.rounds)")
+        throw ExitCode(Interruption.status)
     }
 
     private static func piece(_ seed: UInt64, _ steps: Int) -> FlexibleTally {

@@ -66,7 +66,11 @@ struct FuzzHistoryCommand: AsyncParsableCommand {
         }
         print("\(tally.runs) passed, \(tally.failures.count) failed")
         if tally.hasFailed { throw ExitCode.failure }
-        if tally.runs < count { throw ExitCode(Interruption.status) }
+        guard tally.runs < count else { return }
+        RunProgress.note(
+            "stopped after \(tally.runs) of \(count) runs; go on with --seed \(seed &+ UInt64(tally.runs)) "
+                + "--count \(count - tally.runs)")
+        throw ExitCode(Interruption.status)
     }
 
     private static func piece(_ seed: UInt64, _ steps: Int) -> HistoryTally {
