@@ -161,7 +161,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchSQLite", "AnabranchServer",
-                "CommandSupport", "anabranch", "anabranch-lab",
+                "AnabranchTesting", "CommandSupport", "anabranch", "anabranch-lab",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -9,23 +10,12 @@ enum BuiltCommands {
         var complaint: String
     }
 
-    private static var products: URL {
-        get throws {
-            #if os(macOS)
-            let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-            #else
-            let bundle = Bundle.main.executableURL
-            #endif
-            return try #require(bundle).deletingLastPathComponent()
-        }
-    }
-
     /// Runs a line in bash; the commands are in its path.
     /// - Parameter words: `$1`, `$2` and so on.
     static func bash(_ line: String, _ words: String...) throws -> Answer {
         let process = Process(), output = Pipe(), complaints = Pipe()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = ["-c", "PATH=\"$0:$PATH\"; " + line, try products.path] + words
+        process.arguments = ["-c", "PATH=\"$0:$PATH\"; " + line, try #require(BuiltProducts.folder).path] + words
         process.standardOutput = output
         process.standardError = complaints
         try process.run()

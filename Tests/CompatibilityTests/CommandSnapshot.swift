@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -107,18 +108,12 @@ struct CommandSnapshot {
         return lines.map { $0.isEmpty ? prefix : "\(prefix) \($0)" } + (isWhole ? [] : ["\\"])
     }
 
-    /// The folder of the commands under test: the one of the tests, where the package manager puts them, unless
-    /// `ANABRANCH_BIN` names another one.
+    /// The folder of the commands under test: the one of the tests, unless `ANABRANCH_BIN` names another one.
     private static var commands: String? {
         if let folder = ProcessInfo.processInfo.environment["ANABRANCH_BIN"] {
             return URL(fileURLWithPath: folder).path
         }
-        #if os(macOS)
-        let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-        #else
-        let bundle = Bundle.main.executableURL
-        #endif
-        return bundle?.deletingLastPathComponent().path
+        return BuiltProducts.folder?.path
     }
 
     private static func runSession(_ arguments: [String], in folder: URL) async throws {

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -6,11 +7,7 @@ enum Fixture {
     static let folder = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Fixtures")
 
-    /// `anabranch`, which the package manager puts beside the tests.
-    static let command: URL? = {
-        let url = Bundle.main.executableURL?.deletingLastPathComponent().appending(path: "anabranch")
-        return url.flatMap { FileManager.default.isExecutableFile(atPath: $0.path()) ? $0 : nil }
-    }()
+    static let command = BuiltProducts.command("anabranch")
 
     /// With `ANABRANCH_SNAPSHOTS=record` in the environment, texts that differ are written anew and nothing fails.
     static let isRecording = ProcessInfo.processInfo.environment["ANABRANCH_SNAPSHOTS"] == "record"

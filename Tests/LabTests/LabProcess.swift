@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -9,20 +10,8 @@ final class LabProcess {
         var complaint: String
     }
 
-    /// The directory of the built commands.
-    private static var products: URL {
-        get throws {
-            #if os(macOS)
-            let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-            #else
-            let bundle = Bundle.main.executableURL
-            #endif
-            return try #require(bundle).deletingLastPathComponent()
-        }
-    }
-
     /// The built server.
-    static var server: String { get throws { try products.appendingPathComponent("anabranch").path } }
+    static var server: String { get throws { try #require(BuiltProducts.command("anabranch")).path } }
 
     static func run(_ arguments: [String]) throws -> Answer { try LabProcess(arguments).end() }
 
@@ -33,7 +22,8 @@ final class LabProcess {
 
     /// - Parameter temporary: the directory of its temporary files; nil for the usual one.
     init(_ arguments: [String], temporary: URL? = nil) throws {
-        process.executableURL = try Self.products.appendingPathComponent("anabranch-lab")
+        let executable: URL = try #require(BuiltProducts.command("anabranch-lab"))
+        process.executableURL = executable
         process.arguments = arguments
         if let temporary {
             process.environment = ProcessInfo.processInfo.environment.merging(["TMPDIR": temporary.path]) { $1 }

@@ -37,28 +37,18 @@ import Testing
     }
 
     @Test func anInterruptedRunSaysHowToGoOn() async throws {
-        let folder = try #require(Bundle.main.executableURL).deletingLastPathComponent()
-        let process = Process(), output = Pipe(), complaints = Pipe()
-        process.executableURL = folder.appendingPathComponent("anabranch-lab")
-        process.arguments = ["fuzz", "merge", "--cases", "1000000000", "--seed", "7", "--json"]
-        process.standardOutput = output
-        process.standardError = complaints
-        try process.run()
+        let process = try LabProcess(["fuzz", "merge", "--cases", "1000000000", "--seed", "7", "--json"])
         // The first line says that the run has begun.
-        var text: [UInt8] = []
-        while let byte = try complaints.fileHandleForReading.read(upToCount: 1)?.first, byte != 10 { text.append(byte) }
-        #expect(String(decoding: text, as: UTF8.self).hasPrefix("1000000000 cases from seed 7 on"))
-        process.interrupt()
-        let report = try output.fileHandleForReading.readToEnd() ?? Data()
-        let complaint = String(decoding: try complaints.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 130)
+        try process.waitForComplaint("1000000000 cases from seed 7 on")
+        process.send(SIGINT)
+        let answer = try process.end()
+        #expect(answer.status == 130)
         struct Report: Decodable { var cases: Int, differences: [UInt64] }
-        let cases = try JSONDecoder().decode(Report.self, from: report).cases
+        let cases = try JSONDecoder().decode(Report.self, from: Data(answer.output.utf8)).cases
         #expect(
-            complaint.hasSuffix(
+            answer.complaint.hasSuffix(
                 "stopped after \(cases) of 1000000000 cases; go on with --seed \(7 + cases) "
-                    + "--cases \(1_000_000_000 - cases)\n"), "\(complaint)")
+                    + "--cases \(1_000_000_000 - cases)\n"), "\(answer.complaint)")
     }
 
     @Test(arguments: [["bench", "merge"], ["merge", "--out", "-", "--in"], ["check", "vectors"]])
@@ -66,7 +56,7 @@ import Testing
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("empty-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: file) }
         try Data("\n".utf8).write(to: file)
-        let outcome = try Self.run(command + [file.path])
+        let outcome = try LabProcess.run(command + [file.path])
         #expect(outcome.status == 1)
         #expect(outcome.complaint.contains("\(file.path): is empty"), "\(outcome.complaint)")
     }
@@ -75,22 +65,9 @@ import Testing
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("cases-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: file) }
         try Data("precious\n".utf8).write(to: file)
-        let outcome = try Self.run(["bench", "cases", file.path, "--only", "nosuch"])
+        let outcome = try LabProcess.run(["bench", "cases", file.path, "--only", "nosuch"])
         #expect(outcome.status == 1)
         #expect(outcome.complaint.hasPrefix("Error: --only nosuch: no case begins so; there are list-insert-1000, "))
         #expect(try String(contentsOf: file, encoding: .utf8) == "precious\n")
-    }
-
-    private static func run(_ arguments: [String]) throws -> (status: Int32, complaint: String) {
-        let folder = try #require(Bundle.main.executableURL).deletingLastPathComponent()
-        let process = Process(), complaints = Pipe()
-        process.executableURL = folder.appendingPathComponent("anabranch-lab")
-        process.arguments = arguments
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = complaints
-        try process.run()
-        let complaint = try complaints.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return (process.terminationStatus, String(decoding: complaint, as: UTF8.self))
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -10,17 +11,7 @@ final class ServerProcess {
     /// Ends when the process has ended.
     private let ending: AsyncStream<Never>
 
-    /// `anabranch`, which the package manager puts beside the tests.
-    static let executable: URL? = {
-        #if os(macOS)
-        let directory = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
-            .deletingLastPathComponent()
-        #else
-        let directory = Bundle.main.executableURL?.deletingLastPathComponent()
-        #endif
-        let url = directory?.appending(path: "anabranch")
-        return url.flatMap { FileManager.default.isExecutableFile(atPath: $0.path()) ? $0 : nil }
-    }()
+    static let executable = BuiltProducts.command("anabranch")
 
     /// Starts a server over the directory and waits until it listens.
     /// - Parameter log: what gets its standard error.
