@@ -10,6 +10,7 @@ struct AdminEndpoints: HTTPEndpoints {
     private(set) var logger: Logger
     let blocking: BlockingWork
     let hashes: BlockingWork
+    private let commits: CommitCheck
 
     init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
         self.admin = admin
@@ -18,6 +19,9 @@ struct AdminEndpoints: HTTPEndpoints {
         blocking = BlockingWork(logger: logger, failureMessage: "the admin interface cannot answer")
         hashes = BlockingWork(
             logger: logger, failureMessage: "a password cannot be hashed", threads: PasswordHash.threads)
+        commits = CommitCheck { [catalog = admin.catalog, blocking] in
+            (try? await blocking.run { try catalog.checkCommit() }) != nil
+        }
     }
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
@@ -103,9 +107,7 @@ struct AdminEndpoints: HTTPEndpoints {
         if let shortage = server.files.environment.space.shortage {
             return EndpointResponse(.serviceUnavailable, ["status": .string(shortage.reason)])
         }
-        do {
-            try await catalog { catalog throws(HistoryError) in try catalog.checkCommit() }
-        } catch {
+        guard await commits.answer(at: server.unixSeconds()) else {
             return EndpointResponse(.serviceUnavailable, ["status": "the store takes no changes"])
         }
         return EndpointResponse(.ok, ["status": "ready"])

@@ -1,0 +1,19 @@
+/// Whether changes can be committed. To find out costs every database a flush, so it is tried once a second at most,
+/// however many ask.
+actor CommitCheck {
+    private let isPossible: @Sendable () async -> Bool
+    private var latest: (second: UInt64, answer: Task<Bool, Never>)?
+    private var isUnderWay = false
+
+    /// - Parameter isPossible: tries it.
+    init(_ isPossible: @escaping @Sendable () async -> Bool) { self.isPossible = isPossible }
+
+    /// - Parameter second: of the server's time.
+    func answer(at second: UInt64) async -> Bool {
+        if let latest, isUnderWay || latest.second == second { return await latest.answer.value }
+        let answer = Task { [isPossible] in await isPossible() }
+        (latest, isUnderWay) = ((second, answer), true)
+        defer { isUnderWay = false }
+        return await answer.value
+    }
+}
