@@ -87,7 +87,7 @@ import Testing
         .appendingPathComponent("../../..").standardizedFileURL
 
     private static func blocks(of page: String) async throws -> [Block] {
-        let ports = ["9090": try await freePort(), "8443": try await freePort()]
+        let ports = ["9090": try await port(), "8443": try await port()]
         var blocks: [Block] = [], file: String?, isInBlock = false
         for line in try String(contentsOf: root.appendingPathComponent(page), encoding: .utf8).split(separator: "\n") {
             if line.hasPrefix("```") {
@@ -108,13 +108,24 @@ import Testing
         return blocks
     }
 
-    /// A port that the system has just given to somebody and taken back: it gives it to nobody else at once.
-    private static func freePort() async throws -> Int {
-        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        defer { channel.close(promise: nil) }
-        return try #require(channel.localAddress?.port)
+    /// A port that is free, and below those that systems give away by themselves: so nobody gets it in between.
+    private static func port() async throws -> Int {
+        while true {
+            try Task.checkCancellation()
+            let port = Int.random(in: 10_000..<32_768)
+            let server = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            guard let channel = try? await server.bind(host: "127.0.0.1", port: port).get() else { continue }
+            try await channel.close()
+            return port
+        }
     }
+
+    /// Nothing that a page starts stays, also where the page fails before it stops it: not even nginx, which is no job.
+    private static let ending = """
+        set -eu
+        trap 'kill $(jobs -p) $(cat nginx.pid 2> /dev/null) 2> /dev/null && wait' EXIT
+
+        """
 
     private static func run(
         _ script: String, in folder: URL, products: URL
@@ -123,10 +134,11 @@ import Testing
         #expect(FileManager.default.createFile(atPath: output.path, contents: nil))
         let log = try FileHandle(forWritingTo: output), process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = ["-c", "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null && wait' EXIT\n" + script]
+        process.arguments = ["-c", Self.ending + script]
         process.currentDirectoryURL = folder
         var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("ANABRANCH_") }
-        environment["PATH"] = products.path + ":" + (environment["PATH"] ?? "")
+        // nginx is where Debian has programs of the administrator, which not every PATH names.
+        environment["PATH"] = "\(products.path):\(environment["PATH"] ?? ""):/usr/local/sbin:/usr/sbin"
         environment["ANABRANCH_PRODUCTS"] = products.path
         process.environment = environment
         (process.standardOutput, process.standardError) = (log, log)
