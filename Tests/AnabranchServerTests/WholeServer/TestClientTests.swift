@@ -123,13 +123,16 @@ import Testing
         await #expect(throws: TestClientError.self) { try await ann.connect(to: "ws://127.0.0.1:1") }
     }
 
-    @Test func aCallEndsWithItsTask() async throws {
+    @Test func aCallEndsWithItsTaskAndTheNextOneWorks() async throws {
         try await withServer { server in
             let ann = Self.client()
             try await ann.connect(to: "ws://127.0.0.1:\(server.port)")
             let waiting = Task { try await ann.wait { _ in false } }
             waiting.cancel()
             await #expect(throws: TestClientError.self) { try await waiting.value }
+            try await ann.write { try Self.addNote($0) }
+            try await ann.upload()
+            try await ann.download()
         }
     }
 }
