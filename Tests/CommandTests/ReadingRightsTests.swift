@@ -62,7 +62,9 @@ import Testing
 
     private static let hasReadOnlyMounts = BuiltCommands.succeeds("unshare -rm mount --bind -o ro /tmp /tmp")
 
-    @Test(.enabled(if: hasReadOnlyMounts, "needs a file system that is only for reading"), arguments: reading)
+    @Test(
+        .enabled(if: hasReadOnlyMounts, "needs unshare, and a system that lets it mount a folder for reading only"),
+        arguments: reading)
     func nobodyNeedsToWriteToRead(_ line: String) throws {
         for target in [data, backup] {
             _ = try BuiltCommands.bash("rm -f $1/*-wal $1/*-shm", target)

@@ -5,7 +5,7 @@ import Testing
 @testable import AnabranchServer
 
 /// Keys of an issuer that are behind a URL (`Spec/Admin.md`, section 6).
-@Suite struct IssuerURLTests {
+@Suite(.timeLimit(.minutes(30))) struct IssuerURLTests {
     private static let login = "/api/client/v2.0/app/demo/auth/providers/custom-token/login"
 
     private struct World {
@@ -59,16 +59,13 @@ import Testing
             for _ in 0..<9 { #expect(try await world.logIn("x", "ES256", rig) == 401) }
             #expect(try await world.logIn("e", "ES256", rig) == 200)
         }
-        var requests = 0
-        for _ in 0..<2 {
-            #expect(try await world.server.output.first() == "/keys?of=demo")
-            requests += 1
-        }
-        // What comes next is this one: there was no other.
+        // After all others.
         let last = try FetchedKeys(
             url: "http://localhost:\(world.ports["http"]?.integer ?? 0)/last", authority: nil, logger: .quiet)
         await #expect(throws: FileError.self) { try await last.fetch() }
-        #expect(try await world.server.output.first() == "/last" && requests == 2)
+        var requests: [String] = []
+        repeat { requests.append(try await world.server.output.first()) } while requests.last != "/last"
+        #expect(requests == ["/keys?of=demo", "/keys?of=demo", "/last"])
     }
 
     @Test func keysThatAreOldAreFetchedAgain() async throws {

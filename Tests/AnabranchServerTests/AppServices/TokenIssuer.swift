@@ -5,8 +5,8 @@ import Foundation
 
 @testable import AnabranchServer
 
-/// An issuer with one key of each kind in a file.
-struct TokenIssuer {
+/// An issuer with one key of each kind in a file, which goes with it.
+final class TokenIssuer {
     let path: String
     let rsa: _RSA.Signing.PrivateKey
     let ecdsa = P256.Signing.PrivateKey()
@@ -17,6 +17,8 @@ struct TokenIssuer {
         rsa = try _RSA.Signing.PrivateKey(keySize: .bits2048)
         try write(keys)
     }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
 
     var keys: [JSONValue] {
         get throws {

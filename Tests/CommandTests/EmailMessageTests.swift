@@ -4,7 +4,7 @@ import Testing
 @testable import anabranch
 
 /// The text of e-mails, and the program that sends them.
-@Suite struct EmailTests {
+@Suite struct EmailMessageTests {
     private static func lines(_ subject: String, _ text: String = "x", from sender: String = "a@b") throws -> [String] {
         EmailMessage(
             sender: try #require(EmailAddress(sender)), address: "ann@example.com", subject: subject, text: text
