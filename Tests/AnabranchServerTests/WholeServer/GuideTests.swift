@@ -3,8 +3,8 @@ import NIOCore
 import NIOPosix
 import Testing
 
-/// The commands of the README and of the guides are run as they stand, in an empty folder, with the files that they
-/// show. Only ports are others, so that servers of other tests do not stand in the way.
+/// The commands of the README and of the guides are run in an empty folder, with the files that they show. Ports are
+/// others, so that servers of other tests do not stand in the way, and nothing is built again.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct GuideTests {
     private struct Guide: CustomTestStringConvertible {
         let page: String
