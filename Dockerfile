@@ -7,14 +7,15 @@ FROM swift:6.2-bookworm AS build
 # Without versions, so that the image has what Debian has fixed since.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libsqlite3-dev libzstd-dev zlib1g-dev \
+    && apt-get install -y --no-install-recommends binutils libsqlite3-dev libzstd-dev python3 zlib1g-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
 # What `anabranch --version` says: the sources come without their history.
 ARG COMMIT=unknown
-RUN ANABRANCH_COMMIT="$COMMIT" swift build --configuration release --product anabranch --static-swift-stdlib -Xlinker --strip-debug \
-    && install -D .build/release/anabranch /image/usr/local/bin/anabranch \
+RUN ANABRANCH_COMMIT="$COMMIT" scripts/release --folder /release \
+    && install -D /release/bin/anabranch /image/usr/local/bin/anabranch \
+    && install -D -m 0644 -t /image/usr/share/doc/anabranch /release/LICENSE /release/THIRD-PARTY-NOTICES \
     && install -d -m 0700 -o 10001 -g 10001 /image/var/lib/anabranch
 
 FROM debian:bookworm-slim
@@ -25,10 +26,9 @@ LABEL org.opencontainers.image.title="Anabranch" \
     org.opencontainers.image.version="${VERSION}"
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates libsqlite3-0 libstdc++6 libzstd1 tzdata zlib1g \
+    && apt-get install -y --no-install-recommends ca-certificates tzdata \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /image/ /
-COPY LICENSE /usr/share/doc/anabranch/LICENSE
 
 USER 10001:10001
 ENV ANABRANCH_DATA=/var/lib/anabranch \
