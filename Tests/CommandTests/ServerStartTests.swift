@@ -1,4 +1,6 @@
 import Foundation
+import NIOCore
+import NIOPosix
 import Testing
 
 @testable import anabranch
@@ -12,6 +14,17 @@ import Testing
         let answer = try BuiltCommands.bash(
             "anabranch serve --dev --data $1 --listen 127.0.0.1:0 \(arguments)", folder)
         #expect(answer.status == 1 && answer.complaint.contains("missing."), "\(answer)")
+        #expect(!FileManager.default.fileExists(atPath: folder), "it made something")
+    }
+
+    @Test func aPortThatIsTakenLeavesNothingBehind() async throws {
+        let other = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = try #require(other.localAddress?.port)
+        let answer = try BuiltCommands.bash("anabranch serve --dev --data $1 --listen 127.0.0.1:\(port)", folder)
+        try await other.close()
+        let reason = "Error: cannot listen at 127.0.0.1:\(port): Address already in use\n"
+        #expect(answer.status == 1 && answer.complaint.hasSuffix(reason), "\(answer)")
         #expect(!FileManager.default.fileExists(atPath: folder), "it made something")
     }
 

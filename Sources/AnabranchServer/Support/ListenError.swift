@@ -6,7 +6,7 @@ public struct ListenError: Error, Sendable, CustomStringConvertible {
     /// The address and the reason.
     public let description: String
 
-    init(host: String, port: Int, _ error: any Error) {
+    package init(host: String, port: Int, _ error: any Error) {
         let address = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let reason =
             switch error {

@@ -1,3 +1,7 @@
+import AnabranchServer
+import NIOCore
+import NIOPosix
+
 /// `host:port`; an IPv6 address stands in brackets.
 struct ListenAddress: CustomStringConvertible, Sendable {
     let host: String
@@ -30,6 +34,18 @@ struct ListenAddress: CustomStringConvertible, Sendable {
         case "0.0.0.0": ListenAddress(host: "127.0.0.1", port: port)
         case "::": ListenAddress(host: "::1", port: port)
         default: self
+        }
+    }
+
+    /// Listens there for a moment.
+    /// - Throws: `ListenError` if that is not possible, for instance because another process does.
+    func check() async throws {
+        do {
+            let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1).bind(host: host, port: port).get()
+            try await channel.close()
+        } catch {
+            throw ListenError(host: host, port: port, error)
         }
     }
 

@@ -57,6 +57,8 @@ struct ServeCommand: AsyncParsableCommand {
         }
         let exports = try await AppExports(directories: configuration.exportPaths, logger: logger)
         let tls = try await NamedFiles.tls(configuration, logger)
+        let listen = configuration.listen
+        try await listen.check()
         let store = try openStore(configuration, logger)
         let accounts = try SQLiteAccountStore(directory: configuration.data)
         let unixSeconds = { @Sendable in UInt64(max(1, Date().timeIntervalSince1970)) }
@@ -64,7 +66,6 @@ struct ServeCommand: AsyncParsableCommand {
             settings: configuration.appServices, accounts: accounts,
             keys: try await KeyFile(path: configuration.keyPath, now: unixSeconds(), logger: logger),
             emails: configuration.mailers, logger: logger, metrics: metrics, unixSeconds: unixSeconds)
-        let listen = configuration.listen
         let server = SyncServer(
             settings: settings, store: store, authenticator: apps, endpoints: apps, authorizer: authorizer,
             exports: exports, tls: tls, logger: logger, metrics: metrics,
