@@ -49,13 +49,14 @@ final class OutputTests {
         }
     }
 
-    /// The command begins when the pipe is closed, so its first byte cannot be written.
+    /// The command begins when the pipe is closed, so its first byte cannot be written. A signal ends it, unless that
+    /// is ignored, as it may be already by whoever runs the tests.
     @Test(arguments: [
         "anabranch show 1 --data $1 --path '/\"notes\"'", "anabranch export --data $1 --path '/\"notes\"'",
         "anabranch --help",
     ])
     func whoeverHasReadEnoughClosesThePipe(_ line: String) throws {
-        for (ignoring, status) in [("", 128 + SIGPIPE), ("trap '' PIPE; ", 0)] {
+        for (ignoring, statuses) in [("", [128 + SIGPIPE, 0]), ("trap '' PIPE; ", [0])] {
             let answer = try BuiltCommands.bash(
                 """
                 closed="$1/closed"; rm -f "$closed"; mkfifo "$closed"; \(ignoring)
@@ -63,7 +64,7 @@ final class OutputTests {
                 echo ${PIPESTATUS[0]}
                 """, directory)
             #expect(!answer.complaint.contains("Error"))
-            #expect(answer.output == "\(status)\n")
+            #expect(statuses.contains { answer.output == "\($0)\n" }, "\(answer)")
         }
     }
 }
