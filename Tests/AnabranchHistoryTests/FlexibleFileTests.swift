@@ -143,6 +143,29 @@ import Testing
         #expect(try file.file.log(after: written.version - 1).first?.timestamp == 1_000)
     }
 
+    /// Nothing of that has to be undone.
+    @Test func twoMayEraseAnObjectAtATime() throws {
+        let file = try Self.open(TestStore(.memory))
+        _ = try file.write(at: 1) { transaction in
+            try Self.addClass(transaction)
+            try Self.create(1, "ann", in: transaction)
+        }
+        var devices = try (0..<2).map { _ in try Self.connect(file, ["Task": "TRUEPREDICATE"]) }
+        for index in devices.indices {
+            try devices[index].client.write(at: 2) { transaction in
+                if let task = try transaction.object("Task", key: 1) { try transaction.delete(task) }
+            }
+            try Self.upload(&devices[index], to: file)
+        }
+        for index in devices.indices {
+            while let message = try file.download(for: &devices[index].session) {
+                #expect(message.compensations.isEmpty)
+                try devices[index].client.integrate(message.download)
+            }
+            #expect(try devices[index].client.state.read { try $0.objects("Task").count } == 0)
+        }
+    }
+
     /// Views that ask the same are asked once.
     @Test func equalViewsAreAskedOnce() throws {
         let file = try Self.open(TestStore(.memory))

@@ -25,7 +25,8 @@ struct WriteCheck {
             let reference = ObjectReference(classID: number, key: object.key)
             if try before.has(reference) {
                 if try view.includes(reference, of: object.className, in: before) { continue }
-            } else if object.isCreated {
+            } else if object.isCreated || object.firstKind == .eraseObject {
+                // What somebody else has erased meanwhile may be erased again.
                 continue
             }
             found.insert(object.id)
