@@ -21,6 +21,8 @@ let package = Package(
         .library(name: "AnabranchHistory", targets: ["AnabranchHistory"]),
         .library(name: "AnabranchSQLite", targets: ["AnabranchSQLite"]),
         .library(name: "AnabranchServer", targets: ["AnabranchServer"]),
+        .library(name: "AnabranchReplica", targets: ["AnabranchReplica"]),
+        .library(name: "AnabranchClient", targets: ["AnabranchClient"]),
         .library(name: "AnabranchTestClient", targets: ["AnabranchTestClient"]),
         .executable(name: "anabranch", targets: ["anabranch"]),
         .executable(name: "anabranch-lab", targets: ["anabranch-lab"]),
@@ -53,6 +55,27 @@ let package = Package(
         .target(
             name: "AnabranchRows", dependencies: ["AnabranchCore", .product(name: "GRDB", package: "GRDB.swift")]),
         .target(
+            name: "AnabranchHTTP",
+            dependencies: [
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ]),
+        .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchClient",
+            dependencies: [
+                "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchReplica", "AnabranchRows",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+            ]),
+        .target(
             name: "AnabranchSQLite",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchRows", .product(name: "GRDB", package: "GRDB.swift"),
@@ -60,7 +83,7 @@ let package = Package(
         .target(
             name: "AnabranchServer",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules",
+                "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -76,7 +99,9 @@ let package = Package(
             ]),
         .target(
             name: "AnabranchTesting",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
+            ]),
         .target(
             name: "AnabranchSimulation",
             dependencies: [
@@ -98,8 +123,9 @@ let package = Package(
         .executableTarget(
             name: "anabranch",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-                "AnabranchSQLite", "AnabranchServer", "CMalloc", "CommandSupport",
+                "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
+                "AnabranchQuery", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "CMalloc",
+                "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -113,8 +139,9 @@ let package = Package(
         .executableTarget(
             name: "anabranch-lab",
             dependencies: [
-                "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows", "AnabranchSimulation",
-                "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "CommandSupport",
+                "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchReplica",
+                "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
+                "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -136,10 +163,21 @@ let package = Package(
         .testTarget(
             name: "AnabranchHistoryTests",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchRows", "AnabranchRules", "AnabranchSimulation",
-                "AnabranchSQLite",
-                "AnabranchTesting",
+                "AnabranchCore", "AnabranchHistory", "AnabranchReplica", "AnabranchRows", "AnabranchRules",
+                "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting",
                 .product(name: "GRDB", package: "GRDB.swift"),
+            ]),
+        .testTarget(
+            name: "AnabranchClientTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchClient", "AnabranchHistory", "AnabranchHTTP", "AnabranchProtocol",
+                "AnabranchReplica", "AnabranchServer", "AnabranchTesting",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
         .testTarget(
             name: "AnabranchServerTests",
@@ -155,6 +193,11 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             exclude: ["Models", "Transcripts"]),
+        .testTarget(
+            name: "AnabranchReplicaTests",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchReplica", "AnabranchTesting",
+            ]),
         .testTarget(
             name: "AnabranchTestingTests", dependencies: ["AnabranchCore", "AnabranchTesting"]),
         .testTarget(

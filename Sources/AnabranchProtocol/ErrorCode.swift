@@ -24,6 +24,18 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
         case clientResetNoRecovery = "ClientResetNoRecovery"
         /// The local file is deleted without a backup.
         case deleteRealm = "DeleteRealm"
+        /// The client asks for a new access token, as after close code 4001.
+        case refreshUser = "RefreshUser"
+        /// The client asks where the server is, as after close code 4003.
+        case refreshLocation = "RefreshLocation"
+        /// The client logs its user out, as after close code 4002.
+        case logOutUser = "LogOutUser"
+        /// The file is to become one of flexible sync.
+        case migrateToFlexibleSync = "MigrateToFLX"
+        /// The file is to become one of partition-based sync again.
+        case revertToPartitionSync = "RevertToPBS"
+        /// The file is to be made anew, by another version of its schema.
+        case migrateSchema = "MigrateSchema"
 
         /// Clients before 12.6 look at a key of its own, which has to agree with the action.
         var requestsClientReset: Bool { self == .clientReset || self == .clientResetNoRecovery }

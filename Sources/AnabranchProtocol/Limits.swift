@@ -34,6 +34,12 @@ public struct Limits: Equatable, Sendable {
     /// Changesets of one UPLOAD. Clients pack 128 KiB of them into one, which is a few thousand at most.
     public var uploadChangesetsMax = 65_536
 
+    /// Changesets of one DOWNLOAD that a client takes. Servers end one after 16 MiB of them or earlier.
+    public var downloadChangesetsMax = 1_048_576
+
+    /// Bytes in memory of compensating writes that a client keeps until their versions have come.
+    public var compensatingWriteBytesMax = 64 << 20
+
     /// A body of up to this many bytes is sent as it is; a longer one is deflated if that makes it smaller.
     public var compressionThresholdBytes = 1024
 

@@ -63,9 +63,6 @@ public struct Negotiation: Equatable, Sendable {
     /// What is known of the client's release.
     public let release: ClientRelease
 
-    private static let partitionSync = "com.mongodb.realm-sync"
-    private static let flexibleSync = "com.mongodb.realm-query-sync"
-
     /// The highest version of an accepted mode that both sides know; else the one best suited to a refusal.
     ///
     /// - Parameters:
@@ -107,8 +104,8 @@ public struct Negotiation: Equatable, Sendable {
             element = text.trimmed
             guard let separator = element.lastIndex(where: { $0 == "#" || $0 == "/" }) else { return nil }
             switch element[..<separator] {
-            case Negotiation.partitionSync: mode = .partition
-            case Negotiation.flexibleSync: mode = .flexible
+            case SyncMode.partition.subprotocol: mode = .partition
+            case SyncMode.flexible.subprotocol: mode = .flexible
             default: return nil
             }
             let digits = element[element.index(after: separator)...].utf8

@@ -27,7 +27,7 @@ public actor TestClient {
     private var lastTimestamp: ChangesetTime = 0
 
     // The session.
-    private var connection: ClientConnection?
+    private var connection: TestConnection?
     private var inbox: SessionInbox?
     private var session: SessionID = 0
     private var lastRequest: UInt64 = 0
@@ -66,7 +66,7 @@ public actor TestClient {
 
     package func connect(to target: SyncTarget) async throws {
         await disconnect()
-        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+        let connection = try await TestConnection.opened(to: target, on: eventLoop)
         let inbox = SessionInbox(on: eventLoop)
         session = try await connection.begin(inbox)
         (self.connection, self.inbox) = (connection, inbox)
@@ -174,8 +174,12 @@ public actor TestClient {
     private func take(_ download: Download) async throws {
         guard var memory else { return }
         let check = DownloadCheck(version: memory.version, ident: memory.ident)
-        if let words = check.violation(of: download, after: progress ?? DownloadCheck.nothing) {
+        let old = progress ?? DownloadCheck.nothing
+        if let words = check.violation(of: download, after: old) {
             throw ServerViolation(description: "\(words) (\(place))")
+        }
+        if DownloadCheck.goesBack(download.progress, after: old) {
+            throw ServerViolation(description: "the server version of the upload cursor goes back (\(place))")
         }
         do {
             try memory.integrate(download)

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchReplica
 import AnabranchTesting
 import Testing
 
@@ -50,7 +51,7 @@ import Testing
         // The older erasure is its own: the newer one reaches it, and finds nothing.
         var client = clients[0]
         let log = try file.downloads(for: client.ident).download(after: client.download, byteBudget: .max)
-        #expect(throws: ApplyError.self) { try client.integrate(log) }
+        #expect(throws: ReplicaError(.badDownload, "")) { try client.integrate(log) }
     }
 
     /// The type of today's column says nothing about that of yesterday.

@@ -1,7 +1,8 @@
 import Testing
 
-/// Which module may know which: arrows point down only. As only the server and the commands may import SwiftNIO, its
-/// types cannot appear in the public API of any other module. What tests and measurements share knows no server.
+/// Which module may know which: arrows point down only. As only the server, the clients and the commands may import
+/// SwiftNIO, its types cannot appear in the public API of any other module. What tests and measurements share knows no
+/// server.
 @Suite struct ImportTests {
     /// What a target imports beside the standard library: all of it, and nothing else.
     private static let allowed: [String: Set<String>] = [
@@ -11,15 +12,22 @@ import Testing
         "AnabranchRules": ["AnabranchCore", "AnabranchQuery", "Foundation"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
         "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"],
+        "AnabranchHTTP": ["Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"],
+        "AnabranchReplica": ["AnabranchCore"],
+        "AnabranchClient": [
+            "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchReplica", "AnabranchRows", "Dispatch",
+            "Foundation", "GRDB", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
+        ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "Crypto", "CryptoExtras",
-            "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
-            "ServiceLifecycle",
-            "Yams",
+            "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "Crypto",
+            "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            "NIOWebSocket", "ServiceLifecycle", "Yams",
         ],
-        "AnabranchTesting": ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd", "Foundation"],
+        "AnabranchTesting": [
+            "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd", "Foundation",
+        ],
         "AnabranchSimulation": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
             "AnabranchTesting", "Foundation",
@@ -29,15 +37,15 @@ import Testing
             "NIOHTTP1", "NIOPosix", "NIOWebSocket",
         ],
         "anabranch": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-            "AnabranchSQLite", "AnabranchServer", "ArgumentParser", "CMalloc", "CommandSupport",
-            "Foundation", "Logging", "NIOCore",
-            "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
+            "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
+            "AnabranchQuery", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer",
+            "ArgumentParser", "CMalloc", "CommandSupport", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [
-            "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchRows",
-            "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting", "ArgumentParser",
-            "CommandSupport", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchReplica",
+            "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
+            "ArgumentParser", "CommandSupport", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "Foundation"],
         "CBuildInfo": [],

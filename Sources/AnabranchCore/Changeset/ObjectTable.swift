@@ -48,6 +48,17 @@ struct ObjectTable: Sendable {
         return ObjectKeyID(UInt32(truncatingIfNeeded: latest))
     }
 
+    /// Gives the GlobalKeys without an owner to a client file. No object can be looked up afterwards.
+    /// - Returns: whether there was one.
+    mutating func adoptGlobalKeys(as ident: ClientFileID) -> Bool {
+        var isChanged = false
+        for index in keys.indices where keys[index].type == .globalKey && keys[index].word0 == 0 {
+            keys[index].word0 = ident.rawValue
+            isChanged = true
+        }
+        return isChanged
+    }
+
     mutating func truncate(to count: Int) {
         guard count < keys.count else { return }
         keys.removeLast(keys.count - count)

@@ -30,6 +30,12 @@ public struct ErrorMessage: Error, Equatable, Sendable {
 
     init(_ error: ProtocolError) { self.init(error.code, error.reason) }
 
+    /// One that was received, without its words: any code.
+    init(received code: ErrorCode, action: ErrorCode.Action, triesAgain: Bool) {
+        (self.code, self.action, self.triesAgain) = (code, action, triesAgain)
+        message = code.name
+    }
+
     /// Whether the client suspends the session, or closes the connection, upon it. A compensating write is news only.
     var isFinal: Bool { code != .compensatingWrite }
 

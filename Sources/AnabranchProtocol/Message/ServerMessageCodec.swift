@@ -123,7 +123,7 @@ public struct ServerMessageCodec: Sendable {
             throw head.syntax("version without salt")
         }
         let body = try head.end(size, isSkipped: false, limits: limits)
-        let entries = try BodyEntries<DownloadedChangeset>(body)
+        let entries = try BodyEntries<DownloadedChangeset>(body, countMax: limits.downloadChangesetsMax)
         return .download(session: session, DownloadMessage(progress: progress, batch: batch, entries: entries))
     }
 

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchHTTP
 import JWTKit
 import Logging
 import NIOCore
@@ -18,7 +19,7 @@ actor FetchedKeys {
     static let secondsMax: Int64 = 5
 
     private let url: String
-    private let path: String
+    private let target: String
     private let exchange: HTTPExchange
     private let logger: Logger
     private var keys: [TokenKey] = []
@@ -31,14 +32,11 @@ actor FetchedKeys {
     /// - Parameter authority: a PEM file with the certificates that vouch for the issuer's; nil for the system's.
     /// - Throws: `FileError` if the URL or the file cannot be used.
     init(url: String, authority: String?, logger: Logger) throws {
-        let match = url.wholeMatch(
-            of: /(https?):\/\/(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]+))?(\/[!-"$-~]*)?/)
-        guard let match, let port = UInt16(match.output.4 ?? (match.output.1 == "https" ? "443" : "80")) else {
+        guard let parts = WebURL(url, ports: ["http": 80, "https": 443]) else {
             throw FileError(url, "no URL like https://id.example.com/keys")
         }
-        let host = String(match.output.2 ?? match.output.3 ?? "")
-        let isSecure = match.output.1 == "https"
-        guard isSecure || ["localhost", "127.0.0.1", "::1"].contains(host) else {
+        let isSecure = parts.scheme == "https"
+        guard isSecure || ["localhost", "127.0.0.1", "::1"].contains(parts.host) else {
             throw FileError(url, "only with https: others could put in keys of their own")
         }
         var tls: (@Sendable () throws -> NIOSSLClientHandler)?
@@ -47,7 +45,7 @@ actor FetchedKeys {
             if let authority { configuration.trustRoots = .file(authority) }
             do {
                 let context = try NIOSSLContext(configuration: configuration)
-                let name = HTTPExchange.serverName(host)
+                let name = parts.serverName
                 tls = { try NIOSSLClientHandler(context: context, serverHostname: name) }
             } catch {
                 throw FileError(authority ?? url, "holds no certificates in PEM")
@@ -55,8 +53,9 @@ actor FetchedKeys {
         }
         self.url = url
         self.logger = logger
-        path = match.output.5.map(String.init) ?? "/"
-        exchange = HTTPExchange(host: host, port: Int(port), tls: tls, answerBytesMax: Self.bytesMax)
+        target = parts.target
+        exchange = HTTPExchange(
+            host: parts.host, port: parts.port, authority: parts.authority, tls: tls, answerBytesMax: Self.bytesMax)
     }
 
     /// The keys, among them the one of that name if the issuer has it.
@@ -91,11 +90,11 @@ actor FetchedKeys {
         let answer: NIOHTTPClientResponseFull?
         do {
             answer = try await exchange.answer(
-                .GET, path, ["Accept": "application/json"], within: .seconds(Self.secondsMax))
+                .GET, target, ["Accept": "application/json"], within: .seconds(Self.secondsMax))
         } catch {
             throw FileError(url, HTTPExchange.reason(error))
         }
-        guard let answer else { throw FileError(url, "no answer within \(Self.secondsMax) s") }
+        guard let answer else { throw FileError(url, "closes the connection without an answer") }
         switch answer.head.status.code {
         case 200: break
         case 300..<400:

@@ -8,11 +8,6 @@ enum WebSocketOpening {
     /// Longest message that the server may send.
     private static let frameBytesMax = Int(UInt32.max)
 
-    private static func offer(_ mode: SyncMode) -> String {
-        let name = mode == .partition ? "com.mongodb.realm-sync" : "com.mongodb.realm-query-sync"
-        return (2...14).reversed().map { "\(name)#\($0)" }.joined(separator: ", ")
-    }
-
     /// - Parameter onOpen: called when the socket is a WebSocket, on its event loop.
     /// - Returns: what happens when the server has answered; fails if it does not let the client in.
     static func configure(
@@ -26,7 +21,7 @@ enum WebSocketOpening {
         let head = HTTPRequestHead(
             version: .http1_1, method: .GET, uri: target.path,
             headers: [
-                "Host": target.authority, "Sec-WebSocket-Protocol": offer(target.mode),
+                "Host": target.authority, "Sec-WebSocket-Protocol": ClientHandshake(target.mode).offer,
                 "User-Agent": "anabranch-test-client",
             ])
         var configuration = NIOUpgradableHTTPClientPipelineConfiguration(

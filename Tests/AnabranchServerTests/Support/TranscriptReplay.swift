@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import AnabranchTesting
 import NIOHTTP1
 
 @testable import AnabranchServer

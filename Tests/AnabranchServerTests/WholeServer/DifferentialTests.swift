@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchProtocol
+import AnabranchTesting
 import Foundation
 import Testing
 
@@ -129,7 +130,7 @@ import Testing
         init(from decoder: any Decoder) throws {
             var container = try decoder.unkeyedContainer()
             connection = try container.decode(Int.self)
-            message = try container.decodeNil() ? nil : Transcript.bytes(try container.decode(String.self))
+            message = try container.decodeNil() ? nil : try Hex.bytes(of: try container.decode(String.self))
         }
     }
 

@@ -14,7 +14,9 @@ import Testing
     }
 
     private static let guides = [
-        Guide(page: "README.md", expected: ["ready", "CONNECTION", "no damage"]),
+        Guide(
+            page: "README.md",
+            expected: ["ready", "CONNECTION", "no damage", "water the plants", "unsynced    1 transaction"]),
         Guide(
             page: "Spec/Guide/Embed.md",
             expected: [#"notes/"program""#, "no damage", "AddTable", "both read: oat, milk, bread"]),

@@ -1,3 +1,4 @@
+import AnabranchTesting
 import Testing
 
 /// Ten conversations of real clients with the reference's server (`Transcripts/`): our server, told the same, answers

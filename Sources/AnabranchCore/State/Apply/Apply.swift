@@ -156,22 +156,9 @@ struct ChangesetApplier {
         let className = Array(arena.bytes(of: instruction.className))
         defer { forgetSchema() }
         switch instruction.kind {
-        case .addTable:
-            var declared = ClassDeclaration(name: className, kind: instruction.tableType)
-            if declared.kind != .embedded, instruction.type != .globalKey {
-                declared.key = ClassState.KeyColumn(
-                    name: Array(arena.bytes(of: instruction.field)), type: instruction.type,
-                    isNullable: instruction.isNullable)
-            }
-            return try editor.addClass(declared)
+        case .addTable: return try editor.addClass(arena.declaredClass(instruction))
         case .eraseTable: return try editor.eraseClass(className)
-        case .addColumn:
-            var declared = ColumnDeclaration(
-                name: Array(arena.bytes(of: instruction.field)), type: instruction.type,
-                isNullable: instruction.isNullable, collection: instruction.collection)
-            if declared.type == .link { declared.target = Array(arena.bytes(of: instruction.target)) }
-            if declared.collection == .dictionary { declared.keyType = instruction.keyType }
-            return try editor.addColumn(declared, to: className)
+        case .addColumn: return try editor.addColumn(arena.declaredColumn(instruction), to: className)
         default: return try editor.eraseColumn(Array(arena.bytes(of: instruction.field)), of: className)
         }
     }

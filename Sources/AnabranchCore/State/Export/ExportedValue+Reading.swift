@@ -119,9 +119,35 @@ extension Payload {
     }
 }
 
+extension StateValue {
+    /// A value as an argument of a query: as lines have it, or a number as JSON has it.
+    /// - Returns: nil for what is no value that a query can name.
+    package init?(argument json: JSONValue) {
+        switch json {
+        case .integer(let value): self = .int(value)
+        case .real(let value): self = .double(value)
+        default:
+            switch Payload(exported: json) {
+            case .null: self = .null
+            case .int(let value): self = .int(value)
+            case .bool(let value): self = .bool(value)
+            case .string(let value): self = .string(value)
+            case .binary(let value): self = .binary(value)
+            case .timestamp(let value): self = .timestamp(value)
+            case .float(let value): self = .float(value)
+            case .double(let value): self = .double(value)
+            case .decimal(let value): self = .decimal(value)
+            case .objectID(let value): self = .objectID(value)
+            case .uuid(let value): self = .uuid(value)
+            default: return nil
+            }
+        }
+    }
+}
+
 extension PrimaryKey {
     /// - Returns: nil for what is no key.
-    init?(exported json: JSONValue) {
+    package init?(exported json: JSONValue) {
         if let text = json["gk"]?.string {
             let parts = text.split(separator: "-").map { UInt64($0, radix: 16) }
             guard parts.count == 2, let high = parts[0], let low = parts[1] else { return nil }

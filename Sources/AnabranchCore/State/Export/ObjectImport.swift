@@ -48,8 +48,10 @@ extension WriteTransaction {
         editor.changes.isSchemaChanged = true
     }
 
+    /// Makes a value stand at a place, with the fewest instructions that do it.
+    ///
     /// - Returns: whether something was written.
-    private func put(_ value: ExportedValue, at location: Location) throws(ApplyError) -> Bool {
+    func put(_ value: ExportedValue, at location: Location) throws(ApplyError) -> Bool {
         guard let content = try content(at: location) else { throw located(.invalid("there is nothing"), location) }
         let current = try ExportedValue(content, at: location.place, in: editor.schema)
         guard current.text != value.text else { return false }

@@ -1,16 +1,16 @@
 /// What a row ends with: 64 bits that depend on its address and its content, so that a row that is not what was
 /// written there is found when it is read (`Spec/State.md`, D6). It reveals accidents and holds no secret.
-enum RowChecksum {
+package enum RowChecksum {
     static let byteCount = 8
 
     /// A content as it is stored.
-    static func append(to content: inout [UInt8], at address: RowAddress) {
+    package static func append(to content: inout [UInt8], at address: RowAddress) {
         let sum = sum(of: content, count: content.count, at: address)
         for shift in stride(from: UInt64(0), to: 64, by: 8) { content.append(UInt8(truncatingIfNeeded: sum >> shift)) }
     }
 
     /// The content of a stored row; nil if it was not written at this address.
-    static func content(of row: consuming [UInt8], at address: RowAddress) -> [UInt8]? {
+    package static func content(of row: consuming [UInt8], at address: RowAddress) -> [UInt8]? {
         let count = row.count - byteCount
         guard count >= 0 else { return nil }
         let stored = row[count...].reversed().reduce(0) { $0 << 8 | UInt64($1) }

@@ -6,7 +6,7 @@ import NIOWebSocket
 
 /// A WebSocket to the server and the sessions on it (`Spec/Protocol.md`, section 8). It lives on its event loop, where
 /// also everything happens that an event causes.
-package actor ClientConnection {
+package actor TestConnection {
     package nonisolated let eventLoop: any EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
 
@@ -43,8 +43,8 @@ package actor ClientConnection {
     // MARK: Opening and closing
 
     /// A new connection whose traffic nobody counts.
-    package static func opened(to target: SyncTarget, on eventLoop: any EventLoop) async throws -> ClientConnection {
-        let connection = ClientConnection(to: target, on: eventLoop, traffic: Traffic())
+    package static func opened(to target: SyncTarget, on eventLoop: any EventLoop) async throws -> TestConnection {
+        let connection = TestConnection(to: target, on: eventLoop, traffic: Traffic())
         try await connection.open()
         return connection
     }
@@ -259,9 +259,9 @@ package actor ClientConnection {
 private final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
 
-    private let connection: ClientConnection
+    private let connection: TestConnection
 
-    init(_ connection: ClientConnection) { self.connection = connection }
+    init(_ connection: TestConnection) { self.connection = connection }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)

@@ -1,0 +1,41 @@
+/// Sends the HTTP requests of `AppClient`. The one that comes with the library is `NIOHTTPSender`; an app can bring
+/// another one, of URLSession for instance. Redirections are not followed.
+public protocol HTTPSender: Sendable {
+    /// Sends a request and waits for the whole answer, whatever its status is.
+    /// - Throws: why there is no answer, in words; `CancellationError`.
+    func send(_ request: HTTPCall) async throws -> HTTPAnswer
+}
+
+/// A request by HTTP.
+public struct HTTPCall: Sendable {
+    /// `GET`, `POST`, `PUT` or `DELETE`.
+    public var method: String
+    /// `http` or `https`.
+    public var url: String
+    /// The headers that the server needs. `Host` and `Content-Length` are not among them.
+    public var headers: [(name: String, value: String)]
+    /// The body; empty for none.
+    public var body: [UInt8]
+
+    /// Puts the parts together.
+    public init(method: String, url: String, headers: [(name: String, value: String)] = [], body: [UInt8] = []) {
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// The answer to a request.
+public struct HTTPAnswer: Sendable {
+    /// The HTTP status.
+    public var status: Int
+    /// The body.
+    public var body: [UInt8]
+
+    /// Puts the parts together.
+    public init(status: Int, body: [UInt8]) {
+        self.status = status
+        self.body = body
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Synchronization
+
+/// Keeps the users of an app with their tokens, as one text. Whoever reads it can act as these users.
+public protocol UserStore: Sendable {
+    /// What was written last; nil if nothing was.
+    func read() throws -> String?
+    /// Replaces what was written before, all or nothing.
+    func write(_ text: String) throws
+}
+
+/// Keeps users in memory only: they have to log in again when the program starts.
+public final class InMemoryUserStore: UserStore {
+    private let text = Mutex<String?>(nil)
+
+    /// Without users.
+    public init() {}
+
+    /// See `UserStore`.
+    public func read() -> String? { text.withLock { $0 } }
+
+    /// See `UserStore`.
+    public func write(_ text: String) { self.text.withLock { $0 = text } }
+}
+
+/// Keeps users in a file that only its owner may read.
+public struct FileUserStore: UserStore {
+    /// The file.
+    public let path: String
+
+    /// - Parameter path: the file, in a folder that is there. It is made when the first user logs in.
+    public init(path: String) { self.path = path }
+
+    /// See `UserStore`.
+    public func read() throws -> String? {
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        return String(decoding: try Data(contentsOf: URL(fileURLWithPath: path)), as: UTF8.self)
+    }
+
+    /// Readers see the old text or the new one: it is written to a file beside it, which is then renamed.
+    public func write(_ text: String) throws {
+        let draft = path + ".new"
+        unlink(draft)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        try file.write(contentsOf: Data(text.utf8))
+        try file.synchronize()
+        guard rename(draft, path) == 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+    }
+}

@@ -1,0 +1,218 @@
+public import AnabranchCore
+public import AnabranchReplica
+import AnabranchRows
+import Foundation
+import GRDB
+
+/// Keeps a replica in one SQLite file (`Spec/Replica.md`, section 2.2). A commit is durable when it returns.
+///
+/// One object writes a file; that another one, or another process, has it open is found by the lock of a file beside
+/// it, `<name>.lock`. Any number of `ReplicaReader`s may read at the same time.
+public final class SQLiteReplicaStore: ReplicaStore, Sendable {
+    /// The file.
+    public let path: String
+    private let pool: DatabasePool
+    let lock: FileLock
+    static let table = StateTable(file: 1)
+
+    /// Opens a replica's file, or makes it, readable for its owner alone.
+    /// - Throws: `ReplicaError` with the code `inUse` if somebody writes it, `unknownFormat` if it is another kind of
+    ///   file, `storeFailed` with the reason of the system.
+    public convenience init(path: String) throws(ReplicaError) {
+        try self.init(path: path, try FileLock(of: path))
+    }
+
+    /// - Parameter lock: of this file.
+    init(path: String, _ lock: FileLock) throws(ReplicaError) {
+        self.path = path
+        self.lock = lock
+        pool = try Self.translatingErrors(path) {
+            try FileLock.makePrivate(path)
+            let pool = try DatabasePool(path: path, configuration: Self.configuration(label: "anabranch.replica"))
+            try pool.writeWithoutTransaction { db in
+                try ReplicaSchema.prepare(db, path: path)
+                try db.execute(
+                    sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
+            }
+            return pool
+        }
+    }
+
+    /// Of the database's pages for each connection, in bytes.
+    static let cacheBytesMax = 1 << 20
+    /// Connections that read at the same time.
+    static let readersMax = 4
+
+    static func configuration(label: String, isReadOnly: Bool = false) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = label
+        configuration.readonly = isReadOnly
+        configuration.maximumReaderCount = readersMax
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(cacheBytesMax >> 10)") }
+        return configuration
+    }
+
+    static func translatingErrors<Value>(_ path: String, _ body: () throws -> Value) throws(ReplicaError) -> Value {
+        do {
+            return try body()
+        } catch let error as ReplicaError {
+            throw error
+        } catch let error as DatabaseError {
+            throw ReplicaError(.storeFailed, "\(path): \(error.message ?? "\(error.resultCode)")")
+        } catch {
+            throw ReplicaError(.storeFailed, "\(path): \(error)")
+        }
+    }
+
+    /// Closes the file, and leaves no write-ahead log behind. Nothing else may be called afterwards.
+    /// - Throws: `ReplicaError` if a snapshot is still there.
+    public func close() throws(ReplicaError) {
+        try closeFile()
+        lock.release()
+    }
+
+    /// The same, and nobody else can open the file before the lock is released.
+    func closeFile() throws(ReplicaError) {
+        try Self.translatingErrors(path) {
+            // The pool closes its writer first, and a connection that only reads leaves the write-ahead log behind.
+            pool.invalidateReadOnlyConnections()
+            try pool.close()
+        }
+    }
+
+    // MARK: ReplicaStore
+
+    /// See `ReplicaStore`.
+    public func load() throws -> StoredReplica {
+        try Self.translatingErrors(path) {
+            let (record, log) = try pool.read { db in
+                (try ReplicaSchema.record(in: db), try ReplicaSchema.log(in: db))
+            }
+            return StoredReplica(record: record, log: log, state: try Self.table.state(in: pool))
+        }
+    }
+
+    /// See `ReplicaStore`.
+    public func changeset(of version: ClientVersion) throws -> [UInt8] {
+        let sql = "SELECT changeset FROM log WHERE version = ?"
+        guard let changeset = try bytes(sql, version) else {
+            throw ReplicaError(.damaged, "\(path) has lost version \(version) of its log")
+        }
+        return changeset
+    }
+
+    /// See `ReplicaStore`.
+    public func reciprocal(of version: ClientVersion) throws -> [UInt8]? {
+        try bytes("SELECT reciprocal FROM log WHERE version = ? AND reciprocal IS NOT NULL", version)
+    }
+
+    private func bytes(_ sql: String, _ version: ClientVersion) throws -> [UInt8]? {
+        try Self.translatingErrors(path) {
+            try pool.unsafeReentrantRead { db in
+                let statement = try db.cachedStatement(sql: sql)
+                guard let row = try Row.fetchOne(statement, arguments: [version.stored]) else { return nil }
+                let address = Self.address(ofLog: version)
+                guard let content = RowChecksum.content(of: try row.bytes(0), at: address) else {
+                    throw ReplicaError(.damaged, "\(path): version \(version) of the log is not what was written")
+                }
+                return content
+            }
+        }
+    }
+
+    private static func address(ofLog version: ClientVersion) -> RowAddress {
+        RowAddress(classID: ClassID(0), key: Array("log".utf8), part: version.rawValue)
+    }
+
+    /// See `ReplicaStore`.
+    public func bootstrapParts() throws -> [DownloadedChangeset] {
+        let sql = """
+            SELECT server, client, timestamp, ident, original_bytes, changeset FROM bootstrap_part ORDER BY number
+            """
+        return try Self.translatingErrors(path) {
+            try pool.read { db in
+                try Row.fetchAll(db, sql: sql).map { row in
+                    DownloadedChangeset(
+                        cursor: DownloadCursor(serverVersion: try row.number(0), clientVersion: try row.number(1)),
+                        tag: OriginTag(timestamp: try row.number(2), ident: try row.number(3)),
+                        changeset: try row.bytes(5), originalBytes: try row.decode(Int.self, atIndex: 4))
+                }
+            }
+        }
+    }
+
+    /// See `ReplicaStore`. On return the disk has it.
+    public func commit(_ commit: ReplicaCommit) throws {
+        try Self.translatingErrors(path) {
+            try pool.writeWithoutTransaction { db in
+                try db.inTransaction(.immediate) {
+                    try carryOut(commit, in: db)
+                    return .commit
+                }
+            }
+        }
+    }
+
+    private func carryOut(_ commit: ReplicaCommit, in db: Database) throws {
+        if commit.erasesState { try Self.table.removeAll(in: db) }
+        try Self.table.write(commit.state, in: db)
+        if commit.trimmedVersion > 0 {
+            try execute("DELETE FROM log WHERE version <= ?", [commit.trimmedVersion.stored], db)
+        }
+        for version in commit.removed { try execute("DELETE FROM log WHERE version = ?", [version.stored], db) }
+        for (version, changeset) in commit.written where version.number > commit.trimmedVersion {
+            try execute(
+                "INSERT OR REPLACE INTO log (version, base, timestamp, bytes, changeset) VALUES (?, ?, ?, ?, ?)",
+                [
+                    version.number.stored, version.base.stored, version.timestamp.stored, version.bytes,
+                    stored(changeset, of: version.number),
+                ], db)
+        }
+        for (version, changeset) in commit.reciprocals {
+            try execute(
+                "UPDATE log SET reciprocal = ? WHERE version = ?", [stored(changeset, of: version), version.stored], db)
+        }
+        try carryOut(commit.bootstrap, in: db)
+        try ReplicaSchema.store(commit.record, in: db)
+    }
+
+    private func carryOut(_ parts: ReplicaCommit.BootstrapParts, in db: Database) throws {
+        switch parts {
+        case .stay: return
+        case .go: try execute("DELETE FROM bootstrap_part", [], db)
+        case .begin(let first):
+            try execute("DELETE FROM bootstrap_part", [], db)
+            try carryOut(.come(first), in: db)
+        case .come(let more):
+            for part in more {
+                try execute(
+                    """
+                    INSERT INTO bootstrap_part (server, client, timestamp, ident, original_bytes, changeset)
+                    VALUES (?, ?, ?, ?, ?, ?)
+                    """,
+                    [
+                        part.cursor.serverVersion.stored, part.cursor.clientVersion.stored, part.tag.timestamp.stored,
+                        part.tag.ident.stored, part.originalBytes, Data(part.changeset),
+                    ], db)
+            }
+        }
+    }
+
+    private func stored(_ changeset: [UInt8], of version: ClientVersion) -> Data {
+        var content = changeset
+        RowChecksum.append(to: &content, at: Self.address(ofLog: version))
+        return Data(content)
+    }
+
+    private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+
+    // MARK: Reading
+
+    /// What readers see now, for as long as they keep it.
+    public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {
+        try Self.translatingErrors(path) { try ReplicaSnapshot(try pool.makeSnapshot()) }
+    }
+}

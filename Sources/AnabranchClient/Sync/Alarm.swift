@@ -1,0 +1,49 @@
+import Synchronization
+
+/// Wakes one task that waits, at a time or when it is rung. A ring that nobody waited for wakes the next one at once.
+final class Alarm: Sendable {
+    private struct State {
+        var isRung = false
+        var number = 0
+        var waiter: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    func ring() {
+        let waiter = state.withLock { state in
+            state.isRung = state.waiter == nil
+            defer { state.waiter = nil }
+            return state.waiter
+        }
+        waiter?.resume()
+    }
+
+    /// Waits for a ring, or until the time is up; not at all in a task that is cancelled.
+    /// - Parameter milliseconds: nil for no end.
+    func wait(milliseconds: Int64?) async {
+        let timer = milliseconds.map { milliseconds in
+            Task {
+                // One that is cancelled is not needed any more.
+                guard (try? await Task.sleep(for: .milliseconds(milliseconds))) != nil else { return }
+                ring()
+            }
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    if state.isRung || Task.isCancelled {
+                        state.isRung = false
+                        return true
+                    }
+                    state.waiter = continuation
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            ring()
+        }
+        timer?.cancel()
+    }
+}

@@ -1,0 +1,28 @@
+/// Where an app's server is, for one of its users (`Spec/Protocol.md`, sections 1.2 and 1.5).
+public struct AppRoute: RouteProvider {
+    private let app: AppClient
+    private let user: String
+
+    /// - Parameters:
+    ///   - app: has the users and their tokens.
+    ///   - user: the id of one that is logged in.
+    public init(_ app: AppClient, user: String) { (self.app, self.user) = (app, user) }
+
+    /// The URL with the user's access token; a new one if the server does not accept the last one.
+    /// - Throws: `SyncError` with the code `loggedOut`; other errors are of the network, or of the server.
+    public func url(_ news: RouteNews) async throws -> String {
+        do {
+            switch news {
+            case .none: break
+            case .tokenIsBad: _ = try await app.refreshAccessToken(of: user)
+            case .serverHasMoved: try await app.refreshLocation()
+            }
+            return try await app.syncURL(of: user)
+        } catch let error as AppError where error.code == .loggedOut || error.code == .noSuchUser {
+            throw SyncError(.loggedOut, error.reason)
+        }
+    }
+
+    /// The user is logged out here as well; the server may not listen any more.
+    public func userIsLoggedOut() async { try? await app.logOut(user) }
+}

@@ -1,0 +1,87 @@
+import AnabranchCore
+import AnabranchReplica
+import Foundation
+
+/// A client reset puts a fresh file in the place of a replica's (`Spec/Replica.md`, section 4). Each step is one that
+/// a process that ends in between leaves for the next one to finish:
+///
+/// 1. `<path>.fresh` is downloaded; nobody has it as long as it has that name.
+/// 2. What is recovered is written there, and it becomes `<path>.ready`.
+/// 3. `<path>` becomes `<path>.<time>.backup`, or goes if everything in it was uploaded.
+/// 4. `<path>.ready` becomes `<path>`.
+enum ReplicaReset {
+    static func freshPath(_ path: String) -> String { path + ".fresh" }
+    private static func readyPath(_ path: String) -> String { path + ".ready" }
+
+    /// Finishes what an earlier process has left. The caller has the lock of the file, as in `replace`.
+    static func finish(_ path: String) throws(ReplicaError) {
+        let ready = readyPath(path)
+        if exists(ready) {
+            if exists(path) {
+                // It ended before step 3, and it is not known what is in the file now: the reset begins anew.
+                try remove(ready)
+            } else {
+                try rename(ready, path)
+            }
+        }
+        try removeFresh(path)
+    }
+
+    /// Nobody needs its lock without that of the file.
+    private static func removeFresh(_ path: String) throws(ReplicaError) {
+        let fresh = freshPath(path)
+        try remove(fresh)
+        guard unlink(fresh + ".lock") == 0 || errno == ENOENT else { throw failure(fresh + ".lock") }
+    }
+
+    /// Steps 2 to 4. Both files are closed.
+    /// - Parameter keepsBackup: whether something in the old file is nowhere else.
+    /// - Returns: where the backup is.
+    static func replace(_ path: String, keepsBackup: Bool, at time: ChangesetTime) throws(ReplicaError) -> String? {
+        let fresh = freshPath(path), ready = readyPath(path)
+        guard !exists(path + "-wal") else {
+            throw ReplicaError(.inUse, "somebody still reads a snapshot of \(path)")
+        }
+        try rename(fresh, ready)
+        try removeFresh(path)
+        var backup: String?
+        if keepsBackup {
+            var name = "\(path).\(time.rawValue).backup", count = 1
+            while exists(name) {
+                count += 1
+                name = "\(path).\(time.rawValue)-\(count).backup"
+            }
+            try rename(path, name)
+            backup = name
+        } else {
+            try remove(path)
+        }
+        try rename(ready, path)
+        return backup
+    }
+
+    private static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    /// A file that was closed has no write-ahead log beside it, and one that was not has one that belongs to it.
+    private static func remove(_ path: String) throws(ReplicaError) {
+        for name in [path, path + "-wal", path + "-shm"] where unlink(name) != 0 && errno != ENOENT {
+            throw failure(name)
+        }
+    }
+
+    private static func rename(_ old: String, _ new: String) throws(ReplicaError) {
+        guard Foundation.rename(old, new) == 0 else { throw failure(old) }
+        let folder = open((new as NSString).deletingLastPathComponent.orDot, O_RDONLY | O_CLOEXEC)
+        guard folder >= 0 else { throw failure(new) }
+        defer { close(folder) }
+        guard fsync(folder) == 0 else { throw failure(new) }
+    }
+
+    private static func failure(_ path: String) -> ReplicaError {
+        ReplicaError(.storeFailed, "\(path): \(String(cString: strerror(errno)))")
+    }
+}
+
+extension String {
+    fileprivate var orDot: String { isEmpty ? "." : self }
+}

@@ -1,0 +1,76 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+
+// A client reset (`Spec/Protocol.md`, section 10): a fresh file is downloaded in a session of its own, then it takes
+// the place of the old one, whose session begins again.
+
+extension SyncClient {
+    /// Makes a client reset for a replica whose session has stopped with `clientResetRequired`.
+    /// - Parameter recovers: whether what was not uploaded is made again on what the server has.
+    public func reset(_ replica: SyncedReplica, recovers: Bool) async throws {
+        guard let ident = members.first(where: { $0.value.replica === replica })?.key else {
+            throw SyncError(.notSynchronized, "the client does not synchronize this replica")
+        }
+        members[ident]?.isStopped = false
+        retry.ring()
+        await download(freshFor: ident, recovers: recovers)
+    }
+
+    func beginReset(_ ident: SessionID, isRecoveryAllowed: Bool, _ reason: SyncError) async {
+        guard let member = members[ident] else { return }
+        guard member.reset == nil else { return await giveUp(ident, reason) }
+        let isRecovering = await member.replica.record.isRecovering
+        guard let recovers = member.resetMode.recovers(isAllowed: isRecoveryAllowed, isRecovering: isRecovering) else {
+            return await stop(ident, SyncError(.clientResetRequired, reason.reason))
+        }
+        await download(freshFor: ident, recovers: recovers)
+    }
+
+    private func download(freshFor ident: SessionID, recovers: Bool) async {
+        let isUnderWay = members.values.contains { $0.reset?.of == ident && !$0.isLeaving }
+        guard let member = members[ident], !isUnderWay else { return }
+        await member.replica.beginReset()
+        do {
+            let fresh = try SyncedReplica(path: ReplicaReset.freshPath(member.replica.path))
+            if let subscriptions = await member.replica.activeSubscriptionList {
+                try await fresh.useFlexibleSync()
+                if !subscriptions.isEmpty { try await fresh.subscribe(subscriptions) }
+            }
+            var freshMember = Registration(replica: fresh, target: member.target, resetMode: .manual)
+            freshMember.reset = (ident, recovers)
+            try await add(freshMember)
+        } catch {
+            await stop(ident, SyncError(.storeFailed, "\(error)"))
+        }
+    }
+
+    /// A MARK of the fresh file's session was answered: perhaps everything is there.
+    func endReset(_ freshIdent: SessionID) async {
+        guard let fresh = members[freshIdent], !fresh.isLeaving, let (ident, recovers) = fresh.reset,
+            let member = members[ident]
+        else { return }
+        if let sets = await fresh.replica.record.subscriptions {
+            if case .refused(let reason) = sets.latest.state {
+                return await giveUp(freshIdent, SyncError(.subscriptionsRefused, reason))
+            }
+            guard sets.latest.state == .complete else { return }
+        }
+        members[freshIdent]?.isLeaving = true
+        _ = await fresh.replica.unbind()
+        wake(freshIdent)
+        do {
+            try await member.replica.reset(to: fresh.replica.surrender(), recovers: recovers)
+            await resume(ident)
+        } catch {
+            await stop(ident, SyncError(.storeFailed, "the client reset has failed: \(error)"))
+        }
+    }
+
+    /// The fresh file cannot be had.
+    private func giveUp(_ freshIdent: SessionID, _ reason: SyncError) async {
+        guard let (ident, _) = members[freshIdent]?.reset else { return }
+        await leave(freshIdent)
+        await stop(ident, SyncError(.clientResetRequired, "the client reset has failed: \(reason)"))
+    }
+}

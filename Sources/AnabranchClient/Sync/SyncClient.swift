@@ -1,0 +1,195 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+import Foundation
+import Synchronization
+import Logging
+
+/// Synchronizes replicas with one server, for one user, over one connection (`Spec/Replica.md`, section 3): it connects
+/// when there is a replica, connects again when the connection is lost, and does what errors of the server ask for.
+public actor SyncClient {
+    let configuration: SyncConfiguration
+    let handshake: ClientHandshake
+    let start = ContinuousClock.now
+    var randomness = SystemRandomNumberGenerator()
+    var members: [SessionID: Registration] = [:]
+    /// The loop that connects, as long as there is a replica.
+    private var running: Task<Void, Never>?
+    /// The connection that there is.
+    var connection: (machine: ClientConnection, socket: any TransportConnection)?
+    /// Resumes whoever waits for something to do, or for the time to connect again.
+    let work = Alarm()
+    let retry = Alarm()
+    /// Those who wait until a session is over.
+    private var departures: [SessionID: [CheckedContinuation<Void, Never>]] = [:]
+    var delay = RetryDelay<ConnectionEnd>()
+    var news = RouteNews.none
+    /// Whether there has been a connection.
+    var isRouteVerified = false
+    var lastConnected: Int64?
+    /// Why there is no connection at the moment, as far as one was tried; nil while there is one.
+    public internal(set) var connectionError: SyncError?
+    /// A message is being integrated, which takes as long as it takes: no PONG can be read meanwhile.
+    var isIntegrating = false
+
+    /// A replica, and what is known of its session.
+    struct Registration {
+        let replica: SyncedReplica
+        let target: SyncTarget
+        let resetMode: ResetMode
+        var delay = RetryDelay<ErrorCode>()
+        /// Its session knows of the connection that there is.
+        var isConnected = false
+        /// The application does not want it any more.
+        var isLeaving = false
+        /// Nothing happens before the application does something.
+        var isStopped = false
+        /// The fresh file of a client reset, and for whom it is.
+        var reset: (of: SessionID, recovers: Bool)?
+    }
+
+    /// A client without replicas: it has no connection.
+    public init(_ configuration: SyncConfiguration) {
+        self.configuration = configuration
+        handshake = ClientHandshake(configuration.mode)
+    }
+
+    deinit { running?.cancel() }
+
+    // MARK: Replicas
+
+    /// Synchronizes a replica by partition from now on.
+    ///
+    /// - Parameters:
+    ///   - partition: the value, in extended JSON (`Spec/Protocol.md`, section 4.2).
+    ///   - resetMode: what is done if the server asks for a client reset.
+    /// - Throws: `SyncError` if the client is one of flexible sync, or if the replica is synchronized already or has
+    ///   subscriptions.
+    public func add(
+        _ replica: SyncedReplica, partition: String, resetMode: ResetMode = .recoverOrDiscard
+    ) async throws {
+        guard configuration.mode == .partition else {
+            throw SyncError(.notSynchronized, "this client is one of flexible sync: replicas have no partitions")
+        }
+        guard await replica.record.subscriptions == nil else {
+            throw SyncError(.notSynchronized, "the replica has subscriptions: it cannot be synchronized by partition")
+        }
+        try await add(Registration(replica: replica, target: .partition(partition), resetMode: resetMode))
+    }
+
+    /// Synchronizes a replica by its subscriptions from now on.
+    /// - Throws: `SyncError` if the client is not one of flexible sync, or the replica is synchronized already;
+    ///   `ReplicaError` if the replica was synchronized by partition.
+    public func add(_ replica: SyncedReplica, resetMode: ResetMode = .recoverOrDiscard) async throws {
+        guard configuration.mode == .flexible else {
+            throw SyncError(.notSynchronized, "this client is one of partition-based sync: it needs a partition")
+        }
+        try await replica.useFlexibleSync()
+        try await add(Registration(replica: replica, target: .flexible, resetMode: resetMode))
+    }
+
+    func add(_ member: Registration) async throws {
+        let ident = SessionCounter.shared.next()
+        let session: ClientSession
+        let isFresh = member.reset != nil
+        switch member.target {
+        case .partition(let text): session = ClientSession(ident, partition: Array(text.utf8), uploads: !isFresh)
+        case .flexible:
+            let bind = FlexibleBind(sessionReason: isFresh ? 1 : 0)
+            session = ClientSession(ident, flexible: bind, uploads: !isFresh)
+        }
+        try await member.replica.begin(session) { [weak self] in
+            Task { await self?.wake(ident) }
+        }
+        members[ident] = member
+        if let connection { await join(ident, connection.machine.version, isFast: false) }
+        if running == nil {
+            running = Task { [weak self] in
+                while let self, await self.connectOnce() {}
+            }
+        }
+        retry.ring()
+        wake(ident)
+    }
+
+    /// Synchronizes a replica no more. Returns when the server has confirmed that, or there is no connection: the
+    /// replica can be closed then, or added again. What was not uploaded stays in it.
+    public func remove(_ replica: SyncedReplica) async {
+        let own = members.filter { $0.value.replica === replica }.keys
+        await unbind(members.filter { own.contains($0.value.reset?.of ?? $0.key) }.keys)
+    }
+
+    /// Synchronizes nothing any more, and closes the connection.
+    public func stop() async {
+        await unbind(members.keys)
+        running?.cancel()
+        running = nil
+        await connection?.socket.close()
+        for ident in members.keys { await leave(ident) }
+    }
+
+    private func unbind(_ idents: some Collection<SessionID>) async {
+        for ident in idents {
+            members[ident]?.isLeaving = true
+            let isOver = await members[ident]?.replica.unbind() ?? true
+            if isOver || connection == nil { await leave(ident) }
+            wake(ident)
+        }
+        for ident in idents where members[ident] != nil {
+            await withCheckedContinuation { departures[ident, default: []].append($0) }
+        }
+    }
+
+    func leave(_ ident: SessionID) async {
+        guard let member = members.removeValue(forKey: ident) else { return }
+        await member.replica.end(SyncError(.notSynchronized, "the replica is synchronized no more"))
+        for waiter in departures.removeValue(forKey: ident) ?? [] { waiter.resume() }
+        work.ring()
+    }
+
+    /// Its session is inactive until the application does something.
+    func stop(_ ident: SessionID, _ error: SyncError) async {
+        members[ident]?.isStopped = true
+        await members[ident]?.replica.stop(error)
+    }
+
+    /// There is a network again, or somebody does not want to wait: it is tried at once.
+    public func connectNow() {
+        delay.reset()
+        retry.ring()
+        connection?.machine.pingNow(at: now)
+        work.ring()
+    }
+
+    // MARK: Time
+
+    /// Milliseconds that never go back.
+    var now: Int64 {
+        let (seconds, attoseconds) = start.duration(to: .now).components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+
+    func wake(_ ident: SessionID) {
+        connection?.machine.enlist(ident)
+        work.ring()
+    }
+}
+
+/// What a session is about.
+enum SyncTarget: Sendable {
+    case partition(String)
+    case flexible
+}
+
+/// One counter for all sessions of the process (`Spec/Protocol.md`, section 8.1).
+final class SessionCounter: Sendable {
+    static let shared = SessionCounter()
+    private let last = Mutex<UInt64>(0)
+
+    func next() -> SessionID {
+        last.withLock { last in
+            last += 1
+            return SessionID(rawValue: last)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+public import AnabranchProtocol
+public import Logging
+
+/// How a `SyncClient` reaches its server.
+public struct SyncConfiguration: Sendable {
+    /// Where the server's WebSocket is, with the token in the query (`Spec/Protocol.md`, section 1.7).
+    public var route: any RouteProvider
+    /// What opens WebSockets.
+    public var transport: any Transport
+    /// Partition-based or flexible sync.
+    public var mode: SyncMode
+    /// How long it waits for what.
+    public var timers = ClientTimers()
+    /// The delays between attempts to connect.
+    public var backOff = BackOff.ofClients
+    /// Headers of the application for the WebSocket's request.
+    public var headers: [(name: String, value: String)] = []
+    /// The name of the application for the header `User-Agent`.
+    public var application = ""
+    /// What happens, for developers.
+    public var logger = Logger(label: "anabranch.client", factory: { _ in SwiftLogNoOpLogHandler() })
+
+    /// Puts the parts together.
+    public init(_ route: any RouteProvider, mode: SyncMode = .partition, transport: any Transport = NIOTransport()) {
+        self.route = route
+        self.mode = mode
+        self.transport = transport
+    }
+}
+
+/// Tells where the server is, and as whom a client comes.
+public protocol RouteProvider: Sendable {
+    /// The URL of the WebSocket, with a token that is good.
+    ///
+    /// - Parameter news: what the server has said about the last one.
+    /// - Throws: `SyncError` with the code `loggedOut` if the user has to log in again; any other error is tried again.
+    func url(_ news: RouteNews) async throws -> String
+
+    /// The server has said that the user is not welcome any more.
+    func userIsLoggedOut() async
+}
+
+/// Why a route is asked for.
+public enum RouteNews: Sendable {
+    /// For no reason: what was said last is as good as anything.
+    case none
+    /// The token is not accepted.
+    case tokenIsBad
+    /// The server may be somewhere else.
+    case serverHasMoved
+}
+
+/// A server that is always in the same place, and wants no token, or always the same.
+public struct FixedRoute: RouteProvider {
+    private let text: String
+
+    /// A route that never changes.
+    /// - Parameter url: `ws` or `wss`, with the path, and the token if there is one, in the query.
+    public init(_ url: String) { text = url }
+
+    /// The URL; the error `loggedOut` if its token is bad.
+    public func url(_ news: RouteNews) throws -> String {
+        if case .tokenIsBad = news { throw SyncError(.loggedOut, "the server does not accept the token") }
+        return text
+    }
+
+    /// There is no user.
+    public func userIsLoggedOut() {}
+}

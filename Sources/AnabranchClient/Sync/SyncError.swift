@@ -1,0 +1,39 @@
+public import AnabranchProtocol
+
+/// Why a replica is not synchronized, or cannot be at the moment.
+public struct SyncError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What is the matter, for programs.
+    public enum Code: Equatable, Sendable {
+        /// There is no session: the replica was not added to a client, or was removed.
+        case notSynchronized
+        /// The server says that this cannot go on before the program changes something: an error of its protocol.
+        case refused(ErrorCode)
+        /// The server wants the replica to be replaced by a fresh one, and the application has chosen to do that
+        /// itself; or it could not be done.
+        case clientResetRequired
+        /// The user is logged out, or may not sync.
+        case loggedOut
+        /// The server has broken the rules of the protocol, or has sent what cannot be integrated.
+        case violation
+        /// The replica's own file cannot be read or written.
+        case storeFailed
+        /// The server has refused a subscription set.
+        case subscriptionsRefused
+        /// There is no way to the server at the moment; it is tried again.
+        case unreachable
+    }
+
+    /// What is the matter, for programs.
+    public let code: Code
+    /// The same for people.
+    public let reason: String
+
+    /// Puts the parts together.
+    public init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// The reason.
+    public var description: String { reason }
+}

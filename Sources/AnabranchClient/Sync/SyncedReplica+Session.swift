@@ -1,0 +1,114 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+
+// What a `SyncClient` asks of a replica. Every call is one turn: nothing else happens in between.
+
+extension SyncedReplica {
+    /// - Throws: `SyncError` if it has a session: a file has one at a time.
+    func begin(_ session: ClientSession, wake: @escaping @Sendable () -> Void) throws(SyncError) {
+        guard self.session == nil else {
+            throw SyncError(.notSynchronized, "the replica is synchronized already: remove it first")
+        }
+        self.session = session
+        self.wake = wake
+    }
+
+    /// There is a connection.
+    func connected(_ version: ProtocolVersion, isFast: Bool) throws {
+        guard session?.isFinished == false else { return }
+        try replica.dropBootstrapParts()
+        session?.connected(version, isFast: isFast)
+        if session?.isWaitingToResume == false { set(.connecting) }
+    }
+
+    /// The connection is gone.
+    func disconnected() {
+        session?.disconnected()
+        switch status {
+        case .connecting, .running: set(.offline)
+        case .offline, .waiting, .resetting, .stopped: break
+        }
+    }
+
+    /// The session goes on after an error.
+    func resume() throws {
+        try replica.dropBootstrapParts()
+        session?.resume()
+        set(session?.isRunning == true ? .running : .connecting)
+        wake?()
+    }
+
+    func wait(because error: SyncError) { set(.waiting(error)) }
+
+    /// Nothing more happens; those who wait hear why.
+    func stop(_ error: SyncError) {
+        set(.stopped(error))
+        waiters.fail(error)
+    }
+
+    func end(_ error: SyncError) {
+        (session, wake) = (nil, nil)
+        set(.offline)
+        waiters.fail(error)
+    }
+
+    /// The application does not want it any more; UNBIND is to be sent if there is a connection.
+    /// - Returns: whether the session is over.
+    func unbind() -> Bool {
+        session?.unbind()
+        wake?()
+        return session?.isFinished ?? true
+    }
+
+    var isFinished: Bool { session?.isFinished ?? true }
+
+    func set(_ status: SyncStatus) {
+        guard status != self.status else { return }
+        self.status = status
+        tell(.status(status))
+    }
+
+    // MARK: Messages
+
+    /// The next message of the session.
+    func nextMessage() throws -> ClientMessage? {
+        let message = try session?.next(&replica)
+        if case .ident? = message { set(.running) }
+        return message
+    }
+
+    /// Carries out what the server says.
+    /// - Returns: an error with which the server has ended the session.
+    /// - Throws: `ProtocolError` if it may not say that; `ReplicaError` if the disk fails. The connection has to be
+    ///   closed then.
+    func receive(_ message: ServerMessage) throws -> ErrorMessage? {
+        switch try session?.receive(message, replica) {
+        case .ident(let file)?: try replica.identify(as: file)
+        case .download(let download, let kind)?: try integrate(download, as: kind)
+        case .marked(let request, let complete)?:
+            if complete != nil { try replica.subscriptionsMarked() }
+            waiters.release { $0 == .subscriptionNews || $0.isMarked(by: request) }
+        case .queryRefused(let refusal)?:
+            try replica.subscriptionsRefused(refusal.version, refusal.message)
+            waiters.release { $0 == .subscriptionNews }
+        case .failed(let error)?: return error
+        case .downloadRefused, .log, .unbound, nil: break
+        }
+        return nil
+    }
+
+    private func integrate(_ download: Download, as kind: DownloadKind) throws {
+        do {
+            let changes = try replica.integrate(download, as: kind)
+            for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
+            if !download.changesets.isEmpty { changed(changes, isLocal: false) }
+        } catch let error as ReplicaError where error.code == .badDownload {
+            session?.integrationFailed(.badChangeset, error.reason)
+        } catch let error as ReplicaError where error.code == .changesetTooLarge {
+            session?.integrationFailed(.badChangesetSize, error.reason)
+        }
+        let acknowledged = replica.progress.upload.clientVersion
+        waiters.release { $0.isUploaded(by: acknowledged) }
+    }
+}

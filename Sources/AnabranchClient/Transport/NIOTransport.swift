@@ -1,0 +1,62 @@
+import AnabranchHTTP
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// Opens WebSockets with SwiftNIO, over TCP or TLS (`Spec/Protocol.md`, section 2).
+///
+/// The server is read only as fast as messages are asked for, and a message is sent when the system takes it. Whoever
+/// is cancelled while connecting, sending or receiving closes the connection.
+public struct NIOTransport: Transport {
+    /// How long connecting may take, in milliseconds: asking for the address, TCP, TLS and the server's answer
+    /// (`Spec/Protocol.md`, section 13).
+    public var connectMillisecondsMax = 120_000
+    /// Longest message of the server, in bytes; longer ones end the connection. At most 4 GiB − 1.
+    public var messageBytesMax = 128 << 20
+
+    private let tls: ClientTLS
+
+    /// - Parameter tls: whom to trust where the URL is one of `wss`.
+    public init(tls: TLSOptions = TLSOptions()) { self.tls = ClientTLS(tls) }
+
+    /// See `Transport`.
+    public func connect(_ request: WebSocketRequest) async throws -> any TransportConnection {
+        guard let url = WebURL(request.url, ports: ["ws": 80, "wss": 443]) else {
+            throw TransportError(.invalidRequest, "no URL of a WebSocket, as ws://host:port/path")
+        }
+        let opening = WebSocketOpening(
+            head: try WebSocketOpening.head(of: request, to: url), protocols: request.protocols,
+            tls: url.scheme == "wss" ? try tls.handlers(for: url.host) : nil,
+            messageBytesMax: min(max(messageBytesMax, 0), Int(UInt32.max)))
+        do {
+            return try await OutgoingConnection.open(
+                host: url.host, port: url.port, within: .milliseconds(Int64(connectMillisecondsMax)),
+                configure: opening.configure)
+        } catch {
+            throw Self.transportError(error, at: url)
+        }
+    }
+
+    /// What a failure to connect means; one that is no failure of the connection stays what it is.
+    private static func transportError(_ error: any Error, at url: WebURL) -> any Error {
+        func because(_ code: TransportError.Code, _ reason: String? = nil) -> TransportError {
+            TransportError(code, "\(url.authority): \(reason ?? OutgoingConnection.reason(error))")
+        }
+        switch error {
+        case let error as TransportError: return TransportError(error.code, "\(url.authority): \(error.reason)")
+        case is CancellationError: return error
+        case is OutgoingConnection.TimeoutError: return because(.timedOut)
+        case is NIOConnectionError, ChannelError.connectTimeout: return because(.unreachable)
+        case NIOSSLError.uncleanShutdown: return because(.disconnected)
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: return because(.notTrusted)
+        case is HTTPParserError: return because(.badAnswer, "its answer is no HTTP: \(error)")
+        case let error as NIOHTTPClientUpgradeError where error == .upgraderDeniedUpgrade:
+            return because(.badAnswer, "its Sec-WebSocket-Accept is wrong")
+        case is NIOHTTPClientUpgradeError: return because(.badAnswer, "it switches to something else than a WebSocket")
+        case is ChannelError:
+            return because(.disconnected, "it closed the connection in place of an answer")
+        default: return because(.disconnected)
+        }
+    }
+}

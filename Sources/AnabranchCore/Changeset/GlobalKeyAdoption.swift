@@ -1,0 +1,15 @@
+// Objects without a primary key that were created before the server had given the file a number (`Spec/State.md`, A2).
+
+extension ChangesetArena {
+    /// Gives the GlobalKeys of a changeset that have no owner to a client file, in keys and in links; the changeset is
+    /// dirty then.
+    ///
+    /// - Precondition: the arena has no other changeset, and no merge has begun.
+    /// - Returns: whether there was one.
+    package mutating func adoptGlobalKeys(as ident: ClientFileID, in changeset: ChangesetIndex) -> Bool {
+        precondition(count == 1, "the keys of all changesets of an arena are in one table")
+        guard objects.adoptGlobalKeys(as: ident) else { return false }
+        self[changeset].isDirty = true
+        return true
+    }
+}

@@ -1,0 +1,99 @@
+package import NIOCore
+package import NIOHTTP1
+package import NIOSSL
+
+/// One request to another server, on a connection of its own.
+package struct HTTPExchange: Sendable {
+    private let host: String
+    private let port: Int
+    private let authority: String
+    private let tls: (@Sendable () throws -> NIOSSLClientHandler)?
+    private let answerBytesMax: Int
+
+    /// - Parameters:
+    ///   - authority: what stands in the header `Host`; nil for host and port.
+    ///   - tls: makes what encrypts the connection; nil for none.
+    ///   - answerBytesMax: a longer body of an answer is an error.
+    package init(
+        host: String, port: Int, authority: String? = nil, tls: (@Sendable () throws -> NIOSSLClientHandler)?,
+        answerBytesMax: Int
+    ) {
+        self.host = host
+        self.port = port
+        self.authority = authority ?? (host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)")
+        self.tls = tls
+        self.answerBytesMax = answerBytesMax
+    }
+
+    /// - Returns: nil if the server closed the connection without an answer.
+    /// - Throws: `OutgoingConnection.TimeoutError`, `CancellationError`, or why it failed.
+    package func answer(
+        _ method: HTTPMethod, _ uri: String, _ headers: HTTPHeaders, body: ByteBuffer = ByteBuffer(),
+        within limit: TimeAmount
+    ) async throws -> NIOHTTPClientResponseFull? {
+        var headers = headers
+        headers.add(name: "Host", value: authority)
+        headers.add(name: "Connection", value: "close")
+        if method != .GET { headers.add(name: "Content-Length", value: "\(body.readableBytes)") }
+        let head = HTTPRequestHead(version: .http1_1, method: method, uri: uri, headers: headers)
+        return try await OutgoingConnection.open(host: host, port: port, within: limit) { channel in
+            let answer = channel.eventLoop.makePromise(of: NIOHTTPClientResponseFull?.self)
+            let pipeline = channel.pipeline.syncOperations
+            do {
+                if let tls { try pipeline.addHandler(try tls()) }
+                try pipeline.addHTTPClientHandlers()
+                try pipeline.addHandler(NIOHTTPClientResponseAggregator(maxContentLength: answerBytesMax))
+                try pipeline.addHandler(ExchangeHandler(head, body, answer))
+            } catch {
+                answer.fail(error)
+            }
+            return answer.futureResult
+        }
+    }
+
+    /// In words for people, and not those of the libraries.
+    package static func reason(_ error: any Error) -> String {
+        error is NIOHTTPObjectAggregatorError ? "its answer is too long" : OutgoingConnection.reason(error)
+    }
+}
+
+/// Sends the request when there is a connection, and waits for the answer to it.
+private final class ExchangeHandler: ChannelInboundHandler {
+    typealias InboundIn = NIOHTTPClientResponseFull
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private let head: HTTPRequestHead
+    private let body: ByteBuffer
+    private let answer: EventLoopPromise<NIOHTTPClientResponseFull?>
+    /// Why the request could not be sent. A server that has refused to listen may have said why.
+    private var failure: (any Error)?
+
+    init(_ head: HTTPRequestHead, _ body: ByteBuffer, _ answer: EventLoopPromise<NIOHTTPClientResponseFull?>) {
+        self.head = head
+        self.body = body
+        self.answer = answer
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenFailure { self.failure = $0 }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: sent)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        answer.succeed(unwrapInboundIn(data))
+        context.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        answer.fail(error)
+        context.close(promise: nil)
+    }
+
+    /// Also when there was no connection at all.
+    func handlerRemoved(context: ChannelHandlerContext) {
+        if let failure { answer.fail(failure) } else { answer.succeed(nil) }
+    }
+}

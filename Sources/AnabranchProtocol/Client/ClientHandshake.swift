@@ -1,0 +1,28 @@
+import AnabranchCore
+
+/// What a client says and checks when it opens a WebSocket (`Spec/Protocol.md`, sections 2.1 and 2.2).
+public struct ClientHandshake: Equatable, Sendable {
+    /// The mode of the sessions that the connection is for.
+    public let mode: SyncMode
+
+    /// Of a connection of this mode.
+    public init(_ mode: SyncMode) { self.mode = mode }
+
+    /// The value of the header `Sec-WebSocket-Protocol` in the request: all versions, the highest first.
+    public var offer: String { ProtocolVersion.supported.reversed().map(element).joined(separator: ", ") }
+
+    /// The version that the server has chosen.
+    ///
+    /// - Parameter answer: the value of the header in the server's answer; nil if there is none.
+    /// - Throws: an error with the code 105 if that is no element of the offer.
+    public func version(chosen answer: String?) throws(ProtocolError) -> ProtocolVersion {
+        guard let answer else { throw ProtocolError(.wrongProtocolVersion, "the server chooses no subprotocol") }
+        guard let number = ProtocolVersion.supported.first(where: { element($0) == answer }) else {
+            let excerpt = String(excerptOf: Array(answer.utf8))
+            throw ProtocolError(.wrongProtocolVersion, "the server chooses a subprotocol not offered: \(excerpt)")
+        }
+        return ProtocolVersion(number)
+    }
+
+    private func element(_ version: Int) -> String { "\(mode.subprotocol)#\(version)" }
+}

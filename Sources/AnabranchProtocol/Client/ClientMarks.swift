@@ -1,0 +1,37 @@
+import AnabranchCore
+
+/// The MARKs of a client's session (`Spec/Protocol.md`, sections 5.3 and 8.4). Only the latest request matters: who
+/// waits for an earlier one waits for less.
+struct ClientMarks: Sendable {
+    /// The latest request that somebody waits for, and the latest that was answered.
+    private var wanted: UInt64 = 0
+    private var answered: UInt64 = 0
+    /// What was sent on this connection and is not answered, each with the last QUERY before it.
+    private var sent: [(request: UInt64, query: QueryVersion)] = []
+
+    mutating func request() -> UInt64 {
+        wanted += 1
+        return wanted
+    }
+
+    /// The request of the next MARK; nil if none is due.
+    mutating func next(behind query: QueryVersion) -> UInt64? {
+        guard wanted > max(answered, sent.last?.request ?? 0) else { return nil }
+        sent.append((wanted, query))
+        return wanted
+    }
+
+    /// The server answers.
+    ///
+    /// - Returns: the last QUERY before the MARK; nil if nobody waits for the answer.
+    mutating func answer(_ request: UInt64) -> QueryVersion? {
+        guard let last = sent.last, answered < request, request <= last.request else { return nil }
+        answered = request
+        let query = sent.last { $0.request <= request }?.query ?? 0
+        sent.removeAll { $0.request <= request }
+        return query
+    }
+
+    /// The session ends, or begins anew: what was not answered has to be asked again.
+    mutating func sessionEnded() { sent = [] }
+}

@@ -1,0 +1,117 @@
+/// What a client does about an error, or about the end of a connection (`Spec/Protocol.md`, sections 2.3, 5.6 and 7.1).
+public enum ClientReaction: Hashable, Sendable {
+    /// Nothing is lost: the session goes on, or the connection is made again, when `RetryDelay` says. The application
+    /// is told or not.
+    case retry(isReported: Bool)
+    /// The session is inactive until the application opens its file again, and the application is told.
+    case stop
+    /// The file is replaced by a fresh one; whether what was not uploaded may be kept.
+    case clientReset(isRecoveryAllowed: Bool)
+    /// The session is inactive, and its file is deleted without a backup.
+    case deleteFile
+    /// A new access token is asked for, then the session goes on. If the login has ended, the user is logged out.
+    case refreshUser
+    /// The server may be elsewhere: its location is asked for, and a new access token.
+    case refreshLocation
+    /// The session is inactive, and the user is logged out.
+    case logOutUser
+}
+
+extension ErrorMessage {
+    /// What the client does. A file cannot be moved to the other mode of sync, or to another version of its schema,
+    /// upon an error: that stops the session.
+    public var reaction: ClientReaction {
+        switch action {
+        case .transient: triesAgain ? .retry(isReported: false) : .stop
+        case .warning: triesAgain ? .retry(isReported: true) : .stop
+        case .applicationBug, .protocolViolation: .stop
+        case .clientReset: .clientReset(isRecoveryAllowed: true)
+        case .clientResetNoRecovery: .clientReset(isRecoveryAllowed: false)
+        case .deleteRealm: .deleteFile
+        case .refreshUser: .refreshUser
+        case .refreshLocation: .refreshLocation
+        case .logOutUser: .logOutUser
+        case .migrateToFlexibleSync, .revertToPartitionSync, .migrateSchema: .stop
+        }
+    }
+}
+
+/// Why a connection has ended, or could not be made: by that its `RetryDelay` grows.
+public enum ConnectionEnd: Hashable, Sendable {
+    /// The client has closed it: it needs it no more, or wants another one.
+    case closedByClient
+    /// There is no way to the server.
+    case unreachable
+    /// TLS does not come about, or the server's certificate is not accepted.
+    case tlsFailed
+    /// It was not open in time.
+    case connectTimeout
+    /// The socket has ended, or fails.
+    case lost
+    /// `ClientConnection.isOverdue`.
+    case pongTimeout
+    /// The server has closed it with this code; 1005 if without one.
+    case closeCode(UInt16)
+    /// The server has answered the request for a WebSocket with this HTTP status, or with something that is none: 0.
+    case status(Int)
+    /// The server says what it may not.
+    case violation(ErrorCode)
+    /// The server has ended it by JSON_ERROR.
+    case error(ErrorCode, ErrorCode.Action, triesAgain: Bool)
+
+    /// The end that `ClientConnection.Event.failed` is.
+    public static func failed(_ error: ErrorMessage) -> ConnectionEnd {
+        .error(error.code, error.action, triesAgain: error.triesAgain)
+    }
+
+    /// What all sessions of the connection do.
+    ///
+    /// - Parameter isRouteVerified: whether there has been a connection, or an answer of the server about its
+    ///   location: only then a status says something about the client.
+    public func reaction(isRouteVerified: Bool) -> ClientReaction {
+        switch self {
+        case .closedByClient, .unreachable, .connectTimeout, .lost, .pongTimeout: .retry(isReported: false)
+        case .tlsFailed: .retry(isReported: true)
+        case .closeCode(let code): Self.reaction(toCloseCode: code)
+        case .status(let status): Self.reaction(toStatus: status, isRouteVerified)
+        case .violation: .stop
+        case .error(let code, let action, let triesAgain):
+            ErrorMessage(received: code, action: action, triesAgain: triesAgain).reaction
+        }
+    }
+
+    private static func reaction(toCloseCode code: UInt16) -> ClientReaction {
+        switch code {
+        case 1000, 1011: .retry(isReported: false)
+        case 1006, 4001: .refreshUser
+        case 1009: .clientReset(isRecoveryAllowed: true)
+        case 4002: .logOutUser
+        case 4003: .refreshLocation
+        default: .retry(isReported: true)
+        }
+    }
+
+    private static func reaction(toStatus status: Int, _ isRouteVerified: Bool) -> ClientReaction {
+        switch status {
+        case 401: .refreshUser
+        case 403: .logOutUser
+        case 301, 308: .refreshLocation
+        case 300..<400, 500..<600: .retry(isReported: false)
+        default: isRouteVerified ? .retry(isReported: true) : .refreshLocation
+        }
+    }
+}
+
+extension RetryDelay<ConnectionEnd> {
+    /// The delay in milliseconds before the next connection, which there may never be; none after the client's own
+    /// decision.
+    ///
+    /// - Parameter error: the connection-level error that was the end.
+    public mutating func next(
+        after end: ConnectionEnd, error: ErrorMessage?, using randomness: inout some RandomNumberGenerator
+    ) -> Int64? {
+        if case .error(_, _, triesAgain: false) = end { forbid() }
+        let delay = next(after: end, advice: error?.backOff, using: &randomness)
+        return end == .closedByClient ? delay.map { _ in 0 } : delay
+    }
+}

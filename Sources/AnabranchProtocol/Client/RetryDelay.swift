@@ -1,0 +1,74 @@
+/// How long a client waits before it tries again (`Spec/Protocol.md`, section 13): the delay grows as long as the same
+/// happens again and again. It outlives connections, of which there is one `RetryDelay` for each server, and sessions,
+/// of which each has its own.
+///
+/// A connection that is opened resets nothing, because it may end at once, for the same reason.
+public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
+    private enum State {
+        case fresh
+        /// The law, and the seconds of the last delay.
+        case growing(Reason, BackOff, seconds: Int)
+        case forbidden
+    }
+
+    private var state = State.fresh
+
+    /// Nothing has happened yet.
+    public init() {}
+
+    /// The delay in milliseconds; nil if there is to be no other try before `reset`.
+    ///
+    /// - Parameters:
+    ///   - reason: why the last try has failed. Another reason than before begins with the first delay.
+    ///   - advice: the server's numbers, in place of the client's.
+    ///   - randomness: takes a part of up to a quarter away, lest many clients come at once.
+    public mutating func next(
+        after reason: Reason, advice: BackOff? = nil, using randomness: inout some RandomNumberGenerator
+    ) -> Int64? {
+        let law = (advice ?? .ofClients).sensible
+        let seconds: Int
+        switch state {
+        case .forbidden: return nil
+        case .growing(reason, law, let last):
+            let (product, isTooLarge) = last.multipliedReportingOverflow(by: law.multiplier)
+            seconds = isTooLarge ? law.maxSeconds : min(product, law.maxSeconds)
+        case .fresh, .growing: seconds = min(law.firstSeconds, law.maxSeconds)
+        }
+        state = .growing(reason, law, seconds: seconds)
+        let milliseconds = Int64(seconds) * 1000
+        return milliseconds - Int64.random(in: 0...milliseconds / 4, using: &randomness)
+    }
+
+    /// The server wants no other try: a connection-level error that says so.
+    public mutating func forbid() { state = .forbidden }
+
+    /// There is a new token, the network is another one, or somebody wants a connection now.
+    public mutating func reset() { state = .fresh }
+}
+
+extension RetryDelay<ErrorCode> {
+    /// The delay in milliseconds before a session that an error has suspended goes on: always a second after 200.
+    public mutating func next(
+        after error: ErrorMessage, using randomness: inout some RandomNumberGenerator
+    ) -> Int64? {
+        error.code == .sessionClosed ? 1000 : next(after: error.code, advice: error.backOff, using: &randomness)
+    }
+}
+
+extension BackOff {
+    /// The client's own numbers.
+    public static let ofClients = BackOff(firstSeconds: 1, maxSeconds: 300, multiplier: 2)
+
+    /// Longest delay in seconds that a client takes from a server.
+    static let adviceSecondsMax = 86_400
+
+    /// Shortest delay in seconds that a client takes from a server.
+    static let adviceSecondsMin = 1
+
+    /// What a client makes of the numbers of a server.
+    fileprivate var sensible: BackOff {
+        func clamped(_ seconds: Int) -> Int { min(max(seconds, Self.adviceSecondsMin), Self.adviceSecondsMax) }
+        return BackOff(
+            firstSeconds: clamped(firstSeconds), maxSeconds: clamped(maxSeconds), multiplier: max(multiplier, 1))
+    }
+}

@@ -1,0 +1,40 @@
+public import AnabranchCore
+
+/// Keeps a replica in memory: for tests, for tools, and for data that need not outlive the process. A value, so that a
+/// copy of a replica on it is another replica.
+public struct MemoryReplicaStore: ReplicaStore, Sendable {
+    private var changesets: [ClientVersion: [UInt8]] = [:]
+    private var reciprocals: [ClientVersion: [UInt8]] = [:]
+    private var parts: [DownloadedChangeset] = []
+
+    /// An empty store.
+    public init() {}
+
+    /// A new replica: the one that works on the store has everything.
+    public func load() -> StoredReplica { StoredReplica() }
+
+    /// See `ReplicaStore`.
+    public func changeset(of version: ClientVersion) -> [UInt8] { changesets[version] ?? [] }
+
+    /// See `ReplicaStore`.
+    public func reciprocal(of version: ClientVersion) -> [UInt8]? { reciprocals[version] }
+
+    /// See `ReplicaStore`.
+    public func bootstrapParts() -> [DownloadedChangeset] { parts }
+
+    /// See `ReplicaStore`. It never fails.
+    public mutating func commit(_ commit: ReplicaCommit) {
+        if commit.trimmedVersion > 0, !changesets.isEmpty {
+            for version in changesets.keys where version <= commit.trimmedVersion { changesets[version] = nil }
+            for version in reciprocals.keys where version <= commit.trimmedVersion { reciprocals[version] = nil }
+        }
+        for (version, changeset) in commit.written where !changeset.isEmpty { changesets[version.number] = changeset }
+        for (version, changeset) in commit.reciprocals { reciprocals[version] = changeset }
+        switch commit.bootstrap {
+        case .stay: break
+        case .go: parts = []
+        case .begin(let first): parts = first
+        case .come(let more): parts += more
+        }
+    }
+}

@@ -1,0 +1,87 @@
+public import AnabranchCore
+
+// What is uploaded, and when (`Spec/History.md`, section 12.2).
+
+extension Replica: SessionFile {
+    /// See `SessionFile`.
+    public var file: SaltedFileID? { record.file }
+
+    /// See `SessionFile`.
+    public var progress: DownloadProgress { record.progress }
+
+    /// See `SessionFile`.
+    public var version: ClientVersion { record.version }
+
+    /// See `SessionFile`.
+    public var activeSubscriptions: SubscriptionSet? { record.subscriptions?.identified }
+
+    /// See `SessionFile`.
+    public func unsentSubscriptions(after version: QueryVersion) -> UnsentSubscriptions? {
+        record.subscriptions?.unsent(after: version)
+    }
+
+    /// A session begins: what was uploaded and is not acknowledged is uploaded again.
+    public mutating func startUploading() { uploaded = record.progress.upload }
+
+    /// Whether all changes up to a version were uploaded in this session.
+    public func hasUploaded(through version: ClientVersion) -> Bool {
+        !log.versions(after: uploaded.clientVersion).contains { $0.number <= version && $0.bytes > 0 }
+    }
+
+    /// The version of the newest local change; 0 if all of them are acknowledged.
+    public var newestChange: ClientVersion { log.newestChange?.number ?? 0 }
+
+    /// Whether the server has acknowledged all local changes.
+    public var isAcknowledged: Bool { newestChange <= record.progress.upload.clientVersion }
+
+    /// The local changes that the server has not acknowledged: how many transactions, and how many bytes.
+    public var unacknowledged: (changesets: Int, bytes: Int) {
+        log.versions(after: record.progress.upload.clientVersion).reduce(into: (0, 0)) { sum, version in
+            if version.bytes > 0 { sum = (sum.0 + 1, sum.1 + version.bytes) }
+        }
+    }
+
+    /// The next UPLOAD: changesets of `uploadBytes` or a little more, and how far the log was looked through. Nil if
+    /// there is nothing to say.
+    public mutating func nextUpload(through last: ClientVersion = ClientVersion(rawValue: .max)) throws -> Upload? {
+        try nextUpload(through: last, countMax: .max)
+    }
+
+    /// - Parameters:
+    ///   - countMax: At most so many changesets.
+    ///   - isProgressTold: Whether it also tells of versions without changes behind the last changeset.
+    package mutating func nextUpload(
+        through last: ClientVersion, countMax: Int, isProgressTold: Bool = true
+    ) throws -> Upload? {
+        var upload = Upload(progress: uploaded, lockedVersion: record.progress.cursor.serverVersion)
+        var bytes = 0
+        for version in log.versions(after: uploaded.clientVersion) {
+            guard version.number <= last, upload.changesets.count < countMax else { break }
+            guard version.bytes > 0 || isProgressTold else { continue }
+            let place = UploadCursor(clientVersion: version.number, serverVersion: version.base)
+            if version.bytes > 0 {
+                let hasRoom = bytes + version.bytes < ReplicaLimits.uploadBytesMax
+                guard bytes == 0 || bytes < ReplicaLimits.uploadBytes && hasRoom else { break }
+                let changeset = try ReplicaError.catching { try store.changeset(of: version.number) }
+                upload.changesets.append(
+                    UploadedChangeset(cursor: place, timestamp: version.timestamp, changeset: changeset))
+                bytes += version.bytes
+            }
+            upload.progress = place
+        }
+        guard upload.progress != uploaded else { return nil }
+        let tellsNothing = upload.changesets.isEmpty && upload.progress.serverVersion == uploaded.serverVersion
+        uploaded = upload.progress
+        return tellsNothing ? nil : upload
+    }
+}
+
+/// How much a replica sends together (`Spec/History.md`, section 12.2).
+package enum ReplicaLimits {
+    /// An UPLOAD ends behind the changeset with which it has so many bytes of changesets.
+    package static let uploadBytes = 131_072
+    /// It stays below so many, unless a single changeset has more.
+    package static let uploadBytesMax = 16_777_216
+    /// A larger changeset of a bootstrap cannot be stored.
+    package static let bootstrapChangesetBytesMax = 16 << 20
+}

@@ -1,0 +1,159 @@
+public import AnabranchCore
+
+/// What an application wants to have of a class (`Spec/FlexibleSync.md`, section 2.1).
+public struct Subscription: Hashable, Codable, Sendable {
+    /// By which it can be found again; nil for one without a name.
+    public var name: String?
+    /// The class whose objects it wants.
+    public var className: String
+    /// Which of them, in the language of `Spec/Query.md`.
+    public var query: String
+
+    /// A subscription.
+    /// - Parameter query: `TRUEPREDICATE` takes all objects.
+    public init(_ className: String, _ query: String = "TRUEPREDICATE", name: String? = nil) {
+        self.name = name
+        self.className = className
+        self.query = query
+    }
+}
+
+/// The subscription sets of a replica (`Spec/FlexibleSync.md`, section 2.1). Set 0, which is empty, is there from the
+/// start and is never sent by QUERY.
+public struct SubscriptionSets: Equatable, Codable, Sendable {
+    /// What has become of a set. One that is not there any more was superseded.
+    public enum State: Equatable, Codable, Sendable {
+        /// It is stored, and perhaps sent.
+        case pending
+        /// At least one part of its bootstrap is stored.
+        case bootstrapping
+        /// Its bootstrap is integrated: it is the active set.
+        case awaitingMark
+        /// It is active, and everything has come that there was.
+        case complete
+        /// The server has refused it, for this reason. The set before it stays active.
+        case refused(String)
+    }
+
+    /// A set.
+    public struct Entry: Equatable, Codable, Sendable {
+        /// Its number: each set of a replica has a higher one than those before.
+        public let version: QueryVersion
+        /// What it asks for.
+        public let subscriptions: [Subscription]
+        /// What was written before this version of the replica is uploaded before the QUERY, what was written later
+        /// behind it.
+        public let snapshot: ClientVersion
+        /// What has become of it.
+        public internal(set) var state = State.pending
+
+        /// As QUERY and IDENT say it (`Spec/Protocol.md`, section 9.2).
+        public var set: SubscriptionSet {
+            SubscriptionSet(version: version, query: SubscriptionSets.query(of: subscriptions))
+        }
+
+        var isOpen: Bool { state == .pending || state == .bootstrapping }
+    }
+
+    /// Ascending; the first is the active one, or set 0 as long as none is.
+    public private(set) var entries = [Entry(version: 0, subscriptions: [], snapshot: 0)]
+    private var newest: QueryVersion = 0
+
+    /// Of a new replica.
+    public init() {}
+
+    /// The newest set.
+    public var latest: Entry { entries[entries.count - 1] }
+
+    /// A set by its number; nil if it was superseded, or never was.
+    public func entry(_ version: QueryVersion) -> Entry? { entries.first { $0.version == version } }
+
+    /// The newest set whose bootstrap was integrated; nil in a new replica.
+    public var active: Entry? { entries.last { $0.state == .awaitingMark || $0.state == .complete } }
+
+    /// What IDENT says.
+    var identified: SubscriptionSet { active?.set ?? .none }
+
+    /// The oldest set behind `version` that QUERY has to name.
+    func unsent(after version: QueryVersion) -> UnsentSubscriptions? {
+        let last = max(version, active?.version ?? 0)
+        return entries.first { $0.version > last && $0.isOpen }.map {
+            UnsentSubscriptions(set: $0.set, snapshot: $0.snapshot)
+        }
+    }
+
+    /// Several subscriptions to one class are sorted and joined; equal ones count once.
+    static func query(of subscriptions: [Subscription]) -> [UInt8] {
+        let queries = Dictionary(grouping: subscriptions, by: \.className)
+        var text = [UInt8(ascii: "{")]
+        for className in queries.keys.sorted() {
+            if text.count > 1 { text.append(UInt8(ascii: ",")) }
+            let joined = Set(queries[className, default: []].map(\.query)).sorted().map { "(\($0))" }
+                .joined(separator: " OR ")
+            JSONText.append(string: Array(className.utf8), to: &text)
+            text.append(UInt8(ascii: ":"))
+            JSONText.append(string: Array(joined.utf8), to: &text)
+        }
+        text.append(UInt8(ascii: "}"))
+        return text
+    }
+
+    // MARK: What happens
+
+    /// The application has changed its subscriptions.
+    mutating func commit(_ subscriptions: [Subscription], at snapshot: ClientVersion) -> QueryVersion {
+        newest += 1
+        entries.append(Entry(version: newest, subscriptions: subscriptions, snapshot: snapshot))
+        return newest
+    }
+
+    /// A part of a bootstrap comes.
+    mutating func bootstrapCame(_ version: QueryVersion) throws(ReplicaError) {
+        guard let index = entries.firstIndex(where: { $0.version == version }) else {
+            throw ReplicaError(.badDownload, "a bootstrap of subscription set \(version), which is not there")
+        }
+        if case .refused = entries[index].state {
+            throw ReplicaError(.badDownload, "a bootstrap of subscription set \(version), which the server has refused")
+        }
+        bootstrapsDropped()
+        if entries[index].state == .pending { entries[index].state = .bootstrapping }
+    }
+
+    /// A bootstrap was integrated.
+    mutating func bootstrapped(_ version: QueryVersion) {
+        guard let index = entries.firstIndex(where: { $0.version == version }), entries[index].isOpen else { return }
+        entries[index].state = .awaitingMark
+        entries.removeFirst(index)
+    }
+
+    /// The MARK behind a set was answered.
+    mutating func marked() {
+        for index in entries.indices where entries[index].state == .awaitingMark { entries[index].state = .complete }
+    }
+
+    /// QUERY_ERROR.
+    mutating func refused(_ version: QueryVersion, _ message: String) throws(ReplicaError) {
+        guard let index = entries.firstIndex(where: { $0.version == version }), entries[index].isOpen else {
+            throw ReplicaError(.badDownload, "a refusal of subscription set \(version), which is not waiting for one")
+        }
+        entries[index].state = .refused(message)
+    }
+
+    /// Parts of bootstraps were dropped.
+    mutating func bootstrapsDropped() {
+        for index in entries.indices where entries[index].state == .bootstrapping { entries[index].state = .pending }
+    }
+
+    /// The replica was made anew with the active set of this value.
+    ///
+    /// - Parameter keepsPending: whether sets stay that the server has not answered yet. Their snapshots are
+    ///   `version`: behind all that was recovered.
+    mutating func reset(keepsPending: Bool, at version: ClientVersion) {
+        let active = active?.version ?? 0
+        entries = entries.filter { $0.version == active || keepsPending && $0.version > active }.map { old in
+            var entry = Entry(version: old.version, subscriptions: old.subscriptions, snapshot: version)
+            entry.state = old.version == active ? .complete : old.isOpen ? .pending : old.state
+            return entry
+        }
+    }
+}
