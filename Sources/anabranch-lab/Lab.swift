@@ -13,6 +13,8 @@ struct Lab: AsyncParsableCommand {
               anabranch-lab check queries Tests/Vectors/Queries/queries.jsonl.zst
               anabranch-lab fuzz merge --cases 200000 --seed 1
               anabranch-lab drill --serve .build/release/anabranch --count 20
+              anabranch-lab torture --clients 8 --seconds 60 --seed 1
+              anabranch-lab replica random --ops 20000 --seed 1
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
               anabranch-lab load fanout --readers 1000 --serve .build/release/anabranch
@@ -22,8 +24,8 @@ struct Lab: AsyncParsableCommand {
             CommandGroup(
                 name: "Proof",
                 subcommands: [
-                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, KillsCommand.self, ReplayCommand.self,
-                    MergeCommand.self,
+                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, KillsCommand.self, TortureCommand.self,
+                    TortureClientCommand.self, ReplicaCommand.self, ReplayCommand.self, MergeCommand.self,
                 ]),
             CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])
@@ -57,10 +59,11 @@ struct ReplayCommand: ParsableCommand {
 
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "bench", abstract: "Time merges, a server, changes of a state, and the sealed part of a log.",
+        commandName: "bench",
+        abstract: "Time merges, a server, a replica, changes of a state, and the sealed part of a log.",
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
             BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
-            BenchGenerationCommand.self, BenchGrowthCommand.self,
+            BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
         ])
 }

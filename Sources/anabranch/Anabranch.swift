@@ -1,4 +1,6 @@
+import AnabranchClient
 import AnabranchHistory
+import AnabranchReplica
 import ArgumentParser
 import CommandSupport
 
@@ -27,6 +29,7 @@ struct Anabranch: AsyncParsableCommand {
                     ExportCommand.self, ImportCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self,
                     ChangesetCommand.self,
                 ]),
+            CommandGroup(name: "Client", subcommands: [ClientCommand.self]),
         ])
 
     static func main() async {
@@ -34,6 +37,9 @@ struct Anabranch: AsyncParsableCommand {
             switch error {
             case let error as HistoryError: (error.reason, .failure)
             case let error as AccountError: (error.reason, .failure)
+            case let error as ReplicaError: (error.reason, .failure)
+            case let error as SyncError: (error.reason, .failure)
+            case let error as AppError: (error.reason, .failure)
             case let error as InputError: (error.description, .failure)
             case let error as ConfigurationError: (error.description, .validationFailure)
             default: nil

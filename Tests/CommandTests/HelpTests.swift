@@ -16,14 +16,16 @@ import Testing
             Self.commands(in: help)
                 == [
                     "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "export", "import",
-                    "inspect", "log", "show", "changeset",
+                    "inspect", "log", "show", "changeset", "client",
                 ])
     }
 
     @Test func theLabIsForThoseWhoProveAndMeasure() {
         let help = Lab.helpMessage(columns: 80)
         #expect(help.contains("EXAMPLES"))
-        #expect(Self.commands(in: help) == ["check", "fuzz", "drill", "kills", "replay", "merge", "bench", "load"])
+        #expect(
+            Self.commands(in: help)
+                == ["check", "fuzz", "drill", "kills", "torture", "replica", "replay", "merge", "bench", "load"])
     }
 
     /// The subcommands that a help text lists.
@@ -120,7 +122,8 @@ import Testing
         let examples = configuration.discussion.components(separatedBy: "EXAMPLE").dropFirst().joined()
             .split(separator: "\n").filter { $0.hasPrefix("  ") }.map(String.init)
         #expect(
-            !examples.isEmpty || !configuration.subcommands.isEmpty, "\(command) has no example")
+            !examples.isEmpty || !configuration.subcommands.isEmpty || !configuration.shouldDisplay,
+            "\(command) has no example")
         return examples + configuration.subcommands.flatMap { Self.examples(of: $0) }
     }
 

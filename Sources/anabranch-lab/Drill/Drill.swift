@@ -155,9 +155,9 @@ struct Drill {
     }
 
     /// So many sessions of one file that the server writes down later what they only report.
-    private func crowd(at target: SyncTarget) async throws -> ClientConnection? {
+    private func crowd(at target: SyncTarget) async throws -> TestConnection? {
         guard isCrowded else { return nil }
-        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+        let connection = try await TestConnection.opened(to: target, on: eventLoop)
         for _ in 0..<65 { try await LoadClient(of: "drill-1", on: eventLoop).join(connection) }
         return connection
     }

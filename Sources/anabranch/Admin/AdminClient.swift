@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchHTTP
 import AnabranchServer
 import Foundation
 import NIOCore
@@ -124,6 +125,8 @@ struct AdminClient {
         let answer: NIOHTTPClientResponseFull?
         do {
             answer = try await exchange.answer(method, uri, headers, body: body, within: timeout)
+        } catch let error as OutgoingConnection.TimeoutError {
+            throw AdminError(description: "\(host):\(port): \(error)")
         } catch {
             var reason = HTTPExchange.reason(error)
             if case NIOSSLError.handshakeFailed = error { reason += ": see --ca" }
@@ -138,7 +141,7 @@ struct AdminClient {
     /// What encrypts a connection; nil for none.
     private var makeTLS: (@Sendable () throws -> NIOSSLClientHandler)? {
         guard let tls else { return nil }
-        let name = HTTPExchange.serverName(host), certificate = certificate
+        let name = WebURL.serverName(host), certificate = certificate
         return {
             guard let certificate else { return try NIOSSLClientHandler(context: tls, serverHostname: name) }
             return try NIOSSLClientHandler(context: tls, serverHostname: name) { shown, verdict in

@@ -10,13 +10,14 @@ struct PasswordInput: ParsableArguments {
             valueName: "file"))
     var passwordFile: String?
 
-    func password() throws -> String {
+    /// - Parameter isNew: somebody chooses it, so that what is typed is asked for twice.
+    func password(isNew: Bool = true) throws -> String {
         let line: String
         if let passwordFile, passwordFile != "-" {
             line = try TextInput.lines(ofFile: passwordFile).first ?? ""
         } else if passwordFile == nil, isatty(STDIN_FILENO) == 1 {
             line = Self.asked("Password: ")
-            guard Self.asked("The same again: ") == line else {
+            guard !isNew || Self.asked("The same again: ") == line else {
                 throw InputError(description: "the two passwords differ")
             }
         } else {

@@ -1,3 +1,4 @@
+import AnabranchHTTP
 import AnabranchServer
 import Foundation
 import NIOCore
@@ -25,7 +26,7 @@ struct SMTPClient: Sendable {
             }
             try await deliver(message, connection)
         } catch {
-            let reason = (error as? EmailError)?.description ?? HTTPExchange.reason(error)
+            let reason = (error as? EmailError)?.description ?? OutgoingConnection.reason(error)
             throw EmailError("\(server.host):\(server.port): \(reason)")
         }
     }
@@ -130,7 +131,7 @@ struct SMTPClient: Sendable {
         var configuration = TLSConfiguration.makeClientConfiguration()
         if let authority = server.authority { configuration.trustRoots = .file(authority) }
         let context = try NIOSSLContext(configuration: configuration)
-        let name = HTTPExchange.serverName(server.host)
+        let name = WebURL.serverName(server.host)
         return { try NIOSSLClientHandler(context: context, serverHostname: name) }
     }
 }

@@ -1,3 +1,4 @@
+import AnabranchHTTP
 import AnabranchServer
 import NIOCore
 
@@ -55,7 +56,7 @@ final class SMTPReplies: ChannelInboundHandler {
     func channelInactive(context: ChannelHandlerContext) { fail("it closed the connection", context) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        fail(HTTPExchange.reason(error), context)
+        fail(OutgoingConnection.reason(error), context)
     }
 
     func fail(_ reason: String, _ context: ChannelHandlerContext) {

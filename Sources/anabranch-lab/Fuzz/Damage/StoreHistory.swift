@@ -92,7 +92,7 @@ struct StoreHistory: Sendable {
         // Who writes faster than once a millisecond is ahead of the clock. An older change would come to nothing, which
         // no reader is told.
         let time = await max(.now, reader.newestTag.timestamp + 1)
-        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+        let connection = try await TestConnection.opened(to: target, on: eventLoop)
         try await connection.setReading(false)
         try await client.identify(on: connection, uploading: [change], timestamp: time)
         _ = try await reader.wait { $0.download.serverVersion > before.version }

@@ -68,7 +68,7 @@ struct StoreReading: Sendable {
                 given.withLock { $0 += deliveries }
             }
             do {
-                let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+                let connection = try await TestConnection.opened(to: target, on: eventLoop)
                 if memory == nil {
                     try await client.join(connection)
                 } else {

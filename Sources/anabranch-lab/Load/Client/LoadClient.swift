@@ -22,7 +22,7 @@ actor LoadClient: SessionPeer {
     private var subscriptions: SubscriptionSet?
 
     // The session.
-    private var connection: ClientConnection?
+    private var connection: TestConnection?
     private var session: SessionID = 0
     private var lastRequest: UInt64 = 0
     private var answeredRequest: UInt64 = 0
@@ -75,7 +75,7 @@ actor LoadClient: SessionPeer {
         self.onFailure = onFailure
     }
 
-    /// As `ClientConnection.holdDownloads`.
+    /// As `TestConnection.holdDownloads`.
     func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
         connection?.assumeIsolated { $0.holdDownloads(onArrival) }
     }
@@ -88,7 +88,7 @@ actor LoadClient: SessionPeer {
     ///
     /// - Returns: when the client had everything.
     @discardableResult
-    func join(_ connection: ClientConnection) async throws -> ContinuousClock.Instant {
+    func join(_ connection: TestConnection) async throws -> ContinuousClock.Instant {
         try await identify(on: connection)
         return try await catchUp()
     }
@@ -107,7 +107,7 @@ actor LoadClient: SessionPeer {
     /// - Parameter changesets: goes out behind IDENT, before any DOWNLOAD can have come: so it was made on the state
     ///   that the client had when it left.
     func identify(
-        on connection: ClientConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
+        on connection: TestConnection, uploading changesets: [[UInt8]] = [], timestamp: ChangesetTime? = nil
     ) async throws {
         try await bind(on: connection)
         try identify()
@@ -122,7 +122,7 @@ actor LoadClient: SessionPeer {
     }
 
     /// BIND, and the ident if the file is new and wants one.
-    func bind(on connection: ClientConnection, needsFileIdent: Bool = true) async throws {
+    func bind(on connection: TestConnection, needsFileIdent: Bool = true) async throws {
         error = nil
         self.connection = connection
         session = try await connection.begin(self)

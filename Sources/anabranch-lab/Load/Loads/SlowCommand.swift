@@ -87,7 +87,7 @@ struct SlowCommand: AsyncParsableCommand {
 
     private func load(_ run: LoadRun, _ groups: [[LoadClient]]) async throws -> LoadOutcome {
         let before = try run.serverSnapshot()?.residentBytes ?? 0
-        let frame = unfinished.map { ClientConnection.unfinishedMessage(size: Int($0 * 1_048_576)) }
+        let frame = unfinished.map { TestConnection.unfinishedMessage(size: Int($0 * 1_048_576)) }
         let connections = try await concurrentMap(groups, limit: 64) { clients in
             let connection = run.connection(on: clients.first?.eventLoop)
             try await connection.open()
@@ -123,7 +123,7 @@ struct SlowCommand: AsyncParsableCommand {
     ///
     /// - Returns: the most memory that the server has needed meanwhile.
     private func hold(
-        _ connections: [ClientConnection], _ run: LoadRun, since start: ContinuousClock.Instant
+        _ connections: [TestConnection], _ run: LoadRun, since start: ContinuousClock.Instant
     ) async throws -> Int {
         var peak = 0, lastPing = start, lastRead = start
         while ContinuousClock.now - start < .seconds(seconds) {

@@ -88,8 +88,8 @@ struct VisitsCommand: AsyncParsableCommand {
     /// Goes through the files, each connection through some of them, one after the other.
     /// - Returns: what `body` returns, by connection.
     private func forEachFile<Value: Sendable>(
-        _ connections: [ClientConnection], _ run: LoadRun, _ report: String,
-        _ body: @escaping @Sendable (Int, ClientConnection) async throws -> Value
+        _ connections: [TestConnection], _ run: LoadRun, _ report: String,
+        _ body: @escaping @Sendable (Int, TestConnection) async throws -> Value
     ) async throws -> [[Value]] {
         let done = Atomic(0)
         return try await concurrentMap(connections.indices, limit: connections.count) { first in

@@ -121,7 +121,7 @@ private final class Writer: Sendable {
     private let state = Mutex(State())
 
     /// Writes the client's object in each of the files.
-    init(of files: [String], on connection: ClientConnection) async throws {
+    init(of files: [String], on connection: TestConnection) async throws {
         clients = files.map { LoadClient(of: $0, on: connection.eventLoop) }
         for client in clients {
             try await client.join(connection)

@@ -43,7 +43,7 @@ struct Bystanders: Sendable {
                 for file in files { group.addTask { await file.loop.run { try await file.exchange() } } }
                 group.addTask {
                     await handshakes.run {
-                        let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+                        let connection = try await TestConnection.opened(to: target, on: eventLoop)
                         await connection.close()
                     }
                 }
@@ -84,7 +84,7 @@ struct Bystanders: Sendable {
         private let target: SyncTarget
         private let writer: LoadClient
         private let reader: LoadClient
-        private var connections: [ClientConnection] = []
+        private var connections: [TestConnection] = []
         private var number: UInt64 = 0
 
         init(name: String, target: SyncTarget, on eventLoop: any EventLoop) {
@@ -96,7 +96,7 @@ struct Bystanders: Sendable {
 
         func connect() async throws {
             for client in [writer, reader] {
-                let connection = try await ClientConnection.opened(to: target, on: eventLoop)
+                let connection = try await TestConnection.opened(to: target, on: eventLoop)
                 connections.append(connection)
                 try await client.join(connection)
             }

@@ -18,7 +18,7 @@ final class LoadRun: Sendable {
     private let sampler: ServerSampler?
     private let server: ServerUnderLoad?
     private let start = ContinuousClock.now
-    private let connections = Mutex<[ClientConnection]>([])
+    private let connections = Mutex<[TestConnection]>([])
     private let result = Mutex<Result?>(nil)
 
     /// What is known when the load is over.
@@ -104,8 +104,8 @@ final class LoadRun: Sendable {
     var nextEventLoop: any EventLoop { eventLoops.next() }
 
     /// A new connection that is not open yet; the run closes it in the end.
-    func connection(on eventLoop: (any EventLoop)? = nil, to other: SyncTarget? = nil) -> ClientConnection {
-        let connection = ClientConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
+    func connection(on eventLoop: (any EventLoop)? = nil, to other: SyncTarget? = nil) -> TestConnection {
+        let connection = TestConnection(to: other ?? target, on: eventLoop ?? nextEventLoop, traffic: traffic)
         connections.withLock { $0.append(connection) }
         return connection
     }

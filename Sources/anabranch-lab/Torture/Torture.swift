@@ -1,0 +1,164 @@
+import AnabranchTesting
+import Foundation
+import Synchronization
+
+/// One run: a server, and replicas in processes of their own.
+final class Torture: Sendable {
+    /// How long a process lives before it is killed, in milliseconds.
+    private static let lifeMax = 4_000
+    /// How long the last processes may take to come to rest, in seconds.
+    private static let restPatience = 120
+
+    private let seed: UInt64
+    private let clients: Int
+    private let seconds: Int
+    private let isFlexible: Bool
+    private let serve: String
+    private let directory: URL
+    private let killed = Mutex((servers: 0, clients: 0))
+
+    init(_ seed: UInt64, clients: Int, seconds: Int, isFlexible: Bool, serve: String, in directory: URL) {
+        (self.seed, self.clients, self.seconds) = (seed, clients, seconds)
+        (self.isFlexible, self.serve, self.directory) = (isFlexible, serve, directory)
+    }
+
+    /// - Returns: what happened, for people.
+    /// - Throws: `DrillFailure` if something was lost, or took effect twice.
+    func run() async throws -> String {
+        let server = TortureServer(serve, in: directory)
+        defer { server.kill() }
+        let url = try await server.start()
+        let end = ContinuousClock.now + .seconds(seconds)
+        let ledgers = try await withThrowingTaskGroup(of: [(Int, Set<Int>)].self) { group in
+            group.addTask {
+                try await self.killServers(server, until: end)
+                return []
+            }
+            for client in 0..<clients {
+                group.addTask { [(client, try await self.live(client, url: url, until: end))] }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        // What the first ones upload, the second time brings to all.
+        var reports: [TortureReport] = []
+        for round in 0..<2 {
+            reports = []
+            for client in 0..<clients { reports.append(try await rest(client, url: url, round)) }
+        }
+        try check(reports, Dictionary(uniqueKeysWithValues: ledgers))
+        let count = killed.withLock { $0 }
+        return "\(reports[0].entries.count) transactions, \(count.servers) servers and \(count.clients) replicas killed"
+            + ", \(clients) equal states"
+    }
+
+    // MARK: Life
+
+    private func killServers(_ server: TortureServer, until end: ContinuousClock.Instant) async throws {
+        var random = SeededRandom(scrambling: ~seed)
+        while true {
+            let life = Duration.milliseconds(1_000 + random.below(Self.lifeMax))
+            try await Task.sleep(for: min(life, max(end - .now, .zero)))
+            guard ContinuousClock.now < end else { return }
+            server.kill()
+            killed.withLock { $0.servers += 1 }
+            _ = try await server.start()
+        }
+    }
+
+    /// Lives again and again until the end.
+    /// - Returns: the numbers of the transactions that it has committed.
+    private func live(
+        _ client: Int, url: String, until end: ContinuousClock.Instant
+    ) async throws -> Set<Int> {
+        var random = SeededRandom(scrambling: seed &+ UInt64(client) &* 7919)
+        var written: Set<Int> = [], life = 0
+        while ContinuousClock.now < end {
+            life += 1
+            // What was written last may not have been told, so its number is not used again.
+            let process = process(client, seed: random.next(), first: life * 100_000, milliseconds: 600_000, url)
+            let lines = try process.start()
+            let patience = min(Duration.milliseconds(200 + random.below(Self.lifeMax)), max(end - .now, .zero))
+            async let killing: Void = process.kill(after: patience)
+            for line in await lines.all() {
+                if let number = line.hasPrefix("wrote ") ? Int(line.dropFirst(6)) : nil { written.insert(number) }
+                if line.hasPrefix("stopped") || line.hasPrefix("reset") || line.hasPrefix("undone") {
+                    throw DrillFailure(description: "replica \(client): \(line)")
+                }
+            }
+            await killing
+            try process.checkWasKilled()
+            killed.withLock { $0.clients += 1 }
+        }
+        return written
+    }
+
+    private func rest(_ client: Int, url: String, _ round: Int) async throws -> TortureReport {
+        let process = process(client, seed: seed, first: 0, milliseconds: 0, url)
+        let lines = try process.start()
+        async let killing: Void = process.kill(after: .seconds(Self.restPatience))
+        let report = TortureReport(await lines.all())
+        process.forget()
+        await killing
+        guard report.isComplete else {
+            throw DrillFailure(
+                description: "replica \(client) does not come to rest: \(report.words) \(process.errorWords)")
+        }
+        return report
+    }
+
+    private func process(
+        _ client: Int, seed: UInt64, first: Int, milliseconds: Int, _ url: String
+    ) -> TortureProcess {
+        let path = directory.appendingPathComponent("replica-\(client)").path
+        let app = isFlexible ? "/api/client/v2.0/app/torture" : ""
+        let target = "\(url)\(app)/realm-sync?baas_at="
+        return TortureProcess(
+            [
+                "torture-client", "--url", target, "--data", path, "--seed", "\(seed)", "--client", "\(client)",
+                "--first", "\(first)", "--milliseconds", "\(milliseconds)",
+            ] + (isFlexible ? ["--flexible"] : []), errors: path + ".errors")
+    }
+
+    // MARK: Judgement
+
+    private func check(_ reports: [TortureReport], _ written: [Int: Set<Int>]) throws {
+        for (client, report) in reports.enumerated() {
+            guard report.digest == reports[0].digest else {
+                throw DrillFailure(description: "replica \(client) has another state than replica 0")
+            }
+        }
+        let entries = reports[0].entries
+        for (client, numbers) in written {
+            for number in numbers where !entries.contains(TortureWorkload.entryKey(client, number)) {
+                throw DrillFailure(description: "transaction \(number) of replica \(client) was committed, and is lost")
+            }
+        }
+        guard reports[0].counter == entries.count else {
+            throw DrillFailure(
+                description: "the counter says \(reports[0].counter), and there are \(entries.count) transactions: "
+                    + "some took effect twice, or in part")
+        }
+    }
+}
+
+/// What a replica says in the end.
+struct TortureReport {
+    private(set) var digest = ""
+    private(set) var counter = 0
+    private(set) var entries: Set<String> = []
+    private(set) var isComplete = false
+    private(set) var words = ""
+
+    init(_ lines: [String]) {
+        for line in lines {
+            let parts = line.split(separator: " ")
+            switch parts.first {
+            case "digest": digest = line
+            case "counter": counter = Int(parts[1]) ?? -1
+            case "entry": entries.insert(String(parts[1]))
+            case "end": isComplete = true
+            default: words += line + "; "
+            }
+        }
+    }
+}

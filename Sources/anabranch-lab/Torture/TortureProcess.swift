@@ -1,0 +1,125 @@
+import Foundation
+import Synchronization
+
+/// The lines that a process prints, until it ends.
+struct ProcessLines {
+    fileprivate let handle: FileHandle
+
+    func all() async -> [String] {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                let bytes = (try? handle.readToEnd()) ?? Data()
+                var lines = String(decoding: bytes, as: UTF8.self).split(
+                    separator: "\n", omittingEmptySubsequences: false)
+                // One that was not finished says nothing.
+                lines.removeLast()
+                continuation.resume(returning: lines.map(String.init))
+            }
+        }
+    }
+}
+
+/// A process of this program that is killed.
+final class TortureProcess: Sendable {
+    private let process = Mutex(Process())
+    private let isOver = Mutex(false)
+    private let errors: String
+
+    init(_ arguments: [String], errors: String) {
+        self.errors = errors
+        process.withLock { process in
+            process.executableURL = URL(fileURLWithPath: Bundle.main.executablePath ?? CommandLine.arguments[0])
+            process.arguments = arguments
+        }
+    }
+
+    /// What it has printed to its standard error.
+    var errorWords: String { String(((try? String(contentsOfFile: errors, encoding: .utf8)) ?? "").suffix(500)) }
+
+    func start() throws -> ProcessLines {
+        try process.withLock { process in
+            let output = Pipe()
+            _ = FileManager.default.createFile(atPath: errors, contents: nil)
+            process.standardOutput = output
+            process.standardError = FileHandle(forWritingAtPath: errors)
+            try process.run()
+            return ProcessLines(handle: output.fileHandleForReading)
+        }
+    }
+
+    /// Kills it when its time is up, unless it has been forgotten.
+    func kill(after time: Duration) async {
+        let end = ContinuousClock.now + time
+        while ContinuousClock.now < end, !isOver.withLock({ $0 }) {
+            try? await Task.sleep(for: min(.milliseconds(20), end - .now))
+        }
+        if !isOver.withLock({ $0 }) { process.withLock { _ = Foundation.kill($0.processIdentifier, SIGKILL) } }
+    }
+
+    func forget() { isOver.withLock { $0 = true } }
+
+    /// - Throws: `DrillFailure` if it has ended in another way.
+    func checkWasKilled() throws {
+        try process.withLock { process in
+            process.waitUntilExit()
+            guard process.terminationReason == .uncaughtSignal, process.terminationStatus == SIGKILL else {
+                throw DrillFailure(
+                    description: "a replica has ended with \(process.terminationStatus): \(errorWords)")
+            }
+        }
+    }
+}
+
+/// A server that is killed, and begins again at the same place.
+final class TortureServer: Sendable {
+    private let binary: String
+    private let directory: URL
+    private let state = Mutex((process: Process?.none, port: 0))
+
+    init(_ binary: String, in directory: URL) { (self.binary, self.directory) = (binary, directory) }
+
+    /// - Returns: its URL.
+    func start() async throws -> String {
+        let log = directory.appendingPathComponent("server.log").path
+        if !FileManager.default.fileExists(atPath: log) {
+            _ = FileManager.default.createFile(atPath: log, contents: nil)
+        }
+        let output = Pipe(), port = state.withLock(\.port), process = Process()
+        process.executableURL = URL(fileURLWithPath: binary)
+        process.arguments = [
+            "serve", "--dev", "--data", directory.appendingPathComponent("data").path, "--listen", "127.0.0.1:\(port)",
+        ]
+        process.standardOutput = output
+        let errors = FileHandle(forWritingAtPath: log)
+        try errors?.seekToEnd()
+        process.standardError = errors
+        try process.run()
+        state.withLock { $0.process = process }
+        let line = await Self.firstLine(of: output.fileHandleForReading)
+        guard let port = line.split(separator: ":").last.flatMap({ Int($0) }) else {
+            let words = (try? String(contentsOfFile: log, encoding: .utf8))?.suffix(500) ?? ""
+            throw DrillFailure(description: "the server does not start: \(words)")
+        }
+        state.withLock { $0.port = port }
+        return "ws://127.0.0.1:\(port)"
+    }
+
+    func kill() {
+        state.withLock { state in
+            guard let process = state.process else { return }
+            Foundation.kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+            state.process = nil
+        }
+    }
+
+    private static func firstLine(of handle: FileHandle) async -> String {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var line: [UInt8] = []
+                while let byte = try? handle.read(upToCount: 1)?.first, byte != UInt8(ascii: "\n") { line.append(byte) }
+                continuation.resume(returning: String(decoding: line, as: UTF8.self))
+            }
+        }
+    }
+}

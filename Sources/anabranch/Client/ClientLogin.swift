@@ -1,0 +1,71 @@
+import AnabranchClient
+import ArgumentParser
+import Foundation
+
+/// How the user of an app logs in. Who has logged in once need not do it again: the tokens are kept.
+struct ClientLogin: ParsableArguments {
+    @Flag(help: "Log in as a new user without a name; the same one the next time.")
+    var anonymous = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Log in with this address, and the password of $ANABRANCH_PASSWORD or --password-file.",
+            valueName: "address"))
+    var email: String?
+
+    @Option(help: ArgumentHelp("Log in with an API key. (default: $ANABRANCH_API_KEY)", valueName: "key"))
+    var apiKey: String?
+
+    @Option(help: ArgumentHelp("Log in with a JSON Web Token of another service.", valueName: "jwt"))
+    var token: String?
+
+    @OptionGroup var input: PasswordInput
+
+    /// Whether the command line says how to log in.
+    var isAsked: Bool { anonymous || email != nil || apiKey != nil || token != nil }
+
+    /// The password is the first line of the standard input.
+    var readsStandardInput: Bool {
+        email != nil && Self.environment("ANABRANCH_PASSWORD") == nil && input.passwordFile ?? "-" == "-"
+    }
+
+    func validate() throws {
+        let ways = [anonymous, email != nil, apiKey != nil, token != nil].filter { $0 }.count
+        guard ways <= 1 else { throw ValidationError("Give one of --anonymous, --email, --api-key and --token.") }
+        guard email != nil || input.passwordFile == nil else {
+            throw ValidationError("--password-file needs --email.")
+        }
+    }
+
+    /// Nil if nobody asks for a log-in.
+    func credentials() throws -> AppCredentials? {
+        if anonymous { return .anonymous }
+        if let email {
+            let password = try Self.environment("ANABRANCH_PASSWORD") ?? input.password(isNew: false)
+            return .emailPassword(email: email, password: password)
+        }
+        if let token { return .customToken(token) }
+        return (apiKey ?? Self.environment("ANABRANCH_API_KEY")).map { .apiKey($0) }
+    }
+
+    private static func environment(_ name: String) -> String? {
+        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+}
+
+extension ClientOptions {
+    /// As whom the command comes: the user who logs in now, the one who did so before, or a client without a token.
+    func route(to server: ClientServer) async throws -> any RouteProvider {
+        let target = try target()
+        guard !target.app.isEmpty, !server.isRoute else { return FixedRoute(server.route(to: target.app)) }
+        let app = try AppClient(
+            appID: target.app, baseURL: server.baseURL,
+            store: FileUserStore(path: try folder().appendingPathComponent(target.usersName).path),
+            http: NIOHTTPSender(tls: try tls()))
+        if let credentials = try login.credentials() {
+            return AppRoute(app, user: try await app.logIn(credentials).id)
+        }
+        guard let user = await app.currentUser else { return FixedRoute(server.route(to: target.app)) }
+        return AppRoute(app, user: user.id)
+    }
+}

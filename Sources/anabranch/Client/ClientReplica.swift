@@ -1,0 +1,141 @@
+import AnabranchClient
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+import CommandSupport
+import Foundation
+
+/// The replica of a command, open for writing.
+struct ClientReplica {
+    let replica: SyncedReplica
+    let options: ClientOptions
+
+    /// What is thrown when the time is up.
+    private struct TimeIsUp: Error {}
+
+    /// Uploads what waits, and downloads what there is; nothing without a server.
+    func synchronize() async throws {
+        guard let server = try options.server() else { return }
+        let seconds = options.timeout, options = options, replica = replica
+        let started = StartedClient()
+        // A set that was refused before is told by `status`.
+        let waitsForSubscriptions = await replica.record.subscriptions?.latest.isRefused == false
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    let client = try await options.connect(replica, to: server)
+                    await started.set(client)
+                    try await replica.waitForUpload()
+                    if waitsForSubscriptions { try await replica.waitForSubscriptions() }
+                    try await replica.waitForDownload()
+                }
+                group.addTask {
+                    try await Task.sleep(for: .seconds(seconds))
+                    throw TimeIsUp()
+                }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+        } catch {
+            let reason = error is TimeIsUp ? await started.reason(after: seconds) : "\(error)"
+            throw InputError(description: "\(server): \(reason)\(try await unsynchronized())")
+        }
+        await started.client?.stop()
+    }
+
+    /// What waits, as the end of a message.
+    private func unsynchronized() async throws -> String {
+        let (count, bytes) = await replica.unacknowledged
+        guard count > 0 else { return "" }
+        return "\n\(counted(count, "transaction")) of \(bytes) bytes, not uploaded, kept in \(try options.file())"
+    }
+}
+
+/// The client that was started, for whoever wants to know why it has not connected.
+private actor StartedClient {
+    private(set) var client: SyncClient?
+
+    func set(_ client: SyncClient) { self.client = client }
+
+    func reason(after seconds: Int) async -> String {
+        let reason = await client?.connectionError.map { "; \($0.reason)" } ?? ""
+        return "not synchronized within \(seconds) s\(reason)"
+    }
+}
+
+extension ClientOptions {
+    /// Opens the replica. What the server has undone or asked for meanwhile is told on standard error.
+    func withReplica(_ body: (ClientReplica) async throws -> Void) async throws {
+        let file = try file()
+        try FileManager.default.createDirectory(
+            at: try folder(), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        let replica = try SyncedReplica(path: file)
+        let events = await replica.events()
+        let telling = Task { await Self.tell(events) }
+        do {
+            try await body(ClientReplica(replica: replica, options: self))
+        } catch {
+            try? await replica.close()
+            _ = await telling.value
+            throw error
+        }
+        try await replica.close()
+        let undone = await telling.value
+        guard undone == 0 else {
+            throw InputError(description: "the server has undone \(counted(undone, "write"))")
+        }
+    }
+
+    /// What is in the replica, when it was synchronized if there is a server.
+    func snapshot() async throws -> ReplicaSnapshot {
+        if url != nil { try await withReplica { try await $0.synchronize() } }
+        return try ReplicaReader(path: try file()).snapshot()
+    }
+
+    /// Has a client synchronize the replica from now on.
+    func connect(_ replica: SyncedReplica, to server: ClientServer) async throws -> SyncClient {
+        let target = try target()
+        var configuration = SyncConfiguration(
+            try await route(to: server), mode: target.partition == nil ? .flexible : .partition,
+            transport: NIOTransport(tls: try tls()))
+        configuration.application = "anabranch/\(BuildInfo.version)"
+        let client = SyncClient(configuration)
+        if let partition = target.partition {
+            try await client.add(replica, partition: partition, resetMode: reset.mode)
+        } else {
+            try await client.add(replica, resetMode: reset.mode)
+        }
+        return client
+    }
+
+    /// - Returns: how many writes were undone.
+    private static func tell(_ events: AsyncStream<ReplicaEvent>) async -> Int {
+        var undone = 0
+        for await event in events {
+            switch event {
+            case .writesUndone(let error):
+                for update in error.rejection?.updates ?? [] {
+                    note("undone by the server: an object of \(update.table): \(update.reason)")
+                }
+                undone += max(1, error.rejection?.updates.count ?? 0)
+            case .resetBegins: note("the server asks for a client reset")
+            case .resetEnded(let report): note(text(of: report))
+            case .changed, .status: break
+            }
+        }
+        return undone
+    }
+
+    private static func text(of report: ResetReport) -> String {
+        let recovered = counted(report.recoveredChangesets, "transaction")
+        let backup = report.backupPath.map { "; the replica as it was is in \($0)" } ?? ""
+        return "client reset: \(recovered) made again, \(counted(report.droppedChanges, "change")) dropped\(backup)"
+    }
+
+    private static func note(_ text: String) { FileHandle.standardError.write(Data("\(text)\n".utf8)) }
+}
+
+extension SubscriptionSets.Entry {
+    /// Whether the server does not want it.
+    var isRefused: Bool { if case .refused = state { true } else { false } }
+}

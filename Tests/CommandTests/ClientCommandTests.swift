@@ -1,0 +1,180 @@
+import Foundation
+import Testing
+
+/// `anabranch client` against a server.
+@Suite(.timeLimit(.minutes(30))) final class ClientCommandTests {
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "anabranch-\(UUID())").path()
+
+    init() throws { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+    private static let declaration = """
+        {"class":"Note","key":{"name":"_id","nullable":false,"type":"int"},"kind":"top-level",\
+        "properties":[{"name":"title","nullable":true,"type":"string"}]}
+        """
+
+    /// Runs what a shell is told to do, in a folder of its own and with a server in development mode.
+    ///
+    /// - `client PATH DATA COMMAND …` is a command of a replica, `note KEY TITLE` the line of an object.
+    /// - `start` starts the server again on its port, `crash` kills it.
+    private func run(_ script: String) throws -> BuiltCommands.Answer {
+        try BuiltCommands.bash(
+            """
+            set -eu
+            cd "$1"
+            port=0
+            start() {
+                : >listening
+                anabranch serve --dev --data server --listen 127.0.0.1:$port >listening 2>>server.log &
+                server=$!
+                until [ -s listening ]; do kill -0 $server || { cat server.log; exit 1; }; sleep 0.05; done
+                port="$(sed 's/.*://' listening)"
+                url="ws://127.0.0.1:$port"
+            }
+            crash() { kill -9 $server; wait $server || true; }
+            client() { anabranch client --path "$1" --data "$2" "${@:3}"; }
+            note() { printf '["Note",{"int":"%s"},{"title":"%s"}]\\n' "$1" "$2"; }
+            declare='\(Self.declaration)'
+            start
+            trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT
+            \(script)
+            """, folder)
+    }
+
+    @Test func replicasConvergeWhateverIsKilled() throws {
+        let answer = try run(
+            """
+            path='/"notes"'
+            { echo "$declare"; note 1 milk; } | client "$path" A write --url $url
+            client "$path" B read --url $url
+            anabranch client --path "$path" --data A watch --url $url >watched &
+            watch=$!
+            until grep -q running watched; do sleep 0.05; done
+            # Off line, with a server that is gone, and beside a replica that was killed.
+            { note 1 'oat milk'; note 2 eggs; } | client "$path" B write --each 1
+            kill -9 $watch; wait $watch || true
+            crash
+            note 3 salt | client "$path" A write
+            note 4 tea | client "$path" A write --url $url --timeout 1 && exit 1
+            client "$path" A status --json | grep -o '"unsynced":{[^}]*}'
+            start
+            client "$path" B read --url $url >/dev/null
+            client "$path" A read --url $url
+            client "$path" B read --url $url | cmp - <(client "$path" A read) && echo equal
+            client "$path" A query Note 'title CONTAINS $0 SORT(title DESC)' t
+            """)
+        let state =
+            #"{"Note":[[{"int":"1"},{"title":"oat milk"}],[{"int":"2"},{"title":"eggs"}],"#
+            + #"[{"int":"3"},{"title":"salt"}],[{"int":"4"},{"title":"tea"}]]}"#
+        #expect(
+            answer.output.split(separator: "\n") == [
+                "1 object written, 0 as they were, 0 erased", #"{"Note":[[{"int":"1"},{"title":"milk"}]]}"#,
+                "2 objects written, 0 as they were, 0 erased", "1 object written, 0 as they were, 0 erased",
+                "1 object written, 0 as they were, 0 erased", #""unsynced":{"bytes":63,"transactions":2}"#,
+                Substring(state), "equal", #"[{"int":"4"},{"title":"tea"}]"#, #"[{"int":"3"},{"title":"salt"}]"#,
+                #"[{"int":"1"},{"title":"oat milk"}]"#,
+            ], "\(answer)")
+        #expect(answer.status == 0 && answer.complaint.contains("2 transactions of 63 bytes, not uploaded, kept in "))
+    }
+
+    @Test func aReplicaHasWhatItsSubscriptionsAskFor() throws {
+        let answer = try run(
+            """
+            echo "$declare" | client my-app A write --url $url --anonymous
+            client my-app A subscribe Note "title BEGINSWITH 'm'" --name some --url $url
+            client my-app B subscribe Note --url $url
+            for key in 1 2; do note $key milk; done | client my-app A write --url $url
+            note 3 salt | client my-app B write --url $url
+            client my-app A read --url $url
+            note 4 tea | client my-app A write --url $url && exit 1
+            client my-app A subscribe Note --name some --url $url
+            client my-app A read | cmp - <(client my-app B read) && echo equal
+            client my-app A subscribe Nothing --url $url && exit 1
+            client my-app A subscribe --remove --name some --url $url
+            client my-app A read --url $url
+            client my-app A status --json | grep -o '"subscription_sets".*\\]'
+            ls A
+            """)
+        #expect(answer.status == 0, "\(answer)")
+        #expect(
+            answer.output.split(separator: "\n").filter { !$0.contains(" written, ") } == [
+                #"{"Note":[[{"int":"1"},{"title":"milk"}],[{"int":"2"},{"title":"milk"}]]}"#, "equal", #"{"Note":[]}"#,
+                #""subscription_sets":[{"reason":null,"state":"complete","subscriptions":[],"version":4}]"#,
+                "my-app.replica", "my-app.replica-shm", "my-app.replica-wal", "my-app.replica.lock", "my-app.users",
+            ], "\(answer)")
+        #expect(answer.complaint.contains("undone by the server: an object of Note: write to 4"), "\(answer)")
+        #expect(answer.complaint.contains("no such class"), "\(answer)")
+    }
+
+    @Test func whoWatchesSeesEachChangeUntilSIGINT() throws {
+        let answer = try run(
+            """
+            path='my-app/"notes"'
+            { echo "$declare"; note 1 milk; } | client "$path" A write --url $url
+            anabranch client --path "$path" --data B watch --url $url >watched &
+            watch=$!
+            until grep -q milk watched; do sleep 0.05; done
+            note 2 eggs | client "$path" A write --url $url >/dev/null
+            until grep -q eggs watched; do sleep 0.05; done
+            echo '["Note",{"int":"1"},null]' | client "$path" A write --url $url >/dev/null
+            until grep -q 'null' watched; do sleep 0.05; done
+            client "$path" B write </dev/null && exit 1
+            kill -INT $watch; wait $watch
+            grep changed watched
+            grep -o '"status":"running"' watched
+            """)
+        #expect(answer.status == 0, "\(answer)")
+        let lines = answer.output.split(separator: "\n").dropFirst()
+        #expect(
+            lines.map { $0.prefix { $0 != "v" } } == [
+                #"{"changed":[["Note",{"int":"1"},{"title":"milk"}]],""#,
+                #"{"changed":[["Note",{"int":"2"},{"title":"eggs"}]],""#,
+                #"{"changed":[["Note",{"int":"1"},null]],""#, #""status":"running""#,
+            ], "\(answer)")
+        #expect(answer.complaint.contains("is in use: another process"), "\(answer)")
+    }
+
+    @Test func usersLogInOnceAndAreKept() throws {
+        let answer = try run(
+            """
+            path='my-app/"notes"'
+            anabranch admin users add --app my-app --email ann@example.com --data server --password-file - <<<secret1
+            { echo "$declare"; note 1 milk; } >lines
+            ANABRANCH_PASSWORD=secret1 client "$path" A write lines --url $url --email ann@example.com
+            client "$path" A read --url $url
+            ANABRANCH_PASSWORD=wrong client "$path" B read --url $url --email ann@example.com && exit 1
+            client "$path" A read --email ann@example.com && exit 1
+            stat -c '%a %n' A/my-app.users
+            """)
+        #expect(answer.status == 0 && answer.output.hasSuffix("600 A/my-app.users\n"), "\(answer)")
+        #expect(answer.output.contains(#"{"Note":[[{"int":"1"},{"title":"milk"}]]}"#), "\(answer)")
+        #expect(answer.complaint.contains("invalid username/password"), "\(answer)")
+        #expect(answer.complaint.contains("A log-in needs a server: give --url."), "\(answer)")
+    }
+
+    @Test func mistakesAreNamedWithTheirLine() throws {
+        let answer = try run(
+            """
+            path='/"notes"'
+            mistake() { client "$path" A write "$@" && exit 1; true; }
+            { echo "$declare"; note 1 milk; echo '["Note",{"int":"2"},{"name":"x"}]'; } | mistake
+            note 1 milk | mistake
+            echo '{"a":' | mistake
+            echo '{"_id":1}' | mistake --class Note
+            client "$path" A read
+            { echo '{"_id":{"$numberInt":"1"},"title":"milk"}'; } >documents
+            client "$path" A write documents --class Note --infer
+            client "$path" A read --export
+            """)
+        #expect(answer.status == 0, "\(answer)")
+        for reason in [
+            "-, line 3: field name: the class Note has no such field", "-, line 1: there is no class Note",
+            "-, line 1: no JSON at byte 5", "-: there is no class Note",
+        ] {
+            #expect(answer.complaint.contains("Error: \(reason)"), "\(answer)")
+        }
+        #expect(answer.output.hasPrefix("{}\n1 object written"), "\(answer)")
+        #expect(answer.output.hasSuffix(#"["Note",{"int":"1"},{"title":"milk"}]"# + "\n"), "\(answer)")
+    }
+}

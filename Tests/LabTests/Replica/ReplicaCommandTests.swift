@@ -1,0 +1,48 @@
+import Foundation
+import Testing
+
+/// `anabranch-lab torture`, `replica random` and `bench replica`.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ReplicaCommandTests {
+    @Test("replicas that are killed beside their server end in one state, with all that they have committed, once")
+    func torture() throws {
+        let answer = try LabProcess.run(
+            ["torture", "--serve", LabProcess.server, "--clients", "3", "--seconds", "6", "--seed", "1"])
+        #expect(answer.status == 0, "\(answer)")
+        let lines = answer.output.split(separator: "\n")
+        #expect(lines.count == 3 && lines.last == "2 passed, 0 failed", "\(answer)")
+        for (line, mode) in zip(lines, ["partition: ", "flexible: "]) {
+            #expect(line.hasPrefix(mode) && line.hasSuffix(" replicas killed, 3 equal states"), "\(line)")
+            #expect(!line.contains(", 0 replicas") && !line.contains(" and 0 replicas"), "\(line)")
+        }
+    }
+
+    @Test("a server that does not start makes it fail, and it says how to repeat that")
+    func noServer() throws {
+        // The files of a run that fails stay.
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("torture-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let arguments = ["torture", "--serve", "/bin/false", "--clients", "1", "--seconds", "1", "--mode", "partition"]
+        let answer = try LabProcess(arguments, temporary: folder).end()
+        #expect(answer.status == 1)
+        #expect(answer.output.contains("what it left: \(folder.path)"), "\(answer)")
+        #expect(answer.output.contains("repeat: anabranch-lab torture --clients 1 --seconds 1 --seed 1"), "\(answer)")
+        #expect(answer.output.hasSuffix("0 passed, 1 failed\n"), "\(answer)")
+    }
+
+    @Test("a replica in a file is what the same one in memory is")
+    func random() throws {
+        let answer = try LabProcess.run(["replica", "random", "--ops", "2000", "--seed", "1"])
+        #expect(answer.status == 0, "\(answer)")
+        #expect(answer.output.hasSuffix("20 passed, 0 failed\n"), "\(answer)")
+    }
+
+    @Test("what applications wait for is measured")
+    func bench() throws {
+        let answer = try LabProcess.run(
+            ["bench", "replica", "--objects", "1000", "--instructions", "500", "--repeats", "5"])
+        #expect(answer.status == 0, "\(answer)")
+        let names = answer.output.split(separator: "\n").map { $0.prefix { $0 != "," } }
+        #expect(names == ["open", "write", "erase", "merge"].map { "{\"name\":\"\($0)\"" }, "\(answer)")
+    }
+}
