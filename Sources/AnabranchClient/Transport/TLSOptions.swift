@@ -20,7 +20,8 @@ public struct TLSOptions: Sendable {
     /// Whether a certificate has to be vouched for, and to be for the server's name. Without it anybody between client
     /// and server can read everything: for development only.
     public var verifiesCertificate = true
-    /// The name that the certificate has to be for; nil for the host of the URL.
+    /// The name that the certificate has to be for; nil for the host of the URL. One that is for the address of the
+    /// socket is right as well.
     public var serverName: String?
 
     /// The certificates of the system.

@@ -76,6 +76,14 @@ import Testing
         }
     }
 
+    @Test func nobodyElseIsTrusted() async throws {
+        try await Self.withTLS { port async throws in
+            await transportFails(.notTrusted) {
+                _ = try await NIOTransport().connect(Self.request("wss://localhost:\(port)/realm-sync"))
+            }
+        }
+    }
+
     @Test func certificatesHaveToBePEM() async throws {
         var options = TLSOptions()
         options.roots = .only(pem: "none")
