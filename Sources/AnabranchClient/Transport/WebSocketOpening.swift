@@ -56,6 +56,8 @@ struct WebSocketOpening: Sendable {
     /// - Returns: what the server answers. Fails with `TransportError` if it does not let the client in.
     @Sendable func configure(_ channel: any Channel) throws -> EventLoopFuture<WebSocketConnection> {
         let pipeline = channel.pipeline.syncOperations
+        try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+        try pipeline.addHandler(LateEndHandler())
         if let tls { try pipeline.addHandler(try tls()) }
         let upgrader = NIOTypedWebSocketClientUpgrader<Outcome>(
             maxFrameSize: messageBytesMax, enableAutomaticErrorHandling: false,
@@ -98,6 +100,24 @@ struct WebSocketOpening: Sendable {
         let receiver = WebSocketReceiver(messageBytesMax: messageBytesMax)
         try channel.pipeline.syncOperations.addHandler(receiver)
         return WebSocketConnection(channel, receiver, chosenProtocol: chosen[0])
+    }
+}
+
+/// Closes the channel a moment after its end has come. NIO's decoder of HTTP leaves the pipeline a moment after it has
+/// read the answer: without this, messages and an end that come together with the answer would be lost, and with them
+/// the server's reason.
+private final class LateEndHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case ChannelEvent.inputClosed = event else { return context.fireUserInboundEventTriggered(event) }
+        close(context: context, mode: .all, promise: nil)
+    }
+
+    /// What TLS asks for when it has read the server's end.
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        context.eventLoop.assumeIsolated().execute { context.close(mode: mode, promise: promise) }
     }
 }
 

@@ -94,6 +94,19 @@ import Testing
         }
     }
 
+    @Test func whatTheAppDoesNotHaveIsSaid() async throws {
+        try await TestApp.run { app async throws in
+            let closed = try app.client(app: "closed"), missing = try app.client(app: "nothing")
+            await appFails(.providerNotFound) { _ = try await closed.logIn(.anonymous) }
+            let apple = AppCredentials.other(provider: "oauth2-apple", fields: ["id_token": "x"])
+            await appFails(.providerNotFound) { _ = try await closed.logIn(apple) }
+            let path = AppCredentials.other(provider: "../x", fields: [:])
+            await appFails(.providerNotFound) { _ = try await closed.logIn(path) }
+            await appFails(.appNotFound) { _ = try await missing.logIn(.anonymous) }
+            await appFails(.noSuchUser) { _ = try await closed.deleteUser("x") }
+        }
+    }
+
     @Test func anAnonymousUserGetsAnAddress() async throws {
         try await TestApp.run { app async throws in
             let client = try app.client()

@@ -82,6 +82,27 @@ import Testing
         }
     }
 
+    @Test func theURLOpensAWebSocketUntilTheLogInEnds() async throws {
+        try await TestApp.run { app async throws in
+            let client = try app.client()
+            let user = try await client.logIn(.anonymous)
+            let url = try await client.syncURL(of: user.id)
+            let connection = try await NIOTransport().connect(TransportTests.request(url))
+            try await connection.send(Array("ping 1 0\n".utf8))
+            #expect(try await connection.receive() == Array("pong 1\n".utf8))
+            await connection.close()
+            try await client.refreshLocation()
+            app.clock.advance(by: 3_600)
+            let late = try await NIOTransport().connect(TransportTests.request(url))
+            await transportFails(.closed(code: 4001)) { _ = try await late.receive() }
+            let fresh = try await NIOTransport().connect(
+                TransportTests.request(try await client.syncURL(of: user.id)))
+            try await fresh.send(Array("ping 1 0\n".utf8))
+            #expect(try await fresh.receive() == Array("pong 1\n".utf8))
+            await fresh.close()
+        }
+    }
+
     @Test func aServerWithoutAppsHasARouteOfItsOwn() async throws {
         try await withServer { _, port async throws in
             let url = try SyncRoute.withoutApp(baseURL: "http://127.0.0.1:\(port)")

@@ -31,9 +31,14 @@ final class RawPeer {
         return bytes
     }
 
-    /// The head of a request.
+    /// A request, with all of its body: a client gets a reset in place of the answer if some of it stays unread.
     func request() async -> String {
-        String(decoding: await read { $0.suffix(4) == [13, 10, 13, 10] }, as: UTF8.self)
+        let bytes = await read { bytes in
+            let parts = String(decoding: bytes, as: UTF8.self).components(separatedBy: "\r\n\r\n")
+            let length = parts[0].firstMatch(of: /Content-Length: (\d+)/).flatMap { Int($0.output.1) } ?? 0
+            return parts.count > 1 && parts[1].utf8.count >= length
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Lets a client in that asks for a WebSocket.
@@ -91,7 +96,9 @@ func withRawServer<Result>(
     let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
         .bind(host: "127.0.0.1", port: 0) { channel in
             channel.eventLoop.makeCompletedFuture {
-                try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+                // So that `outbound.finish()` is an end that the client sees.
+                try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
+                    wrappingChannelSynchronously: channel, configuration: .init(isOutboundHalfClosureEnabled: true))
             }
         }
     let port = try #require(server.channel.localAddress?.port)

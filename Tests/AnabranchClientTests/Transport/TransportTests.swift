@@ -115,6 +115,19 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false]) func theCloseCodeOfTheServerIsPassedOn(wantsToken: Bool) async throws {
+        let admission: Admission = wantsToken ? .tokenRefused(reason: "old") : .userRefused(reason: "gone")
+        try await withServer(authenticator: Refusing(admission: admission)) { _, port async throws in
+            let connection = try await NIOTransport().connect(Self.request("ws://127.0.0.1:\(port)/realm-sync"))
+            let error = await Self.error { _ = try await connection.receive() }
+            #expect(error?.code == .closed(code: wantsToken ? 4001 : 4002))
+            let again = await Self.error { _ = try await connection.receive() }
+            #expect(again == error, "it stays the reason")
+            let sending = await Self.error { try await connection.send([1]) }
+            #expect(sending == error)
+        }
+    }
+
     @Test func aServerThatIsAwayIsUnreachable() async throws {
         let port = try await withRawServer({ _ in }) { $0 }
         let error = await Self.error {
