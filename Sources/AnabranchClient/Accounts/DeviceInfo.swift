@@ -7,7 +7,7 @@ enum DeviceInfo {
         var device = [
             "appId": app, "platform": platform, "platformVersion": ProcessInfo.processInfo.operatingSystemVersionString,
             "sdk": "Anabranch", "sdkVersion": "1", "cpuArch": architecture, "deviceName": "", "deviceVersion": "",
-            "frameworkName": "", "frameworkVersion": "", "coreVersion": "14.14.0", "bundleId": "",
+            "frameworkName": "", "frameworkVersion": "", "coreVersion": SyncClient.newestCore, "bundleId": "",
         ]
         device.merge(additional) { $1 }
         return ["device": .object(device.mapValues { .string($0) })]

@@ -11,7 +11,8 @@ extension SyncClient {
     /// - Returns: whether to try again.
     func connectOnce() async -> Bool {
         guard members.values.contains(where: { !$0.isStopped }) else { return await lingered() }
-        let (end, error) = await runConnection()
+        let ending = await runConnection()
+        let (end, error) = (ending.end, ending.reason)
         connectionError = error
         let log = configuration.logger
         log.info("the connection has ended", metadata: ["reason": "\(error.reason)"])
@@ -29,7 +30,7 @@ extension SyncClient {
             await configuration.route.userIsLoggedOut()
             await stopAll(SyncError(.loggedOut, error.reason))
         }
-        let milliseconds = delay.next(after: end, advice: configuration.backOff, using: &randomness)
+        let milliseconds = delay.next(after: end, error: ending.error, own: configuration.backOff, using: &randomness)
         log.debug("waiting before the next connection", metadata: ["milliseconds": "\(milliseconds ?? -1)"])
         await retry.wait(milliseconds: milliseconds)
         return !Task.isCancelled
@@ -57,16 +58,17 @@ extension SyncClient {
 
     // MARK: A connection
 
-    /// - Returns: how it has ended, for the machine and for people.
-    private func runConnection() async -> (ConnectionEnd, SyncError) {
+    /// The release of realm-core whose client this one is like (`Spec/Protocol.md`, section 2.1).
+    static let newestCore = "14.14.0"
+
+    private func runConnection() async -> Ending {
         do {
             let url = try await configuration.route.url(news)
             news = .none
-            let core = "14.14.0"
             let socket = try await configuration.transport.connect(
                 WebSocketRequest(
                     url: url, protocols: handshake.offer.split(separator: ", ").map(String.init),
-                    userAgent: "RealmSync/\(core) (Anabranch) \(configuration.application)",
+                    userAgent: "RealmSync/\(Self.newestCore) (Anabranch) \(configuration.application)",
                     headers: configuration.headers))
             let version: ProtocolVersion
             do {
@@ -77,29 +79,29 @@ extension SyncClient {
             }
             return await run(socket, version)
         } catch {
-            return Self.end(error)
+            return Ending(error)
         }
     }
 
-    private func run(
-        _ socket: any TransportConnection, _ version: ProtocolVersion
-    ) async -> (ConnectionEnd, SyncError) {
+    private func run(_ socket: any TransportConnection, _ version: ProtocolVersion) async -> Ending {
         let machine = ClientConnection(
             version, configuration.mode, timers: configuration.timers, openedAt: now, using: &randomness)
         connection = (machine, socket)
         connectionError = nil
+        let opened = now
+        defer { delay.connectionHeld(milliseconds: now - opened) }
         isRouteVerified = true
         let isFast = lastConnected.map { now - $0 <= configuration.timers.fastReconnectMilliseconds } ?? false
         for ident in members.keys { await join(ident, version, isFast: isFast) }
-        return await withTaskGroup(of: (ConnectionEnd, SyncError).self) { group in
+        return await withTaskGroup(of: Ending.self) { group in
             group.addTask { await self.read(socket) }
             group.addTask { await self.write(socket) }
-            let first = await group.next() ?? (.closedByClient, SyncError(.unreachable, "closed here"))
+            let first = await group.next() ?? .closedHere
             await socket.close()
             group.cancelAll()
             // What the server has said is worth more than that nothing can be sent to it any more.
             let second = await group.next()
-            if let second, case .lost = first.0, second.0 != .closedByClient { return second }
+            if let second, case .lost = first.end, second.end != .closedByClient { return second }
             return first
         }
     }
@@ -115,12 +117,12 @@ extension SyncClient {
         }
     }
 
-    private func write(_ socket: any TransportConnection) async -> (ConnectionEnd, SyncError) {
+    private func write(_ socket: any TransportConnection) async -> Ending {
         do {
             while !Task.isCancelled {
                 guard connection != nil, !members.isEmpty else { break }
                 if !isIntegrating, connection?.machine.isOverdue(at: now) == true {
-                    return (.pongTimeout, SyncError(.unreachable, "the server has not answered a PING in time"))
+                    return Ending(.pongTimeout, SyncError(.unreachable, "the server has not answered a PING in time"))
                 }
                 switch connection?.machine.next(at: now) {
                 case .ping(let message)?: try await socket.send(message.bytes)
@@ -130,9 +132,9 @@ extension SyncClient {
                     await work.wait(milliseconds: max(1, isIntegrating ? 1000 : deadline - now))
                 }
             }
-            return (.closedByClient, SyncError(.unreachable, "closed here"))
+            return .closedHere
         } catch {
-            return Self.end(error)
+            return Ending(error)
         }
     }
 
@@ -145,19 +147,20 @@ extension SyncClient {
         if await member.replica.isFinished, member.isLeaving { await leave(ident) }
     }
 
-    private func read(_ socket: any TransportConnection) async -> (ConnectionEnd, SyncError) {
+    private func read(_ socket: any TransportConnection) async -> Ending {
         do {
             while true {
                 let bytes = try await socket.receive()
                 switch try connection?.machine.receive(bytes, at: now, using: &randomness) {
                 case .session(let ident, let message)?: try await hear(message, of: ident)
-                case .failed(let error)?: return (.failed(error), SyncError(.refused(error.code), error.message))
+                case .failed(let error)?:
+                    return Ending(.failed(error), SyncError(.refused(error.code), error.message), error)
                 case .log(let message)?: configuration.logger.debug("\(message.message)")
                 case nil: break
                 }
             }
         } catch {
-            return Self.end(error)
+            return Ending(error)
         }
     }
 
@@ -213,17 +216,31 @@ extension SyncClient {
             await stop(ident, SyncError(.storeFailed, "\(error)"))
         }
     }
+}
 
-    private static func end(_ error: any Error) -> (ConnectionEnd, SyncError) {
+/// How a connection has ended, for the machine and for people.
+struct Ending {
+    let end: ConnectionEnd
+    let reason: SyncError
+    /// What the server has said, if that was the end.
+    let error: ErrorMessage?
+
+    init(_ end: ConnectionEnd, _ reason: SyncError, _ error: ErrorMessage? = nil) {
+        (self.end, self.reason, self.error) = (end, reason, error)
+    }
+
+    static var closedHere: Ending { Ending(.closedByClient, SyncError(.unreachable, "closed here")) }
+
+    init(_ error: any Error) {
         switch error {
-        case let error as TransportError: (error.connectionEnd, SyncError(.unreachable, error.reason))
-        case let error as ProtocolError: (.violation(error.code), SyncError(.violation, error.reason))
-        case let error as SyncError where error.code == .loggedOut: (.closeCode(4002), error)
-        case is CancellationError: (.closedByClient, SyncError(.unreachable, "closed here"))
+        case let error as TransportError: self.init(error.connectionEnd, SyncError(.unreachable, error.reason))
+        case let error as ProtocolError: self.init(.violation(error.code), SyncError(.violation, error.reason))
+        case let error as SyncError where error.code == .loggedOut: self.init(.closeCode(4002), error)
+        case is CancellationError: self = .closedHere
         case let error as ReplicaError where error.code != .storeFailed:
-            (.violation(.otherError), SyncError(.storeFailed, error.reason))
-        case let error as ReplicaError: (.lost, SyncError(.storeFailed, error.reason))
-        default: (.unreachable, SyncError(.unreachable, "\(error)"))
+            self.init(.violation(.otherError), SyncError(.storeFailed, error.reason))
+        case let error as ReplicaError: self.init(.lost, SyncError(.storeFailed, error.reason))
+        default: self.init(.unreachable, SyncError(.unreachable, "\(error)"))
         }
     }
 }

@@ -108,6 +108,8 @@ public actor SyncClient {
                 while let self, await self.connectOnce() {}
             }
         }
+        // Somebody wants a connection now, also where an error has said not to come back.
+        delay.reset()
         retry.ring()
         wake(ident)
     }

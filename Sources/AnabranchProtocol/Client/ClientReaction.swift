@@ -106,12 +106,15 @@ extension RetryDelay<ConnectionEnd> {
     /// The delay in milliseconds before the next connection, which there may never be; none after the client's own
     /// decision.
     ///
-    /// - Parameter error: the connection-level error that was the end.
+    /// - Parameters:
+    ///   - error: the connection-level error that was the end; its numbers count before all others.
+    ///   - own: the numbers of the client.
     public mutating func next(
-        after end: ConnectionEnd, error: ErrorMessage?, using randomness: inout some RandomNumberGenerator
+        after end: ConnectionEnd, error: ErrorMessage?, own: BackOff = .ofClients,
+        using randomness: inout some RandomNumberGenerator
     ) -> Int64? {
         if case .error(_, _, triesAgain: false) = end { forbid() }
-        let delay = next(after: end, advice: error?.backOff, using: &randomness)
+        let delay = next(after: end, advice: error?.backOff ?? own, using: &randomness)
         return end == .closedByClient ? delay.map { _ in 0 } : delay
     }
 }

@@ -2,7 +2,7 @@
 /// happens again and again. It outlives connections, of which there is one `RetryDelay` for each server, and sessions,
 /// of which each has its own.
 ///
-/// A connection that is opened resets nothing, because it may end at once, for the same reason.
+/// A connection that is opened resets nothing, because it may end at once, for the same reason; one that holds does.
 public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
     private enum State {
         case fresh
@@ -37,6 +37,11 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
         state = .growing(reason, law, seconds: seconds)
         let milliseconds = Int64(seconds) * 1000
         return milliseconds - Int64.random(in: 0...milliseconds / 4, using: &randomness)
+    }
+
+    /// A connection has ended that was open for longer than the longest delay: what had failed before it did not end it.
+    public mutating func connectionHeld(milliseconds: Int64) {
+        if case .growing(_, let law, _) = state, milliseconds > Int64(law.maxSeconds) * 1000 { reset() }
     }
 
     /// The server wants no other try: a connection-level error that says so.

@@ -30,6 +30,27 @@ import Testing
         #expect(delay.next(after: .pongTimeout, using: &longest) == 1000)
     }
 
+    @Test func aConnectionThatHeldForLongBeginsAnew() {
+        var delay = RetryDelay<ConnectionEnd>(), longest = Extreme(bits: 1)
+        for _ in 0..<3 { _ = delay.next(after: .lost, using: &longest) }
+        delay.connectionHeld(milliseconds: 300_000)
+        #expect(delay.next(after: .lost, using: &longest) == 8_000, "as long as the longest delay")
+        delay.connectionHeld(milliseconds: 300_001)
+        #expect(delay.next(after: .lost, using: &longest) == 1_000)
+        delay.forbid()
+        delay.connectionHeld(milliseconds: 300_001)
+        #expect(delay.next(after: .lost, using: &longest) == nil)
+    }
+
+    @Test func theNumbersOfAConnectionErrorCountBeforeOnesOwn() {
+        var delay = RetryDelay<ConnectionEnd>(), longest = Extreme(bits: 1)
+        var error = ErrorMessage(.connectionClosed)
+        let own = BackOff(firstSeconds: 60, maxSeconds: 60, multiplier: 1)
+        #expect(delay.next(after: .failed(error), error: error, own: own, using: &longest) == 60_000)
+        error.backOff = BackOff(firstSeconds: 5, maxSeconds: 9, multiplier: 2)
+        #expect(delay.next(after: .failed(error), error: error, own: own, using: &longest) == 5_000)
+    }
+
     @Test func theServersNumbersCount() {
         var delay = RetryDelay<ErrorCode>(), longest = Extreme(bits: 1)
         var error = ErrorMessage(.otherSessionError)
