@@ -16,7 +16,7 @@ import Testing
 
     /// Runs what a shell is told to do, in a folder of its own and with a server in development mode.
     ///
-    /// - `client PATH DATA COMMAND …` is a command of a replica, `note KEY TITLE` the line of an object.
+    /// - `client PATH DATA COMMAND …` is a command of a replica; `note KEY TITLE` and `erase KEY` are lines for it.
     /// - `start` starts the server again on its port, `crash` kills it.
     private func run(_ script: String) throws -> BuiltCommands.Answer {
         try BuiltCommands.bash(
@@ -35,6 +35,7 @@ import Testing
             crash() { kill -9 $server; wait $server || true; }
             client() { anabranch client --path "$1" --data "$2" "${@:3}"; }
             note() { printf '["Note",{"int":"%s"},{"title":"%s"}]\\n' "$1" "$2"; }
+            erase() { printf '["Note",{"int":"%s"},null]\\n' "$1"; }
             declare='\(Self.declaration)'
             start
             trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT
@@ -117,7 +118,7 @@ import Testing
             until grep -q milk watched; do sleep 0.05; done
             note 2 eggs | client "$path" A write --url $url >/dev/null
             until grep -q eggs watched; do sleep 0.05; done
-            echo '["Note",{"int":"1"},null]' | client "$path" A write --url $url >/dev/null
+            erase 1 | client "$path" A write --url $url >/dev/null
             until grep -q 'null' watched; do sleep 0.05; done
             client "$path" B write </dev/null && exit 1
             kill -INT $watch; wait $watch
@@ -133,6 +134,56 @@ import Testing
                 #"{"changed":[["Note",{"int":"1"},null]],""#, #""status":"running""#,
             ], "\(answer)")
         #expect(answer.complaint.contains("is in use: another process"), "\(answer)")
+    }
+
+    /// Both notes of each transaction have its number as their title.
+    @Test func severalProcessesReadWhileOneWrites() throws {
+        let answer = try run(
+            """
+            path='/"notes"'
+            { echo "$declare"; note 1 0; note 2 0; } | client "$path" A write
+            for number in $(seq 400); do note 1 $number; note 2 $number; done | client "$path" A write --each 2 &
+            writer=$!
+            readers=
+            for name in one two three; do
+                (set -e; until [ -e over ]; do client "$path" A read; done >$name) &
+                readers="$readers $!"
+            done
+            wait $writer
+            touch over
+            for reader in $readers; do wait $reader; done
+            client "$path" A read >four
+            titles='s/.*"title":"([0-9]*)".*"title":"([0-9]*)".*/\\1 \\2/'
+            cat one two three four | sed -E "$titles" | awk '$1 != $2 || NF != 2 { print "torn: " $0 }'
+            sed -E "$titles" four
+            """)
+        #expect(answer.status == 0 && answer.output.hasSuffix("erased\n400 400\n"), "\(answer)")
+    }
+
+    /// The model of a server, in Python, with which real clients were tried.
+    @Test func theServerMayBeSomebodyElses() throws {
+        let model = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "AnabranchServerTests/Models/server_model.py").path()
+        let answer = try run(
+            """
+            crash
+            python3 -B '\(model)' 0 >model &
+            until [ -s model ]; do kill -0 $!; sleep 0.05; done
+            url="ws://127.0.0.1:$(sed 's/.* //' model)"
+            path='/"notes"'
+            names=(A B C)
+            for name in ${names[*]}; do echo "$declare" | client "$path" $name write; done
+            RANDOM=17
+            for number in $(seq 60); do
+                name=${names[RANDOM % 3]} key=$((RANDOM % 8)) online=
+                if [ $((RANDOM % 3)) = 0 ]; then online="--url $url"; fi
+                { note $key $number; if [ $((RANDOM % 4)) = 0 ]; then erase $key; fi; } |
+                    client "$path" $name write $online
+            done
+            for name in A B C A B C; do client "$path" $name read --url $url >$name.json; done
+            cmp A.json B.json && cmp B.json C.json && grep -c title A.json
+            """)
+        #expect(answer.status == 0 && answer.output.hasSuffix("\n1\n"), "\(answer)")
     }
 
     @Test func usersLogInOnceAndAreKept() throws {

@@ -39,7 +39,8 @@ public struct RetryDelay<Reason: Hashable & Sendable>: Sendable {
         return milliseconds - Int64.random(in: 0...milliseconds / 4, using: &randomness)
     }
 
-    /// A connection has ended that was open for longer than the longest delay: what had failed before it did not end it.
+    /// A connection has ended that was open for so long. If that is longer than the longest delay, what had failed
+    /// before it did not end it.
     public mutating func connectionHeld(milliseconds: Int64) {
         if case .growing(_, let law, _) = state, milliseconds > Int64(law.maxSeconds) * 1000 { reset() }
     }
