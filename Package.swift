@@ -62,11 +62,13 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
+        .target(name: "AnabranchFoundation", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchClient",
             dependencies: [
-                "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchReplica", "AnabranchRows",
+                "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
+                "AnabranchReplica", "AnabranchRows",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -83,7 +85,8 @@ let package = Package(
         .target(
             name: "AnabranchServer",
             dependencies: [
-                "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules",
+                "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
+                "AnabranchRules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -229,7 +232,12 @@ let package = Package(
             ]),
         .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
         .testTarget(
-            name: "TutorialTests", dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchServer"]),
+            name: "TutorialTests",
+            dependencies: [
+                "AnabranchClient", "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchServer",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -261,5 +269,22 @@ if isStrict {
                 "AnabranchCore", "AnabranchHistory", "AnabranchServer", "AnabranchTestClient", "NotesServer",
             ],
             path: "Examples/NotesServer/Tests/NotesServerTests", swiftSettings: [.treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "ServerFunction",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchSQLite", "AnabranchServer",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            path: "Examples/ServerFunction/Sources/ServerFunction", swiftSettings: [.treatAllWarnings(as: .error)]),
+        .testTarget(
+            name: "ServerFunctionTests", dependencies: ["AnabranchClient", "AnabranchHistory", "ServerFunction"],
+            path: "Examples/ServerFunction/Tests/ServerFunctionTests", swiftSettings: [.treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "Tasks", dependencies: ["AnabranchClient"], path: "Examples/Tasks/Sources/Tasks",
+            swiftSettings: [.treatAllWarnings(as: .error)]),
+        .testTarget(
+            name: "TasksTests", dependencies: ["AnabranchHistory", "AnabranchServer", "Tasks"],
+            path: "Examples/Tasks/Tests/TasksTests", swiftSettings: [.treatAllWarnings(as: .error)]),
     ]
 }

@@ -1,4 +1,4 @@
-import AnabranchCore
+public import AnabranchCore
 
 /// The name of a synced file: the bytes that the client sent, a partition value for instance. Stores use it as a key
 /// and never as the name of a file on disk.
@@ -45,4 +45,12 @@ public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
         }
         self.bytes = bytes
     }
+}
+
+extension VirtualPath {
+    /// The path of a partition of an app: `VirtualPath(app: "my-app", partition: "notes")`.
+    public init(app: String, partition: PartitionValue) { self.init(app + "/" + partition.json) }
+
+    /// The path of the one synced file that an app of flexible sync has.
+    public init(app: String) { self.init(app) }
 }

@@ -13,6 +13,14 @@ extension Replica {
         try carryOut(change)
     }
 
+    /// A MARK was answered: everything is here that the server had when it was asked for.
+    public mutating func downloaded() throws {
+        guard !record.hasSynced, record.subscriptions?.latest.isSettled ?? true else { return }
+        var change = Change(self)
+        change.commit.record.hasSynced = true
+        try carryOut(change)
+    }
+
     private func adoptGlobalKeys(as ident: ClientFileID, _ change: inout Change) throws {
         var adopted: [(version: LocalVersion, changeset: [UInt8])] = []
         var entries: [(version: LocalVersion, changeset: [UInt8])] = []
@@ -45,7 +53,7 @@ extension Replica {
             let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
             changes.append(try apply([index], of: &arena, to: &change.state))
         }
-        change.commit.state = try change.state.rowWrites(of: changes)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
     }
 
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
@@ -97,7 +105,7 @@ extension Replica {
             for (version, changeset) in merge.changedEntries() {
                 change.commit.reciprocals.append((ClientVersion(rawValue: version), changeset))
             }
-            change.commit.state = try change.state.rowWrites(of: changes)
+            change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
         } catch {
             throw ReplicaError(downloading: error)
         }

@@ -39,7 +39,12 @@ extension Replica {
 
     private mutating func recoverChanges(of other: Replica<some ReplicaStore>) throws -> ReplicaRecovery {
         var result = ReplicaRecovery(), recovery = ChangeRecovery()
-        for version in other.log.versions(after: other.record.progress.upload.clientVersion) where version.bytes > 0 {
+        let unacknowledged = other.log.versions(after: other.record.progress.upload.clientVersion).filter {
+            $0.bytes > 0
+        }
+        guard let first = unacknowledged.first else { return result }
+        try write(at: first.timestamp) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }
+        for version in unacknowledged {
             let bytes = try ReplicaError.catching { try other.store.changeset(of: version.number) }
             var arena = ChangesetArena()
             let tag = OriginTag(timestamp: version.timestamp, ident: other.ident)

@@ -41,6 +41,21 @@ extension Replica: SessionFile {
         }
     }
 
+    /// The objects that unacknowledged local changes are about, by version, ascending.
+    package func unacknowledgedObjects(
+        after version: ClientVersion
+    ) throws(ReplicaError) -> [(version: ClientVersion, objects: [TouchedObject])] {
+        try ReplicaError.catching {
+            try log.versions(after: max(version, record.progress.upload.clientVersion)).compactMap { version in
+                guard version.bytes > 0 else { return nil }
+                var arena = ChangesetArena()
+                let changeset = try store.changeset(of: version.number)
+                let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+                return (version.number, arena.touchedObjects(of: index))
+            }
+        }
+    }
+
     /// The next UPLOAD: changesets of `uploadBytes` or a little more, and how far the log was looked through. Nil if
     /// there is nothing to say.
     public mutating func nextUpload(through last: ClientVersion = ClientVersion(rawValue: .max)) throws -> Upload? {

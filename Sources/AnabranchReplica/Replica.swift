@@ -20,6 +20,12 @@ public struct Replica<Store: ReplicaStore> {
     /// How far the log was uploaded in this session.
     var uploaded = UploadCursor()
     let behaviour: ReplicaBehaviour
+    /// Who wants to know what objects held before and behind a commit, beside the store; nobody if it is nil.
+    package var isObserved: (@Sendable (ObjectReference) -> Bool)?
+    /// What the last commit has changed in such objects.
+    package private(set) var noted: [NotedChange] = []
+    /// How often the state was made anew, without a word in `noted`.
+    package private(set) var renewalCount = 0
 
     /// Opens what the store has; a new replica if it has nothing.
     /// - Throws: `ReplicaError` if the store cannot be read.
@@ -90,7 +96,7 @@ public struct Replica<Store: ReplicaStore> {
         as number: ClientVersion? = nil
     ) throws {
         var change = Change(self, state: next)
-        change.commit.state = try change.state.rowWrites(of: changes)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
         change.append(changeset, at: timestamp, as: number)
         change.commit.record.lastWritten = max(record.lastWritten, timestamp)
         try carryOut(change)
@@ -133,11 +139,17 @@ public struct Replica<Store: ReplicaStore> {
         }
     }
 
+    func isNoted(_ object: ObjectReference) -> Bool {
+        isObserved?(object) ?? false || store.needsNote(of: object)
+    }
+
     mutating func carryOut(_ change: consuming Change) throws(ReplicaError) {
         let commit = change.commit
         try ReplicaError.catching { try store.commit(commit) }
         change.emptiedRows?.refill()
         record = commit.record
+        noted = commit.state.noted
+        if commit.erasesState { renewalCount += 1 }
         log = change.log
         state = change.state
         if state.loadedBytes > behaviour.loadedBytesMax { state.unload() }

@@ -21,6 +21,15 @@ public protocol ReplicaStore {
 
     /// Makes a commit durable, or throws and has done nothing.
     mutating func commit(_ commit: ReplicaCommit) throws
+
+    /// Whether the store has to know what an object held before a commit that changes it. The default is that it need
+    /// not.
+    func needsNote(of object: ObjectReference) -> Bool
+}
+
+extension ReplicaStore {
+    /// It need not.
+    public func needsNote(of object: ObjectReference) -> Bool { false }
 }
 
 /// What a store knows of a replica when it is opened. The bytes of the log stay where they are.
@@ -55,6 +64,8 @@ public struct ReplicaRecord: Equatable, Sendable {
     public var lastWritten: ChangesetTime = 0
     /// The subscriptions; nil in partition-based sync.
     public var subscriptions: SubscriptionSets?
+    /// Everything was once here that the server had; in flexible sync the objects of the newest subscriptions.
+    public var hasSynced = false
     /// A client reset was made, and upload and download have not been complete since (`Spec/History.md`, section
     /// 12.6).
     public var isRecovering = false

@@ -52,6 +52,9 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
             SubscriptionSet(version: version, query: SubscriptionSets.query(of: subscriptions))
         }
 
+        /// Whether its objects are here, or it wants none.
+        var isSettled: Bool { state == .complete || version == 0 }
+
         var isOpen: Bool { state == .pending || state == .bootstrapping }
     }
 

@@ -32,6 +32,12 @@ package struct StateTable: Sendable {
         try ObjectGraph(rows: StateRows(self, in: reader))
     }
 
+    /// The same.
+    /// - Parameter known: The schema that was read last: most often it is still the same.
+    package func state(in reader: any DatabaseReader, _ known: inout KnownSchema?) throws(ApplyError) -> ObjectGraph {
+        try ObjectGraph(rows: StateRows(self, in: reader), &known)
+    }
+
     /// Stores what `ObjectGraph.rowWrites(of:)` gives; the caller has a transaction.
     package func write(_ writes: RowWrites, in db: Database) throws {
         for number in writes.erasedClasses {

@@ -1,5 +1,5 @@
 public import AnabranchCore
-public import AnabranchHistory
+import AnabranchHistory
 import AnabranchProtocol
 import AnabranchTesting
 import Foundation

@@ -64,6 +64,6 @@ struct BenchCommand: ParsableCommand {
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
             BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
-            BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
+            BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self, BenchStoreCommand.self,
         ])
 }

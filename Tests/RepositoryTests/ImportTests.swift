@@ -13,16 +13,19 @@ import Testing
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
         "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"],
         "AnabranchHTTP": ["Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"],
+        "AnabranchFoundation": ["AnabranchCore", "Foundation"],
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchClient": [
-            "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchReplica", "AnabranchRows", "Dispatch",
-            "Foundation", "GRDB", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
+            "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
+            "AnabranchReplica", "AnabranchRows", "Dispatch", "Foundation", "GRDB", "Logging", "NIOCore", "NIOHTTP1",
+            "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
-            "AnabranchCore", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory", "AnabranchRules", "Crypto",
-            "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
+            "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore",
+            "NIOHTTP1", "NIOPosix", "NIOSSL",
             "NIOWebSocket", "ServiceLifecycle", "Yams",
         ],
         "AnabranchTesting": [

@@ -10,7 +10,7 @@ enum ReplicaSchema {
     /// "Anar": marks our files among all of SQLite.
     static let applicationID = 0x416e_6172
     /// Raised with each change of the tables, so that an older program refuses a newer file.
-    static let version = 1
+    static let version = 2
     /// What is chosen for the life of a file: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
 
@@ -25,6 +25,7 @@ enum ReplicaSchema {
             downloadable INTEGER NOT NULL,
             last_written INTEGER NOT NULL,
             is_recovering INTEGER NOT NULL,
+            has_synced INTEGER NOT NULL,
             subscriptions TEXT
         );
         CREATE TABLE log (
@@ -53,7 +54,7 @@ enum ReplicaSchema {
         if owner == 0, isEmpty {
             try db.execute(sql: layout)
             try db.inTransaction(.immediate) {
-                try db.execute(sql: tables + StateTable.sql)
+                try db.execute(sql: tables + PropertyIndex.tables + StateTable.sql)
                 try db.execute(sql: "PRAGMA application_id = \(applicationID)")
                 try db.execute(sql: "PRAGMA user_version = \(version)")
                 return .commit
@@ -66,7 +67,9 @@ enum ReplicaSchema {
         let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
         guard found == version else {
             throw ReplicaError(
-                .unknownFormat, "\(path) has format \(found); this program reads format \(version): use a newer one")
+                .unknownFormat,
+                "\(path) has format \(found), this program reads format \(version): "
+                    + "use \(found > version ? "a newer" : "an older") one")
         }
     }
 }
@@ -77,7 +80,7 @@ extension ReplicaSchema {
     static func record(in db: Database) throws -> ReplicaRecord {
         let sql = """
             SELECT ident, salt, version, download_server, download_client, latest, latest_salt, upload_client,
-            upload_server, downloadable, last_written, is_recovering, subscriptions FROM replica
+            upload_server, downloadable, last_written, is_recovering, has_synced, subscriptions FROM replica
             """
         guard let row = try Row.fetchOne(db, sql: sql) else { return ReplicaRecord() }
         var record = ReplicaRecord()
@@ -91,7 +94,8 @@ extension ReplicaSchema {
         record.progress.downloadableBytes = UInt64(bitPattern: try row.decode(Int64.self, atIndex: 9))
         record.lastWritten = try row.number(10)
         record.isRecovering = try row.decode(Bool.self, atIndex: 11)
-        if let text = row[12] as String? {
+        record.hasSynced = try row.decode(Bool.self, atIndex: 12)
+        if let text = row[13] as String? {
             record.subscriptions = try JSONDecoder().decode(SubscriptionSets.self, from: Data(text.utf8))
         }
         return record
@@ -109,11 +113,13 @@ extension ReplicaSchema {
             progress.latest.version.rawValue, progress.latest.salt.rawValue, progress.upload.clientVersion.rawValue,
             progress.upload.serverVersion.rawValue, progress.downloadableBytes, record.lastWritten.rawValue,
         ]
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO replica VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
-            .execute(
-                arguments: [record.file?.ident.stored, record.file?.salt.stored]
-                    + StatementArguments(numbers.map { Int64(bitPattern: $0) })
-                    + [record.isRecovering, subscriptions])
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO replica VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        .execute(
+            arguments: [record.file?.ident.stored, record.file?.salt.stored]
+                + StatementArguments(numbers.map { Int64(bitPattern: $0) })
+                + [record.isRecovering, record.hasSynced, subscriptions])
     }
 
     static func log(in db: Database) throws -> [LocalVersion] {

@@ -3,6 +3,7 @@ public import AnabranchReplica
 import AnabranchRows
 import Foundation
 import GRDB
+import Synchronization
 
 /// Keeps a replica in one SQLite file (`Spec/Replica.md`, section 2.2). A commit is durable when it returns.
 ///
@@ -13,6 +14,8 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     public let path: String
     private let pool: DatabasePool
     let lock: FileLock
+    private let index: Mutex<PropertyIndex>
+    private let schema = Mutex<KnownSchema?>(nil)
     static let table = StateTable(file: 1)
 
     /// Opens a replica's file, or makes it, readable for its owner alone.
@@ -26,7 +29,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     init(path: String, _ lock: FileLock) throws(ReplicaError) {
         self.path = path
         self.lock = lock
-        pool = try Self.translatingErrors(path) {
+        let (pool, index) = try Self.translatingErrors(path) {
             try FileLock.makePrivate(path)
             let pool = try DatabasePool(path: path, configuration: Self.configuration(label: "anabranch.replica"))
             try pool.writeWithoutTransaction { db in
@@ -34,8 +37,11 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
                 try db.execute(
                     sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
             }
-            return pool
+            let state = try Self.table.state(in: pool)
+            return (pool, try pool.read { db in try PropertyIndex(of: state, in: db) })
         }
+        self.pool = pool
+        self.index = Mutex(index)
     }
 
     /// Of the database's pages for each connection, in bytes.
@@ -157,6 +163,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     private func carryOut(_ commit: ReplicaCommit, in db: Database) throws {
         if commit.erasesState { try Self.table.removeAll(in: db) }
         try Self.table.write(commit.state, in: db)
+        try index.withLock { $0 }.write(commit.state, erasesState: commit.erasesState, in: db)
         if commit.trimmedVersion > 0 {
             try execute("DELETE FROM log WHERE version <= ?", [commit.trimmedVersion.stored], db)
         }
@@ -209,7 +216,64 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         try db.cachedStatement(sql: sql).execute(arguments: arguments)
     }
 
+    // MARK: Indexed properties
+
+    /// See `ReplicaStore`.
+    public func needsNote(of object: ObjectReference) -> Bool { index.withLock { $0.covers(object.classID) } }
+
+    /// Indexes exactly these properties of these classes; those of other classes stay as they are.
+    func declareIndex(of properties: [ClassID: Set<Property>]) throws {
+        try Self.translatingErrors(path) {
+            var changed = index.withLock { $0 }
+            let state = try Self.table.state(in: pool)
+            try pool.writeWithoutTransaction { db in
+                try db.inTransaction(.immediate) {
+                    try changed.declare(properties, of: state, in: db)
+                    return .commit
+                }
+            }
+            index.withLock { $0 = changed }
+        }
+    }
+
     // MARK: Reading
+
+    /// Calls `body` with what was committed last. It may be called within itself.
+    func read<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
+        try pool.unsafeReentrantRead { db in
+            if db.isInsideTransaction { return try body(try storedState()) }
+            var value: Value?
+            try db.inTransaction(.deferred) {
+                value = try body(try storedState())
+                return .commit
+            }
+            guard let value else { throw ReplicaError(.storeFailed, "\(path): the read was not carried out") }
+            return value
+        }
+    }
+
+    /// Calls `body` with what is committed at the moment of the call, elsewhere and while others commit.
+    func readNow(_ body: @escaping @Sendable (Result<StoredState, any Error>) -> Void) {
+        pool.writeWithoutTransaction { _ in
+            pool.asyncConcurrentRead { db in
+                body(
+                    Result {
+                        _ = try db.get()
+                        return try self.storedState()
+                    })
+            }
+        }
+    }
+
+    /// The indexed properties, for as long as nothing is committed.
+    var storedIndex: StoredIndex { StoredIndex(index.withLock { $0 }, in: pool) }
+
+    private func storedState() throws -> StoredState {
+        var known = schema.withLock { $0 }
+        let state = try Self.table.state(in: pool, &known)
+        schema.withLock { [known] in $0 = known }
+        return StoredState(graph: state, index: storedIndex)
+    }
 
     /// What readers see now, for as long as they keep it.
     public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {

@@ -10,7 +10,7 @@ extension SyncClient {
     /// Connects, and stays connected as long as it goes well.
     /// - Returns: whether to try again.
     func connectOnce() async -> Bool {
-        guard members.values.contains(where: { !$0.isStopped }) else { return await lingered() }
+        guard !isPaused, members.values.contains(where: { !$0.isStopped }) else { return await lingered() }
         let ending = await runConnection()
         let (end, error) = (ending.end, ending.reason)
         connectionError = error
@@ -31,9 +31,16 @@ extension SyncClient {
             await stopAll(SyncError(.loggedOut, error.reason))
         }
         let milliseconds = delay.next(after: end, error: ending.error, own: configuration.backOff, using: &randomness)
+        await tellMembers(error, retryingIn: milliseconds)
         log.debug("waiting before the next connection", metadata: ["milliseconds": "\(milliseconds ?? -1)"])
         await retry.wait(milliseconds: milliseconds)
         return !Task.isCancelled
+    }
+
+    private func tellMembers(_ error: SyncError, retryingIn milliseconds: Int64?) async {
+        let next = milliseconds.map { Date().addingTimeInterval(Double($0) / 1000) }
+        let issue = isPaused ? nil : SyncIssue(error, isRetrying: true, nextAttempt: next)
+        for member in members.values { await member.replica.connectionFailed(issue) }
     }
 
     /// Without sessions there is nothing to connect for.
@@ -72,6 +79,7 @@ extension SyncClient {
                     headers: configuration.headers))
             let version: ProtocolVersion
             do {
+                guard !isPaused else { throw CancellationError() }
                 version = try handshake.version(chosen: socket.chosenProtocol)
             } catch {
                 await socket.close()

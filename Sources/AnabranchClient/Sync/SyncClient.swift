@@ -27,6 +27,8 @@ public actor SyncClient {
     /// Whether there has been a connection.
     var isRouteVerified = false
     var lastConnected: Int64?
+    /// The application wants no connection.
+    var isPaused = false
     /// Why there is no connection at the moment, as far as one was tried; nil while there is one.
     public internal(set) var connectionError: SyncError?
     /// A message is being integrated, which takes as long as it takes: no PONG can be read meanwhile.
@@ -153,6 +155,19 @@ public actor SyncClient {
     func stop(_ ident: SessionID, _ error: SyncError) async {
         members[ident]?.isStopped = true
         await members[ident]?.replica.stop(error)
+    }
+
+    /// Closes the connection, and makes no other one before `resume`: a switch for users who want to be off line. What is
+    /// written meanwhile waits in the replicas.
+    public func pause() async {
+        isPaused = true
+        await connection?.socket.close()
+    }
+
+    /// Connects again after `pause`.
+    public func resume() {
+        isPaused = false
+        connectNow()
     }
 
     /// There is a network again, or somebody does not want to wait: it is tried at once.

@@ -58,6 +58,15 @@ public struct FixedRoute: RouteProvider {
     /// - Parameter url: `ws` or `wss`, with the path, and the token if there is one, in the query.
     public init(_ url: String) { text = url }
 
+    /// A route to an app of a server.
+    /// - Parameters:
+    ///   - server: scheme, host and port, as `ws://127.0.0.1:9090` or `wss://sync.example.com`.
+    ///   - app: the id of the app.
+    ///   - token: an access token; empty for servers that take clients without one.
+    public init(server: String, app: String, token: String = "") {
+        text = "\(AppLocation.withoutSlashes(server))/api/client/v2.0/app/\(app)/realm-sync?baas_at=\(token)"
+    }
+
     /// The URL; the error `loggedOut` if its token is bad.
     public func url(_ news: RouteNews) throws -> String {
         if case .tokenIsBad = news { throw SyncError(.loggedOut, "the server does not accept the token") }

@@ -54,18 +54,30 @@ extension SyncedReplica {
         let recovery = try fresh.takePlace(of: replica, recovers: recovers)
         (report.recoveredChangesets, report.droppedChanges) = (recovery.changesets, recovery.droppedChanges)
         try fresh.store.close()
-        // The lock is kept: nobody else may open what is in its place for a moment.
-        try replica.store.closeFile()
-        do {
-            report.backupPath = try ReplicaReset.replace(path, keepsBackup: unsent > 0, at: replica.record.lastWritten)
-        } catch {
-            // The old file is there, or the new one is `ready` in its place.
-            try ReplicaReset.finish(path)
-            replica = try Replica(try SQLiteReplicaStore(path: path, replica.store.lock))
-            throw error
-        }
-        replica = try Replica(try SQLiteReplicaStore(path: path, replica.store.lock))
+        report.backupPath = try replaceFile(keepsBackup: unsent > 0)
         tell(.resetEnded(report))
         if recovery.changesets == 0 { waiters.release { if case .uploaded = $0 { true } else { false } } }
+    }
+
+    /// The fresh file takes the place of the old one.
+    /// - Returns: where the old one is kept.
+    private func replaceFile(keepsBackup: Bool) throws -> String? {
+        var backup: String?, failure: (any Error)?
+        try readers.replaceStore {
+            // The lock is kept: nobody else may open what is in its place for a moment.
+            try replica.store.closeFile()
+            do {
+                backup = try ReplicaReset.replace(path, keepsBackup: keepsBackup, at: replica.record.lastWritten)
+            } catch {
+                // The old file is there, or the new one is `ready` in its place.
+                failure = error
+                try ReplicaReset.finish(path)
+            }
+            let store = try SQLiteReplicaStore(path: path, replica.store.lock)
+            adopt(try Replica(store))
+            return store
+        }
+        if let failure { throw failure }
+        return backup
     }
 }

@@ -12,12 +12,14 @@ extension SyncedReplica {
         }
         self.session = session
         self.wake = wake
+        updateStatus()
     }
 
     /// There is a connection.
     func connected(_ version: ProtocolVersion, isFast: Bool) throws {
         guard session?.isFinished == false else { return }
         try replica.dropBootstrapParts()
+        transfers.connectionIssue = nil
         session?.connected(version, isFast: isFast)
         if session?.isWaitingToResume == false { set(.connecting) }
     }
@@ -25,9 +27,10 @@ extension SyncedReplica {
     /// The connection is gone.
     func disconnected() {
         session?.disconnected()
+        transfers.disconnected()
         switch status {
         case .connecting, .running: set(.offline)
-        case .offline, .waiting, .resetting, .stopped: break
+        case .offline, .waiting, .resetting, .stopped: updateStatus()
         }
     }
 
@@ -49,6 +52,8 @@ extension SyncedReplica {
 
     func end(_ error: SyncError) {
         (session, wake) = (nil, nil)
+        transfers.disconnected()
+        transfers.connectionIssue = nil
         set(.offline)
         waiters.fail(error)
     }
@@ -64,8 +69,9 @@ extension SyncedReplica {
     var isFinished: Bool { session?.isFinished ?? true }
 
     func set(_ status: SyncStatus) {
-        guard status != self.status else { return }
+        guard status != self.status else { return updateStatus() }
         self.status = status
+        updateStatus()
         tell(.status(status))
     }
 
@@ -83,11 +89,19 @@ extension SyncedReplica {
     /// - Throws: `ProtocolError` if it may not say that; `ReplicaError` if the disk fails. The connection has to be
     ///   closed then.
     func receive(_ message: ServerMessage) throws -> ErrorMessage? {
+        defer { updateStatus() }
         switch try session?.receive(message, replica) {
-        case .ident(let file)?: try replica.identify(as: file)
-        case .download(let download, let kind)?: try integrate(download, as: kind)
+        case .ident(let file)?:
+            try replica.identify(as: file)
+            publish(isLocal: false)
+            items.forgetLog()
+            transfers.count(replica.unacknowledged)
+        case .download(let download, let kind)?:
+            if case .download(_, let message) = message { transfers.came(message) }
+            try integrate(download, as: kind)
         case .marked(let request, let complete)?:
             if complete != nil { try replica.subscriptionsMarked() }
+            try replica.downloaded()
             waiters.release { $0 == .subscriptionNews || $0.isMarked(by: request) }
         case .queryRefused(let refusal)?:
             try replica.subscriptionsRefused(refusal.version, refusal.message)
@@ -99,6 +113,7 @@ extension SyncedReplica {
     }
 
     private func integrate(_ download: Download, as kind: DownloadKind) throws {
+        let acknowledgedBefore = replica.progress.upload.clientVersion
         do {
             let changes = try replica.integrate(download, as: kind)
             for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
@@ -109,6 +124,7 @@ extension SyncedReplica {
             session?.integrationFailed(.badChangesetSize, error.reason)
         }
         let acknowledged = replica.progress.upload.clientVersion
+        if acknowledged > acknowledgedBefore { transfers.count(replica.unacknowledged) }
         waiters.release { $0.isUploaded(by: acknowledged) }
     }
 }

@@ -19,8 +19,15 @@ public actor SyncedReplica {
 
     /// The file.
     public nonisolated let path: String
+    nonisolated let readers: ReplicaReaders
+    nonisolated let hub = ChangeHub()
+    nonisolated let board = StatusBoard()
     var replica: Replica<SQLiteReplicaStore>
     private let now: @Sendable () -> ChangesetTime
+    /// Those whose properties are indexed.
+    private var indexed: [ObjectSchema] = []
+    /// What observers and indexes have been told of: the classes, and how often the state was made anew.
+    private var told: (stamp: SchemaStamp, renewals: Int)?
 
     // The session.
     var session: ClientSession?
@@ -28,6 +35,9 @@ public actor SyncedReplica {
     var wake: (@Sendable () -> Void)?
     var status = SyncStatus.offline
     var waiters = Waiters()
+    /// How far it has come, for those who watch.
+    var transfers = Transfers()
+    var items = ItemStatuses()
     private var observers: [Int: AsyncStream<ReplicaEvent>.Continuation] = [:]
     private var observerCount = 0
 
@@ -40,14 +50,24 @@ public actor SyncedReplica {
         self.now = now
         let lock = try FileLock(of: path)
         try ReplicaReset.finish(path)
-        replica = try Replica(try SQLiteReplicaStore(path: path, lock))
+        let store = try SQLiteReplicaStore(path: path, lock)
+        readers = ReplicaReaders(store)
+        replica = try Replica(store)
+        transfers.count(replica.unacknowledged)
+        board.publish(Self.status(of: replica, transfers))
     }
 
     /// Ends the session without a word, and closes the file. No other call may follow.
     public func close() throws {
         end(SyncError(.notSynchronized, "the replica was closed"))
         for observer in observers.values { observer.finish() }
-        try replica.store.close()
+        hub.end()
+        board.end()
+        items.end()
+        try readers.replaceStore {
+            try replica.store.close()
+            return nil
+        }
     }
 
     // MARK: Reading and writing
@@ -59,14 +79,47 @@ public actor SyncedReplica {
     ///   sense; `ReplicaError` if the disk fails.
     @discardableResult
     public func write<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
-        let written = try replica.write(at: replica.writingTime(now()), body)
-        if !written.changeset.isEmpty { changed(written.changes, isLocal: true) }
+        try write { transaction, _ in try body(transaction) }
+    }
+
+    /// The same with the index of what is stored.
+    func write<Value: Sendable>(
+        _ body: @Sendable (WriteTransaction, StoredIndex) throws -> Value
+    ) throws -> Value {
+        let index = replica.store.storedIndex
+        let written = try replica.write(at: replica.writingTime(now())) { try body($0, index) }
+        if !written.changeset.isEmpty {
+            transfers.committed(bytes: written.changeset.count)
+            changed(written.changes, isLocal: true)
+        }
         return written.result
+    }
+
+    /// Indexes the properties that types want to have indexed, also those that come later.
+    func declareIndex(_ schemas: [ObjectSchema]) throws {
+        indexed += schemas
+        try declareIndex()
+    }
+
+    private func declareIndex() throws {
+        guard !indexed.isEmpty else { return }
+        let classes = _BoundClasses(replica.state.classes)
+        var properties: [ClassID: Set<Property>] = [:]
+        for schema in indexed {
+            guard let bound = try classes.bound(schema) else { continue }
+            properties[bound.number] = Set(schema.indexed.compactMap { bound.properties[$0] })
+        }
+        try replica.store.declareIndex(of: properties)
     }
 
     /// Reads what is there now.
     public func read<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         try replica.state.read(body)
+    }
+
+    /// Calls `body` on this thread with what was committed last.
+    nonisolated func reading<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
+        try readers.read(body)
     }
 
     /// What is there now, for as long as it is needed. It can be read anywhere while the replica is written.
@@ -88,6 +141,7 @@ public actor SyncedReplica {
     @discardableResult
     public func subscribe(_ subscriptions: [Subscription]) throws -> QueryVersion {
         let version = try replica.subscribe(subscriptions)
+        updateStatus()
         wake?()
         return version
     }
@@ -109,6 +163,38 @@ public actor SyncedReplica {
         return stream
     }
 
+    /// Something was committed: those hear of it who observe objects.
+    func publish(isLocal: Bool) {
+        hub.publish(replica.noted, isLocal: isLocal)
+        let now = (replica.state.schemaStamp, replica.renewalCount)
+        guard told.map({ $0 != now }) ?? true else { return }
+        told = now
+        // An index that cannot be made is missed by nobody but the clock.
+        try? declareIndex()
+        hub.renew(replica.state.classes)
+    }
+
+    /// What is committed is noted for those who observe it.
+    func updateObserved() {
+        if hub.isEmpty {
+            replica.isObserved = nil
+        } else {
+            let hub = hub
+            replica.isObserved = { hub.isObserved($0) }
+            if told == nil { publish(isLocal: true) }
+        }
+    }
+
+    /// Another file has taken the place of this one.
+    func adopt(_ new: consuming Replica<SQLiteReplicaStore>) {
+        replica = new
+        told = nil
+        items.forgetLog()
+        transfers.count(replica.unacknowledged)
+        updateObserved()
+        publish(isLocal: false)
+    }
+
     private func removeObserver(_ number: Int) { observers[number] = nil }
 
     func tell(_ event: ReplicaEvent) {
@@ -117,6 +203,8 @@ public actor SyncedReplica {
 
     func changed(_ changes: StateChanges, isLocal: Bool) {
         if isLocal { wake?() }
+        publish(isLocal: isLocal)
+        updateStatus()
         guard !observers.isEmpty else { return }
         tell(.changed(version: replica.version, objects: changes.distinctObjects, isLocal: isLocal))
     }
@@ -160,6 +248,9 @@ public struct ResetReport: Equatable, Sendable {
     public var recoveredChangesets = 0
     /// Changes that could not be made again, because what they change is gone.
     public var droppedChanges = 0
+
+    /// Of a reset without local changes.
+    public init() {}
 }
 
 extension ChangesetTime {

@@ -14,6 +14,9 @@ struct ClientMarks: Sendable {
         return wanted
     }
 
+    /// Whether somebody waits for an answer.
+    var isAwaited: Bool { wanted > answered }
+
     /// The request of the next MARK; nil if none is due.
     mutating func next(behind query: QueryVersion) -> UInt64? {
         guard wanted > max(answered, sent.last?.request ?? 0) else { return nil }

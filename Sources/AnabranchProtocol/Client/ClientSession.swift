@@ -85,6 +85,9 @@ public struct ClientSession: Sendable {
         if case .running = phase { true } else { false }
     }
 
+    /// Whether a MARK is to be sent or to be answered: it is not known whether everything is here.
+    public var isWaitingForMark: Bool { marks.isAwaited }
+
     // MARK: - The application and its connections
 
     /// There is a connection.

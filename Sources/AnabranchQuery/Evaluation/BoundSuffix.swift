@@ -41,7 +41,7 @@ enum BoundSuffix: Sendable {
 
 extension Evaluation {
     /// The value at the end of each path, which leads to one.
-    fileprivate func firstValues(at paths: [BoundPath], of object: StateObject) throws(QueryError) -> [StateValue] {
+    func firstValues(at paths: [BoundPath], of object: StateObject) throws(QueryError) -> [StateValue] {
         budget.beginObject()
         return try paths.map { path throws(QueryError) in
             try values(at: path, from: object).first?.values.first ?? .null

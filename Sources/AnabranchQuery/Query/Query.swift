@@ -15,7 +15,7 @@ public struct Query: Sendable {
     /// section 8).
     public let canonicalText: String
     let condition: Condition
-    let suffixes: [BoundSuffix]
+    var suffixes: [BoundSuffix]
 
     /// Reads a text and checks it against a class.
     ///

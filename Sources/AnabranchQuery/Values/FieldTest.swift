@@ -37,7 +37,7 @@ extension FilterTest {
 
 extension StateValue {
     /// A value that belongs to no object; nil for links and for what is a command.
-    init?(_ payload: Payload) {
+    package init?(_ payload: Payload) {
         switch payload {
         case .null: self = .null
         case .int(let value): self = .int(value)

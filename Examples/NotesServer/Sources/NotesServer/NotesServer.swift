@@ -1,3 +1,4 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchSQLite
 import AnabranchServer

@@ -87,6 +87,8 @@ protocol ContentElement: TreeElement, Sendable where Source == PartSource, Failu
     var content: Content { get set }
     /// How long the key of a dictionary's entry is.
     var keyBytes: Int { get }
+    /// Whether both hold the same (`SameContent.swift`).
+    func isSame(as other: Self) -> Bool
     func write(to row: inout RowEncoder)
     static func read(from row: inout RowDecoder) throws(ChangesetError) -> Self
     static func write(_ separator: Separator, to row: inout RowEncoder)

@@ -1,5 +1,5 @@
 /// An element of a `CountedTree`.
-protocol TreeElement {
+package protocol TreeElement {
     /// What inner nodes remember of the first element below each child, so that a sorted tree is searched without
     /// visiting leaves; `NoSeparator` where the order is the user's.
     associatedtype Separator: Sendable
@@ -18,28 +18,30 @@ protocol TreeElement {
 }
 
 extension TreeElement where Source == Never, Failure == Never {
-    static func node(_ stored: StoredNode<Never>, isKept: Bool) -> TreeNode<Self> { switch stored.source {} }
+    package static func node(_ stored: StoredNode<Never>, isKept: Bool) -> TreeNode<Self> { switch stored.source {} }
 }
 
 /// For trees that are only addressed by index.
-struct NoSeparator: Sendable {}
+package struct NoSeparator: Sendable {
+    package init() {}
+}
 
 /// A persistent sequence: a B-tree that counts its elements.
 ///
 /// Copying costs nothing. Reading, inserting, removing and changing one element anywhere cost O(log n), and a change
 /// copies only those nodes on its way that another copy of the tree still shares. Nodes that are stored are read when
 /// they are needed: for a change once, and else anew each time, so that reading leaves a tree as it is.
-struct CountedTree<Element: TreeElement> {
+package struct CountedTree<Element: TreeElement> {
     typealias Node = TreeNode<Element>
-    typealias Failure = Element.Failure
+    package typealias Failure = Element.Failure
 
     private(set) var root: Node?
 
-    init() {}
+    package init() {}
 
     init(root: Node?) { self.root = root }
 
-    init(_ elements: some Sequence<Element>) {
+    package init(_ elements: some Sequence<Element>) {
         var leaves: [Node] = []
         var leaf: ContiguousArray<Element> = []
         for element in elements {
@@ -56,20 +58,20 @@ struct CountedTree<Element: TreeElement> {
         root = leaves.first
     }
 
-    var count: Int { root?.count ?? 0 }
-    var isEmpty: Bool { root == nil }
+    package var count: Int { root?.count ?? 0 }
+    package var isEmpty: Bool { root == nil }
     /// Of all elements together.
     var size: Int { root?.size ?? 0 }
 
     /// The element at an index below `count`.
-    subscript(index: Int) -> Element {
+    package subscript(index: Int) -> Element {
         get throws(Failure) { try element(at: index) { node throws(Failure) in try node.loaded() } }
     }
 
     mutating func append(_ element: Element) throws(Failure) { try insert(element, at: count) }
 
     /// Inserts before the element at `index`, which is at most `count`.
-    mutating func insert(_ element: Element, at index: Int) throws(Failure) {
+    package mutating func insert(_ element: Element, at index: Int) throws(Failure) {
         guard root != nil else {
             root = Node(leaf: [element])
             return
@@ -81,7 +83,7 @@ struct CountedTree<Element: TreeElement> {
     }
 
     @discardableResult
-    mutating func remove(at index: Int) throws(Failure) -> Element {
+    package mutating func remove(at index: Int) throws(Failure) -> Element {
         let removed = try uniqueRoot().remove(at: index)
         while let node = root, !node.isLeaf, node.children.count == 1 { root = node.children[0] }
         if root?.count == 0 { root = nil }
@@ -107,7 +109,7 @@ struct CountedTree<Element: TreeElement> {
     /// Finds an element of a sorted tree; `compare` gives the sign of a separator against the one that is sought.
     /// - Returns: The element and its index, or nil and the index at which it would be inserted.
     @inline(__always)
-    func find(
+    package func find(
         _ compare: (Element.Separator) throws(Failure) -> Int
     ) throws(Failure) -> (index: Int, element: Element?) {
         try find(compare) { node throws(Failure) in try node.loaded() }
@@ -208,9 +210,9 @@ extension CountedTree {
 
 /// What those call who have read all of a tree before, and cannot fail any more.
 extension CountedTree {
-    func loadedElement(at index: Int) -> Element { element(at: index) { $0.inMemory } }
+    package func loadedElement(at index: Int) -> Element { element(at: index) { $0.inMemory } }
 
-    func findLoaded(_ compare: (Element.Separator) -> Int) -> (index: Int, element: Element?) {
+    package func findLoaded(_ compare: (Element.Separator) -> Int) -> (index: Int, element: Element?) {
         find(compare) { $0.inMemory }
     }
 

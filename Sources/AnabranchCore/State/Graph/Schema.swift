@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The classes of an `ObjectGraph`: their kinds, keys and columns (`Spec/State.md`, A1 to A4).
 struct Schema: Sendable {
     /// The most classes that a state can have had, erased ones included. Honest schemas have some hundreds.
@@ -16,6 +18,8 @@ struct Schema: Sendable {
     private(set) var slotCount = 0
     /// How many columns have ever been erased.
     private(set) var erasedColumnCount: UInt32
+    /// Two schemas with one stamp have the same classes and columns.
+    private(set) var stamp = SchemaStamp()
 
     init(erasedColumnCount: UInt32 = 0) { self.erasedColumnCount = erasedColumnCount }
 
@@ -45,17 +49,20 @@ struct Schema: Sendable {
         traits.append(ClassTraits(of: state))
         slotCount += state.columns.count
         if !state.isErased { numbers[state.name] = ClassID(UInt32(classes.count)) }
+        stamp = SchemaStamp()
     }
 
     /// Adds a column to a class.
     mutating func add(_ column: Column, to number: ClassID) {
         self[number].add(column)
         slotCount += 1
+        stamp = SchemaStamp()
     }
 
     mutating func eraseColumn(at slot: Int, of number: ClassID) {
         self[number].eraseColumn(at: slot)
         erasedColumnCount &+= 1
+        stamp = SchemaStamp()
     }
 
     mutating func erase(_ number: ClassID) {
@@ -63,6 +70,7 @@ struct Schema: Sendable {
         numbers[self[number].name] = nil
         self[number] = .erased
         traits[Int(number.rawValue) - 1] = ClassTraits(of: .erased)
+        stamp = SchemaStamp()
     }
 
     /// A column that holds, or may hold, links: an embedded class stands for itself, not for its owners.
@@ -70,6 +78,12 @@ struct Schema: Sendable {
         var owner: ClassID
         var slot: Int
     }
+}
+
+/// Marks what classes and columns there are, as long as the process runs.
+package struct SchemaStamp: Hashable, Sendable {
+    private static let last = Atomic<UInt64>(0)
+    private let number = SchemaStamp.last.wrappingAdd(1, ordering: .relaxed).newValue
 }
 
 /// One class.

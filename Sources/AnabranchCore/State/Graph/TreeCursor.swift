@@ -35,14 +35,14 @@ extension TreeCursor: @unchecked Sendable where Element: Sendable {}
 
 /// A tree that is always in memory.
 extension CountedTree: Sequence where Element.Failure == Never {
-    struct Iterator: IteratorProtocol {
+    package struct Iterator: IteratorProtocol {
         private var cursor: TreeCursor<Element>
 
         init(_ tree: CountedTree) { cursor = TreeCursor(tree) }
 
-        mutating func next() -> Element? { cursor.next() }
+        package mutating func next() -> Element? { cursor.next() }
     }
 
-    func makeIterator() -> Iterator { Iterator(self) }
-    var underestimatedCount: Int { count }
+    package func makeIterator() -> Iterator { Iterator(self) }
+    package var underestimatedCount: Int { count }
 }

@@ -1,5 +1,5 @@
 /// A node as it is stored somewhere, and what is known of it without reading it.
-final class StoredNode<Source: Sendable>: Sendable {
+package final class StoredNode<Source: Sendable>: Sendable {
     /// Its name among the parts of its object, from 1.
     let number: UInt64
     /// What it is read from.
@@ -23,7 +23,7 @@ final class StoredNode<Source: Sendable>: Sendable {
 }
 
 /// A leaf with elements or an inner node with two children or more; or one that is not in memory, with neither.
-final class TreeNode<Element: TreeElement> {
+package final class TreeNode<Element: TreeElement> {
     static var childrenMax: Int { 32 }
 
     // Exclusive by construction: only the one tree that refers to a node changes it. Checked at run time, 20,000

@@ -44,7 +44,7 @@ public struct Property: Sendable {
     /// The class whose property it is.
     public let owner: ClassID
     /// Nil for the primary key.
-    let slot: Int?
+    let place: Place?
     let initial: Content
 
     init(_ column: Column) {
@@ -55,7 +55,7 @@ public struct Property: Sendable {
         target = type == .link ? column.place.target : nil
         isEmbedded = column.place.isEmbedded
         owner = column.place.owner
-        slot = column.place.slot
+        place = column.place
         initial = column.initial
     }
 
@@ -67,12 +67,15 @@ public struct Property: Sendable {
         target = nil
         isEmbedded = false
         self.owner = owner
-        slot = nil
+        place = nil
         initial = .null
     }
 
+    /// Nil for the primary key.
+    package var slot: Int? { place?.slot }
+
     /// It is the primary key of its class.
-    public var isKey: Bool { slot == nil }
+    public var isKey: Bool { place == nil }
 }
 
 extension Property: Hashable {
@@ -91,6 +94,19 @@ extension Property: Hashable {
 extension ObjectGraph {
     /// The classes that there are, in the order in which they were added.
     public var classes: [ClassSchema] { schema.present.map { ClassSchema($0, schema[$0]) } }
+
+    /// The classes alone.
+    package var withoutObjects: ObjectGraph {
+        var graph = ObjectGraph()
+        for state in schema.classes {
+            graph.schema.add(state)
+            graph.objects.append(CountedTree())
+        }
+        return graph
+    }
+
+    /// The same as long as no class or column is added or removed.
+    package var schemaStamp: SchemaStamp { schema.stamp }
 
     /// Grows with each class and each column that is added.
     package var schemaSize: Int { schema.classes.count + schema.slotCount }

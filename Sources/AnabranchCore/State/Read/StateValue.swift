@@ -44,6 +44,14 @@ public enum StateValue: Sendable {
         }
     }
 
+    /// What a new object has in a property, as long as nothing is written there (`Spec/State.md`, A4).
+    package static func initial(
+        _ type: PayloadType, isNullable: Bool, _ collection: CollectionType
+    ) -> StateValue {
+        let place = Place(owner: ClassID(0), slot: 0, type: type, isNullable: isNullable, collection: collection)
+        return StateValue(Column(name: [], place: place).initial, at: nil)
+    }
+
     /// The value of a primary key; null for a GlobalKey, which no property shows.
     public init(_ key: PrimaryKey) {
         switch key {
@@ -59,6 +67,18 @@ public enum StateValue: Sendable {
     /// equal, and the highest.
     public static func compare(_ left: StateValue, _ right: StateValue) -> Int {
         Content.compare(left.content, right.content)
+    }
+
+    /// Whether both hold the same, all that is in them included.
+    package func isSame(as other: StateValue?) -> Bool {
+        switch (self, other) {
+        case (.object(let left), .object(let right)?): left.fields.isSame(as: right.fields)
+        case (.list(let left), .list(let right)?): left.elements.isSame(as: right.elements)
+        case (.set(let left), .set(let right)?): left.elements.isSame(as: right.elements)
+        case (.dictionary(let left), .dictionary(let right)?): left.entries.isSame(as: right.entries)
+        case (_, let other?): content.isSame(as: other.content)
+        case (_, nil): false
+        }
     }
 
     private var content: Content {

@@ -14,7 +14,7 @@ public struct DynamicObject {
     /// Where an embedded object stands; nil for a top-level one.
     let embedding: Location?
 
-    init(transaction: WriteTransaction, reference: ObjectReference) {
+    package init(transaction: WriteTransaction, reference: ObjectReference) {
         self.transaction = transaction
         self.reference = reference
         embedding = nil
@@ -43,6 +43,14 @@ public struct DynamicObject {
             throw transaction.located(.invalid("no such field"), reference, field: name)
         }
         return embedding?.appending(place, named: name) ?? Location(reference, place)
+    }
+
+    /// The place of a property of the object's class, which is not its primary key.
+    func location(of property: Property) throws(ApplyError) -> Location {
+        guard let place = property.place else {
+            throw transaction.located(.invalid("a primary key cannot be changed"), reference, field: property.name)
+        }
+        return embedding?.appending(place, named: property.name) ?? Location(reference, place)
     }
 
     // MARK: Values (C4)
@@ -74,6 +82,11 @@ public struct DynamicObject {
         } else if !(value == .null && isDefault && location.place.type == .link) {
             try transaction.perform(.update(value.withoutNullMarker), at: location, isDefault: isDefault)
         }
+    }
+
+    /// Sets a scalar, a link or null.
+    package func set(_ property: Property, to value: Payload) throws(ApplyError) {
+        try transaction.perform(.update(value.withoutNullMarker), at: try location(of: property))
     }
 
     /// Adds to an Int, wrapping around at the ends; concurrent additions all count.

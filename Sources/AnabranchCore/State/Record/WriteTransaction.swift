@@ -142,19 +142,7 @@ public final class WriteTransaction {
     func create(
         _ className: [UInt8], _ key: PrimaryKey, _ values: [String: Payload], areDefaults: Bool
     ) throws(ApplyError) -> DynamicObject {
-        try checkWritable()
-        let reference = ObjectReference(classID: try number(of: className), key: key.normalised)
-        do throws(ApplyError) {
-            try editor.checkKey(reference.key, of: reference.classID)
-            let mayBeLinked = try editor.isTombstone(reference)
-            if try editor.createObject(reference) == .applied {
-                recorder.createObject(className, key)
-                if mayBeLinked, !linksMayDangle { try recordRevival(of: reference) }
-            }
-        } catch {
-            throw located(error, className, key: key)
-        }
-        let object = DynamicObject(transaction: self, reference: reference)
+        let (object, _) = try create(try number(of: className), key)
         let slots = try values.map { value throws(ApplyError) in
             (slot: try object.location(of: value.key).place.slot, value: value)
         }
@@ -162,6 +150,47 @@ public final class WriteTransaction {
             try object.set(value.key, to: value.value, isDefault: areDefaults)
         }
         return object
+    }
+
+    /// Creates an object, or finds the one that has the key.
+    package func create(
+        _ classID: ClassID, _ key: PrimaryKey
+    ) throws(ApplyError) -> (object: DynamicObject, isNew: Bool) {
+        try checkWritable()
+        let reference = ObjectReference(classID: classID, key: key.normalised)
+        let className = editor.schema[classID].name
+        do throws(ApplyError) {
+            try editor.checkKey(reference.key, of: classID)
+            let mayBeLinked = try editor.isTombstone(reference)
+            let isNew = try editor.createObject(reference) == .applied
+            if isNew {
+                recorder.createObject(className, key)
+                if mayBeLinked, !linksMayDangle { try recordRevival(of: reference) }
+            }
+            return (DynamicObject(transaction: self, reference: reference), isNew)
+        } catch {
+            throw located(error, className, key: key)
+        }
+    }
+
+    /// The state with all that was done so far.
+    package var state: ObjectGraph {
+        editor.flush()
+        return editor.graph
+    }
+
+    /// Of the state with all that was done so far.
+    package var schemaStamp: SchemaStamp { editor.schema.stamp }
+
+    /// An object of a class that is there; nil if it is not there itself.
+    package func object(_ reference: ObjectReference) throws(ApplyError) -> DynamicObject? {
+        try editor.exists(reference) ? DynamicObject(transaction: self, reference: reference) : nil
+    }
+
+    /// What was changed so far.
+    package var changes: StateChanges {
+        editor.flush()
+        return editor.changes
     }
 
     /// The names of the classes, in the order in which they were added.

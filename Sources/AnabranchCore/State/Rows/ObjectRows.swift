@@ -58,6 +58,8 @@ public struct RowWrites: Sendable {
     public var removed: some Collection<RowAddress> { removals.lazy.flatMap { $0.addresses } }
     /// Added or replaced.
     public internal(set) var rows: [(address: RowAddress, bytes: [UInt8])] = []
+    /// What objects held before and hold now, as far as somebody has asked for it (`rowWrites(of:noting:)`).
+    package internal(set) var noted: [NotedChange] = []
     var removals: [RowRemoval] = []
     /// How often a content was looked at to find out whether it is large.
     var lookCount = 0
@@ -69,6 +71,24 @@ public struct RowWrites: Sendable {
         var row = content
         RowChecksum.append(to: &row, at: address)
         rows.append((address, row))
+    }
+}
+
+/// What an object held before a commit, and what it holds behind it, in memory as a whole; nil where there is no object.
+package struct NotedChange: Sendable {
+    package let object: ObjectReference
+    package var before: StateObject?
+    package var after: StateObject?
+
+    init(_ object: ObjectReference, from before: Fields?, to after: Fields?) throws(ApplyError) {
+        self.object = object
+        self.before = try NotedChange.read(before, object)
+        self.after = try NotedChange.read(after, object)
+    }
+
+    private static func read(_ fields: Fields?, _ object: ObjectReference) throws(ApplyError) -> StateObject? {
+        guard let fields else { return nil }
+        return StateObject(classID: object.classID, key: object.key, fields: try fields.readAll())
     }
 }
 
@@ -94,13 +114,23 @@ extension ObjectGraph {
     ///
     /// - Throws: `ApplyError` with the code `unavailable` when the rows cannot be read.
     public init(rows: any ObjectRows) throws(ApplyError) {
+        var known: KnownSchema?
+        try self.init(rows: rows, &known)
+    }
+
+    /// The same.
+    /// - Parameter known: The schema that was read last: most often it is still the same.
+    package init(rows: any ObjectRows, _ known: inout KnownSchema?) throws(ApplyError) {
         let source = PartSource(.schema, in: rows, reads: ReadCounter())
         guard let row = try source.row() else {
             self.init(schema: Schema(), rows: rows)
             return
         }
-        self.init(
-            schema: try source.decode(row) { decoder throws(ChangesetError) in try decoder.schema() }, rows: rows)
+        if known?.row != row {
+            let schema = try source.decode(row) { decoder throws(ChangesetError) in try decoder.schema() }
+            known = KnownSchema(row: row, schema: schema)
+        }
+        self.init(schema: known?.schema ?? Schema(), rows: rows)
     }
 
     /// How many objects are in memory.
@@ -118,6 +148,12 @@ extension ObjectGraph {
         for index in objects.indices { objects[index].removeAll() }
         (reads, changesetBytes, unwrittenBytes) = (ReadCounter(), 0, 0)
     }
+}
+
+/// A schema, and the row that says so.
+package struct KnownSchema: Sendable {
+    let row: [UInt8]
+    let schema: Schema
 }
 
 /// What the rows of an object say.

@@ -207,7 +207,7 @@ extension ClassState {
 
 extension PrimaryKey {
     /// The key as bytes that sort like keys: its type's place, then the value, integers with the highest byte first.
-    var rowKey: [UInt8] {
+    package var rowKey: [UInt8] {
         switch self {
         case .null: [rank]
         case .int(let value): [rank] + bigEndian(UInt64(bitPattern: value) ^ 1 << 63)
@@ -219,7 +219,7 @@ extension PrimaryKey {
     }
 
     /// The key that has these bytes; nil if none has.
-    init?(rowKey: [UInt8]) {
+    package init?(rowKey: [UInt8]) {
         let body = rowKey.dropFirst()
         switch rowKey.first {
         case 0 where body.isEmpty: self = .null

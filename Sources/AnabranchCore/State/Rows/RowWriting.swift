@@ -7,6 +7,16 @@ extension ObjectGraph {
     /// - Parameter changes: Everything that was changed since the last call.
     /// - Throws: `ApplyError` with the code `unavailable` when stored rows cannot be read.
     public mutating func rowWrites(of changes: StateChanges) throws(ApplyError) -> RowWrites {
+        try rowWrites(of: changes, noting: nil)
+    }
+
+    /// The same.
+    ///
+    /// - Parameter isNoted: Of which objects `RowWrites.noted` has what they held before and what they hold now; nil
+    ///   for none.
+    package mutating func rowWrites(
+        of changes: StateChanges, noting isNoted: ((ObjectReference) -> Bool)?
+    ) throws(ApplyError) -> RowWrites {
         var writes = RowWrites()
         guard rows != nil else { return writes }
         for number in changes.erasedClasses {
@@ -18,16 +28,19 @@ extension ObjectGraph {
             encoder.schema(schema)
             writes.write(encoder.bytes, at: .schema)
         }
-        for object in changes.distinctObjects { try write(object, &writes) }
+        for object in changes.distinctObjects { try write(object, isNoted: isNoted?(object) ?? false, &writes) }
         unwrittenBytes = 0
         return writes
     }
 
-    private mutating func write(_ object: ObjectReference, _ writes: inout RowWrites) throws(ApplyError) {
+    private mutating func write(
+        _ object: ObjectReference, isNoted: Bool, _ writes: inout RowWrites
+    ) throws(ApplyError) {
         let position = Int(object.classID.rawValue) - 1
         let found = objects[position].find { $0.compare(object.key) }
         let address = RowAddress(object)
         guard var entry = found.element, !entry.isStored, let source = source(of: address) else { return }
+        if isNoted { writes.noted.append(try NotedChange(object, from: entry.stored?.fields, to: entry.fields)) }
         var writer = PartWriter(of: object, in: source, after: entry.stored?.lastPart ?? 0, partLimits)
         var encoder = RowEncoder()
         if let fields = entry.fields {

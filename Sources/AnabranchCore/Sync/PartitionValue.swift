@@ -1,5 +1,3 @@
-public import AnabranchCore
-
 /// The value by which an app of partition-based sync names a partition (`Spec/Protocol.md`, section 4.2).
 public enum PartitionValue: Hashable, Sendable {
     /// The types that the SDKs have.
@@ -14,7 +12,7 @@ public enum PartitionValue: Hashable, Sendable {
     /// As clients send it: extended JSON. An `Authorizer` is asked about these bytes.
     public var bytes: [UInt8] { Array(json.utf8) }
 
-    fileprivate var json: String {
+    package var json: String {
         switch self {
         case .null: "null"
         case .string(let text): "\"" + text.unicodeScalars.map(Self.escaped).joined() + "\""
@@ -45,12 +43,4 @@ extension PartitionValue: ExpressibleByStringLiteral, ExpressibleByIntegerLitera
     public init(stringLiteral value: String) { self = .string(value) }
     public init(integerLiteral value: Int64) { self = .int64(value) }
     public init(nilLiteral: ()) { self = .null }
-}
-
-extension VirtualPath {
-    /// The path of a partition of an app: `VirtualPath(app: "my-app", partition: "notes")`.
-    public init(app: String, partition: PartitionValue) { self.init(app + "/" + partition.json) }
-
-    /// The path of the one synced file that an app of flexible sync has.
-    public init(app: String) { self.init(app) }
 }

@@ -1,0 +1,41 @@
+/// Why objects of an application's types cannot be read or written. Two are equal if their codes are.
+public struct ObjectError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What is the matter.
+    public enum Code: Sendable {
+        /// A type cannot be synchronized as it is declared.
+        case badClass
+        /// The store has a class or a property of that name that is of another kind.
+        case mismatch
+        /// A value is stored for which the type has none, or the type has one that cannot be stored.
+        case badValue
+        /// There is no object with that key.
+        case notFound
+        /// There is an object with that key.
+        case exists
+        /// A query makes no sense.
+        case badQuery
+        /// What was asked for is not allowed here.
+        case notAllowed
+        /// The store cannot be read or written.
+        case storeFailed
+    }
+
+    /// What is the matter.
+    public let code: Code
+    /// The place and the reason, for people.
+    public internal(set) var reason: String
+
+    init(_ code: Code, _ reason: String) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// The same with the place in front.
+    func at(_ place: String) -> ObjectError { ObjectError(code, "\(place): \(reason)") }
+
+    /// Whether both have the same code.
+    public static func == (left: ObjectError, right: ObjectError) -> Bool { left.code == right.code }
+
+    /// The reason.
+    public var description: String { reason }
+}

@@ -1,0 +1,70 @@
+public import AnabranchCore
+
+/// An object that is synchronized, as a plain Swift type (`Spec/Objects.md`):
+///
+///     struct Chore: SyncedObject {
+///         var id = UUID()
+///         var title = ""
+///         var isDone = false
+///         var tags: [String] = []
+///         var owner: Link<Person>?
+///     }
+///
+/// The type is declared once: its stored properties are those of the class, with `id` as the primary key. What is read
+/// is a value, which belongs to nobody and does not change by itself.
+///
+/// The properties are those that `Codable` encodes: `CodingKeys` gives them other names, as `case id = "_id"`, or leaves
+/// some out. `id` may be a computed property that gives another one. Properties that are added later are added to the
+/// class. Each has a type that is a `SyncedValue`.
+public protocol SyncedObject: Codable, Identifiable, Sendable, _QueryTarget where ID: SyncedKey, _Target == Self {
+    /// The name of the class; the default is that of the type.
+    static var className: String { get }
+
+    /// Properties by which objects are found without looking at all of them, beside the primary key. Each costs a row
+    /// more for an object that is written. Numbers, texts, booleans, dates, identifiers and enumerations can be.
+    static var indexed: [PartialKeyPath<Self>] { get }
+
+    /// Whether objects are only sent to the server, and never come back: measurements, events. They cannot be read.
+    static var isAsymmetric: Bool { get }
+}
+
+extension SyncedObject {
+    /// The name of the type.
+    public static var className: String { String(describing: Self.self) }
+
+    /// None.
+    public static var indexed: [PartialKeyPath<Self>] { [] }
+
+    /// They can be read.
+    public static var isAsymmetric: Bool { false }
+}
+
+/// An object that is part of another one and has no key of its own: `var steps: [Step]`, `var address: Address?`. It is
+/// declared like a `SyncedObject`, and its properties are merged like those of one.
+public protocol EmbeddedObject: SyncedValue, _QueryTarget where _Target == Self {
+    /// The name of the class; the default is that of the type.
+    static var className: String { get }
+}
+
+extension EmbeddedObject {
+    /// The name of the type.
+    public static var className: String { String(describing: Self.self) }
+
+    public static var _shape: _ValueShape { _ValueShape(.link, target: .embedded(Self.self)) }
+
+    public static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Self? {
+        try samples.embedded(Self.self, isSecond)
+    }
+
+    public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
+        guard case .object(let object) = value else {
+            throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
+        }
+        self = try classes.reader(of: try ObjectSchema.of(Self.self)).read(Self.self, object)
+    }
+
+    public func _content() throws(ObjectError) -> _ValueContent {
+        let schema = try ObjectSchema.of(Self.self)
+        return .object(_ValueContent.EmbeddedContent(schema: schema, contents: try schema.contents(of: self)))
+    }
+}

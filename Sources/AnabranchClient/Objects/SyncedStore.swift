@@ -1,0 +1,143 @@
+import AnabranchCore
+
+/// Objects in a file, which an application reads and writes whether there is a server or not, and which a `SyncClient`
+/// synchronizes (`Spec/Objects.md`).
+///
+///     let store = try await SyncedStore("tasks.store", Chore.self, Person.self)
+///     try await store.write { tx in try tx.insert(Chore(title: "Water the plants")) }
+///     let open = try store.read { try $0.objects(Chore.where { !$0.isDone }) }
+///     try await client.add(store, partition: "chores")
+///
+/// Reads are carried out where they are called, any number at a time, and see what was committed last; writes take
+/// turns.
+public final class SyncedStore: Sendable {
+    /// The file as a replica: its synchronization, and what tools need.
+    public let replica: SyncedReplica
+    private let cache = ClassCache()
+    /// What the types declare, with all that they lead to.
+    private let declared: [ObjectSchema]
+
+    /// Opens a file, or makes it, and adds what the types declare and the file does not have.
+    ///
+    /// - Parameters:
+    ///   - path: of the file.
+    ///   - types: those whose classes are added, together with those that they link to or hold. The classes of others are
+    ///     added when an object of theirs is written first.
+    /// - Throws: `ReplicaError`: with the code `inUse` if somebody else writes the file; `ObjectError` if a type cannot be
+    ///   synchronized as it is declared, or the file has something else under its name.
+    public convenience init(_ path: String, _ types: any SyncedObject.Type...) async throws {
+        try await self.init(try SyncedReplica(path: path), types)
+    }
+
+    /// The objects of a replica.
+    public init(_ replica: SyncedReplica, _ types: [any SyncedObject.Type]) async throws {
+        self.replica = replica
+        declared = try SchemaAddition.closure(
+            of: try types.map { type throws(ObjectError) in try ObjectSchema.of(type) })
+        try await addClasses()
+        try await replica.declareIndex(declared.filter { $0.key != nil })
+    }
+
+    /// Adds what is declared and is not there: at first, and behind a client reset.
+    func addClasses() async throws {
+        let (cache, declared) = (cache, declared)
+        try await replica.write { tx in
+            for schema in declared where try cache.complete(schema, in: tx) == nil {
+                return try SchemaAddition.add(declared, to: tx)
+            }
+        }
+    }
+
+    /// Ends the synchronization without a word, and closes the file. No other call may follow.
+    public func close() async throws { try await replica.close() }
+
+    // MARK: Reading and writing
+
+    /// Reads what is there now, all of it as of one moment, on this thread. What `body` gets is of no use behind it.
+    public func read<Value>(_ body: (ObjectSnapshot) throws -> Value) throws -> Value {
+        try replica.reading { stored in
+            let snapshot = ObjectSnapshot(stored, cache.classes(of: stored.graph))
+            defer { snapshot.end() }
+            return try body(snapshot)
+        }
+    }
+
+    /// The objects that fulfil a query, in its order, as they are now; see `ObjectReading.objects`.
+    public func objects<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> [Object] {
+        try read { try $0.objects(query) }
+    }
+
+    /// How many objects fulfil a query now; see `ObjectReading.count`.
+    public func count<Object: SyncedObject>(_ query: ObjectQuery<Object>) throws -> Int {
+        try read { try $0.count(query) }
+    }
+
+    /// The object with a key as it is now; see `ObjectReading.get`.
+    public func get<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> Object {
+        try read { try $0.get(type, id) }
+    }
+
+    /// The object with a key as it is now, nil if there is none; see `ObjectReading.find`.
+    public func find<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> Object? {
+        try read { try $0.find(type, id) }
+    }
+
+    /// A transaction. When it returns, the disk has what was written, and it is uploaded when there is a connection.
+    ///
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, and then nothing has happened; `ReplicaError` if the disk fails.
+    @discardableResult
+    public func write<Value: Sendable>(
+        _ body: @Sendable (ObjectTransaction) throws -> Value
+    ) async throws -> Value {
+        let cache = cache
+        return try await replica.write { tx, index in try body(ObjectTransaction(tx, cache, index)) }
+    }
+}
+
+/// What is in a store at one moment. It belongs to the closure that gets it.
+public final class ObjectSnapshot: ObjectReading {
+    private var view: _ObjectView?
+
+    init(_ stored: StoredState, _ classes: _BoundClasses) {
+        view = _ObjectView(graph: stored.graph, classes: classes, index: stored.index)
+    }
+
+    func end() { view = nil }
+
+    public func _view() throws -> _ObjectView {
+        guard let view else { throw ObjectError(.notAllowed, "what was read is used behind the read") }
+        return view
+    }
+}
+
+// MARK: - Observing
+
+extension SyncedStore {
+    /// What a query has, and from then on what changes of it.
+    public func changes<Object: SyncedObject>(of query: ObjectQuery<Object>) -> ObjectChanges<QueryChange<Object>> {
+        ObjectChanges(of: QuerySource(query), in: replica, cache)
+    }
+
+    /// What an object is, and from then on what changes of it.
+    /// - Throws: `ObjectError` if the key is none.
+    public func changes<Object: SyncedObject>(
+        of type: Object.Type, _ id: Object.ID
+    ) throws -> ObjectChanges<ObjectChange<Object>> {
+        ObjectChanges(of: try SingleSource<Object>(id), in: replica, cache)
+    }
+
+    /// What a list of an object holds, and from then on what changes of it.
+    /// - Throws: `ObjectError` if the key path leads to no property that is stored.
+    public func changes<Object: SyncedObject, Element: SyncedValue>(
+        of keyPath: any KeyPath<Object, [Element]> & Sendable, in id: Object.ID
+    ) throws -> ObjectChanges<ListChange<Element>> {
+        ObjectChanges(of: try ListSource<Object, Element>(id, keyPath), in: replica, cache)
+    }
+
+    /// What changes at a path and below it, from now on: the first element is empty, and says that it has begun. Each
+    /// further one has every path once, in the order in which they were changed first.
+    public func changes(at path: ObjectPath, _ scope: PathScope = .pathAndDescendants) -> ObjectChanges<[PathChange]> {
+        ObjectChanges(of: PathSource(path, scope), in: replica, cache)
+    }
+}

@@ -1,0 +1,124 @@
+import AnabranchCore
+import Synchronization
+
+/// What somebody observes of a store.
+enum Interest: Sendable {
+    case object(className: [UInt8], key: PrimaryKey)
+    case classes(Set<[UInt8]>)
+    case everything
+}
+
+/// What has happened to objects since an observer has looked last, whatever the number of transactions: before, and now.
+struct PendingChanges: Sendable {
+    struct Change: Sendable {
+        let object: ObjectReference
+        let before: StateObject?
+        var after: StateObject?
+        /// Whether transactions of this replica were among them, and downloads.
+        var isLocal: Bool
+        var isRemote: Bool
+    }
+
+    private(set) var changes: [Change] = []
+    private var positions: [ObjectReference: Int] = [:]
+
+    mutating func add(_ noted: NotedChange, isLocal: Bool) {
+        if let position = positions[noted.object] {
+            changes[position].after = noted.after
+            changes[position].isLocal = changes[position].isLocal || isLocal
+            changes[position].isRemote = changes[position].isRemote || !isLocal
+        } else {
+            positions[noted.object] = changes.count
+            changes.append(
+                Change(
+                    object: noted.object, before: noted.before, after: noted.after, isLocal: isLocal, isRemote: !isLocal
+                ))
+        }
+    }
+}
+
+/// One who observes: what it has not looked at yet, and whether it waits.
+final class Observation: Sendable {
+    enum News: Sendable {
+        case changes(PendingChanges)
+        /// Nobody has kept count: it has to look at everything.
+        case renewal
+        /// The store was closed.
+        case end
+    }
+
+    private let state = Mutex(State())
+
+    private struct State {
+        var pending = PendingChanges()
+        var isRenewed = false
+        var hasEnded = false
+        var waiter: CheckedContinuation<Void, Never>?
+
+        var hasNews: Bool { isRenewed || hasEnded || !pending.changes.isEmpty }
+
+        /// Whoever waits, if there is something to wait for no longer.
+        mutating func takeWaiter() -> CheckedContinuation<Void, Never>? {
+            guard hasNews, let waiter else { return nil }
+            self.waiter = nil
+            return waiter
+        }
+    }
+
+    // MARK: What the replica says
+
+    /// What a commit has changed.
+    func add(_ noted: [NotedChange], isLocal: Bool) {
+        change { state in for noted in noted { state.pending.add(noted, isLocal: isLocal) } }
+    }
+
+    func renew() {
+        change { state in
+            state.isRenewed = true
+            state.pending = PendingChanges()
+        }
+    }
+
+    func end() { change { $0.hasEnded = true } }
+
+    /// What has come so far is known: everything is looked at.
+    func clear() {
+        state.withLock { state in
+            state.isRenewed = false
+            state.pending = PendingChanges()
+        }
+    }
+
+    private func change(_ body: (inout State) -> Void) {
+        let waiter = state.withLock { state in
+            body(&state)
+            return state.takeWaiter()
+        }
+        waiter?.resume()
+    }
+
+    // MARK: What the observer asks
+
+    /// Waits until there is something, and takes it.
+    /// - Returns: nil if the task was cancelled.
+    func next() async -> News? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let now = state.withLock { state in
+                    state.waiter = continuation
+                    return Task.isCancelled ? state.waiter.take() : state.takeWaiter()
+                }
+                now?.resume()
+            }
+        } onCancel: {
+            state.withLock { $0.waiter.take() }?.resume()
+        }
+        guard !Task.isCancelled else { return nil }
+        return state.withLock { state in
+            if state.hasEnded { return .end }
+            if state.isRenewed { return .renewal }
+            defer { state.pending = PendingChanges() }
+            return .changes(state.pending)
+        }
+    }
+}

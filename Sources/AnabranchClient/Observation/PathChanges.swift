@@ -1,0 +1,182 @@
+public import AnabranchCore
+
+/// A place in a store: all of it, a class, an object, or a property of an object.
+public struct ObjectPath: Hashable, Sendable, CustomStringConvertible {
+    /// The class; nil for the whole store.
+    public let className: String?
+    /// The object of the class.
+    public let key: PrimaryKey?
+    /// The property of the object.
+    public let property: String?
+
+    /// The whole store.
+    public static let store = ObjectPath(className: nil)
+
+    /// A class.
+    public static func `class`(_ type: any SyncedObject.Type) -> ObjectPath { .class(named: type.className) }
+
+    /// A class.
+    public static func `class`(named name: String) -> ObjectPath { ObjectPath(className: name) }
+
+    /// An object.
+    public static func object<Object: SyncedObject>(_ type: Object.Type, _ id: Object.ID) throws -> ObjectPath {
+        ObjectPath(className: type.className, key: try id.primaryKey)
+    }
+
+    /// A property of an object.
+    public static func property<Object: SyncedObject>(
+        _ keyPath: PartialKeyPath<Object>, of id: Object.ID
+    ) throws -> ObjectPath {
+        ObjectPath(className: Object.className, key: try id.primaryKey, property: try Object._name(of: keyPath))
+    }
+
+    /// Of the parts, each of which needs those before.
+    public init(className: String?, key: PrimaryKey? = nil, property: String? = nil) {
+        self.className = className
+        self.key = className == nil ? nil : key
+        self.property = self.key == nil ? nil : property
+    }
+
+    /// The parts behind slashes: `/Chore/5/title`.
+    public var description: String {
+        "/" + [className, key.map { "\($0)" }, property].compactMap { $0 }.joined(separator: "/")
+    }
+
+    /// How many steps it is from the whole store.
+    fileprivate var depth: Int { property != nil ? 3 : key != nil ? 2 : className != nil ? 1 : 0 }
+
+    /// Whether another path is this one or below it.
+    fileprivate func contains(_ other: ObjectPath) -> Bool {
+        (className == nil || className == other.className) && (key == nil || key == other.key)
+            && (property == nil || property == other.property)
+    }
+}
+
+/// How much below a path is observed.
+public enum PathScope: Sendable {
+    /// What is at the path itself.
+    case path
+    /// Also what is directly below it: of the store the classes, of a class its objects, of an object its properties.
+    case pathAndChildren
+    /// Also everything below that.
+    case pathAndDescendants
+
+    fileprivate var depth: Int {
+        switch self {
+        case .path: 0
+        case .pathAndChildren: 1
+        case .pathAndDescendants: 3
+        }
+    }
+}
+
+/// Something at a path has changed.
+public struct PathChange: Equatable, Sendable {
+    /// What has happened to it.
+    public enum Kind: Sendable {
+        /// It has come.
+        case created
+        /// It, or something in it, has changed.
+        case updated
+        /// It has gone.
+        case deleted
+    }
+
+    /// Who has changed it.
+    public enum Origin: Sendable {
+        /// This replica.
+        case local
+        /// Somebody else, through the server.
+        case remote
+        /// Both, since it was told last.
+        case both
+    }
+
+    /// Where.
+    public let path: ObjectPath
+    /// What has happened.
+    public let kind: Kind
+    /// Who has done it.
+    public let origin: Origin
+}
+
+/// Paths that have changed since they were told last, each once, in the order of the first changes.
+struct PathSource: ChangeSource {
+    private let path: ObjectPath
+    private let scope: PathScope
+    private var classes: [ClassID: ClassSchema] = [:]
+    private var hasLooked = false
+
+    init(_ path: ObjectPath, _ scope: PathScope) { (self.path, self.scope) = (path, scope) }
+
+    var interest: Interest {
+        switch (path.className, path.key) {
+        case (nil, _): .everything
+        case (let name?, nil): .classes([Array(name.utf8)])
+        case (let name?, let key?): .object(className: Array(name.utf8), key: key)
+        }
+    }
+
+    /// A first look tells nothing, and neither does a later one: what was before is not known any more, so everything
+    /// may have changed.
+    mutating func look(at state: StoredState, _ classes: _BoundClasses) throws -> [PathChange]? {
+        self.classes = Dictionary(uniqueKeysWithValues: state.graph.classes.map { ($0.number, $0) })
+        defer { hasLooked = true }
+        return hasLooked ? [PathChange(path: path, kind: .updated, origin: .remote)] : []
+    }
+
+    mutating func take(_ pending: PendingChanges) throws -> SourceUpdate<[PathChange]> {
+        var found: [PathChange] = [], positions: [ObjectPath: Int] = [:]
+        for change in pending.changes {
+            guard let schema = classes[change.object.classID] else { return .unknown }
+            for place in Self.paths(of: change, schema) where path.contains(place.path) {
+                guard place.path.depth - path.depth <= scope.depth else { continue }
+                if let position = positions[place.path] {
+                    found[position] = found[position].joined(with: place)
+                } else {
+                    positions[place.path] = found.count
+                    found.append(place)
+                }
+            }
+        }
+        return found.isEmpty ? .nothing : .change(found)
+    }
+
+    /// The store, the class, the object, and its properties that have changed.
+    private static func paths(of change: PendingChanges.Change, _ schema: ClassSchema) -> [PathChange] {
+        let properties = schema.properties.filter { property in
+            guard let before = change.before?.value(of: property), let after = change.after?.value(of: property) else {
+                return change.before != nil || change.after != nil
+            }
+            return !before.isSame(as: after)
+        }
+        let kind: PathChange.Kind
+        switch (change.before, change.after) {
+        case (nil, nil): return []
+        case (nil, _): kind = .created
+        case (_, nil): kind = .deleted
+        case (_, _):
+            guard !properties.isEmpty else { return [] }
+            kind = .updated
+        }
+        let origin: PathChange.Origin = change.isLocal ? change.isRemote ? .both : .local : .remote
+        let name = String(decoding: schema.name, as: UTF8.self), key = change.object.key
+        let above = [
+            PathChange(path: .store, kind: .updated, origin: origin),
+            PathChange(path: .class(named: name), kind: .updated, origin: origin),
+            PathChange(path: ObjectPath(className: name, key: key), kind: kind, origin: origin),
+        ]
+        return above
+            + properties.map { property in
+                let path = ObjectPath(
+                    className: name, key: key, property: String(decoding: property.name, as: UTF8.self))
+                return PathChange(path: path, kind: kind, origin: origin)
+            }
+    }
+}
+
+extension PathChange {
+    fileprivate func joined(with other: PathChange) -> PathChange {
+        PathChange(path: path, kind: kind, origin: origin == other.origin ? origin : .both)
+    }
+}

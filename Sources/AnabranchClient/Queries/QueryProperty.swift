@@ -1,0 +1,221 @@
+import AnabranchCore
+
+/// A property in a condition: `Chore.where { $0.title.contains("milk") && $0.due < .now }`.
+///
+/// A path leads on to the properties of linked and embedded objects, also those in collections: of several values at
+/// its end one has to fulfil the condition.
+@dynamicMemberLookup
+public struct QueryProperty<Value>: Sendable {
+    let path: QueryText
+
+    /// A property of the object that is here.
+    public subscript<Member: SyncedValue>(
+        dynamicMember keyPath: KeyPath<Value._Target, Member>
+    ) -> QueryProperty<Member> where Value: _QueryTarget {
+        do throws(ObjectError) {
+            let name = try Value._name(of: keyPath).queryName
+            let isRoot = path.parts.isEmpty
+            return QueryProperty<Member>(path: isRoot ? QueryText(name) : path + ("." + name))
+        } catch {
+            return QueryProperty<Member>(path: QueryText("", error: error))
+        }
+    }
+}
+
+/// What has properties that conditions can name.
+public protocol _QueryTarget {
+    associatedtype _Target = Self
+    static func _name(of keyPath: PartialKeyPath<_Target>) throws(ObjectError) -> String
+}
+
+extension SyncedObject {
+    public static func _name(of keyPath: PartialKeyPath<Self>) throws(ObjectError) -> String {
+        try ObjectSchema.of(Self.self).field(keyPath).name
+    }
+}
+
+extension EmbeddedObject {
+    public static func _name(of keyPath: PartialKeyPath<Self>) throws(ObjectError) -> String {
+        try ObjectSchema.of(Self.self).field(keyPath).name
+    }
+}
+
+extension Link: _QueryTarget {
+    public static func _name(of keyPath: PartialKeyPath<Target>) throws(ObjectError) -> String {
+        try Target._name(of: keyPath)
+    }
+}
+
+extension Optional: _QueryTarget where Wrapped: _QueryTarget {
+    public static func _name(of keyPath: PartialKeyPath<Wrapped._Target>) throws(ObjectError) -> String {
+        try Wrapped._name(of: keyPath)
+    }
+}
+
+extension Array: _QueryTarget where Element: _QueryTarget {
+    public static func _name(of keyPath: PartialKeyPath<Element._Target>) throws(ObjectError) -> String {
+        try Element._name(of: keyPath)
+    }
+}
+
+extension Set: _QueryTarget where Element: _QueryTarget {
+    public static func _name(of keyPath: PartialKeyPath<Element._Target>) throws(ObjectError) -> String {
+        try Element._name(of: keyPath)
+    }
+}
+
+extension Dictionary: _QueryTarget where Key == String, Value: _QueryTarget {
+    public static func _name(of keyPath: PartialKeyPath<Value._Target>) throws(ObjectError) -> String {
+        try Value._name(of: keyPath)
+    }
+}
+
+// MARK: - Conditions
+
+/// What an object has to fulfil.
+public protocol QueryCondition: Sendable {
+    /// The condition as a whole.
+    var condition: ObjectCondition { get }
+}
+
+/// A condition on objects.
+public struct ObjectCondition: QueryCondition {
+    let text: QueryText
+
+    /// Itself.
+    public var condition: ObjectCondition { self }
+
+    init(_ text: QueryText) { self.text = text }
+}
+
+extension QueryProperty: QueryCondition where Value == Bool {
+    /// It is true.
+    public var condition: ObjectCondition { ObjectCondition(path + " == true") }
+}
+
+/// Both have to be fulfilled.
+public func && (left: some QueryCondition, right: some QueryCondition) -> ObjectCondition {
+    ObjectCondition("(" + left.condition.text + ") AND (" + right.condition.text + ")")
+}
+
+/// One of them has to be fulfilled.
+public func || (left: some QueryCondition, right: some QueryCondition) -> ObjectCondition {
+    ObjectCondition("(" + left.condition.text + ") OR (" + right.condition.text + ")")
+}
+
+/// It must not be fulfilled.
+public prefix func ! (condition: some QueryCondition) -> ObjectCondition {
+    ObjectCondition("NOT (" + condition.condition.text + ")")
+}
+
+extension QueryProperty where Value: SyncedValue {
+    /// The property has this value.
+    public static func == (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("==", right) }
+    /// The property has another value.
+    public static func != (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("!=", right) }
+    /// The property has a lesser value; null is none.
+    public static func < (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("<", right) }
+    /// The property has a lesser value or this one; null is none.
+    public static func <= (left: QueryProperty, right: Value) -> ObjectCondition { left.compared("<=", right) }
+    /// The property has a greater value; null is none.
+    public static func > (left: QueryProperty, right: Value) -> ObjectCondition { left.compared(">", right) }
+    /// The property has a greater value or this one; null is none.
+    public static func >= (left: QueryProperty, right: Value) -> ObjectCondition { left.compared(">=", right) }
+
+    /// Both properties have one value.
+    public static func == (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
+        ObjectCondition(left.path + " == " + right.path)
+    }
+    /// The properties have different values.
+    public static func != (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
+        ObjectCondition(left.path + " != " + right.path)
+    }
+    /// The value of the first one is lesser.
+    public static func < (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
+        ObjectCondition(left.path + " < " + right.path)
+    }
+    /// The value of the first one is greater.
+    public static func > (left: QueryProperty, right: QueryProperty) -> ObjectCondition {
+        ObjectCondition(left.path + " > " + right.path)
+    }
+
+    /// The property has one of these values.
+    public func isIn(_ values: some Sequence<Value>) -> ObjectCondition {
+        ObjectCondition(path + " IN " + QueryText.values(Array(values)))
+    }
+
+    /// The property has a value from the first to the last one, both included.
+    public func isBetween(_ first: Value, _ last: Value) -> ObjectCondition { self >= first && self <= last }
+
+    private func compared(_ relation: String, _ value: Value) -> ObjectCondition {
+        ObjectCondition(path + " \(relation) " + QueryText.value(value))
+    }
+}
+
+/// `String`, or `String?`.
+public protocol _QueryString {}
+extension String: _QueryString {}
+extension Optional: _QueryString where Wrapped == String {}
+
+extension QueryProperty where Value: _QueryString {
+    /// The text contains another one.
+    public func contains(_ text: String, ignoringCase: Bool = false) -> ObjectCondition {
+        matches("CONTAINS", text, ignoringCase)
+    }
+    /// The text begins with another one.
+    public func hasPrefix(_ text: String, ignoringCase: Bool = false) -> ObjectCondition {
+        matches("BEGINSWITH", text, ignoringCase)
+    }
+    /// The text ends with another one.
+    public func hasSuffix(_ text: String, ignoringCase: Bool = false) -> ObjectCondition {
+        matches("ENDSWITH", text, ignoringCase)
+    }
+    /// The text is like a pattern, in which `*` stands for any characters and `?` for one.
+    public func like(_ pattern: String, ignoringCase: Bool = false) -> ObjectCondition {
+        matches("LIKE", pattern, ignoringCase)
+    }
+
+    private func matches(_ relation: String, _ text: String, _ ignoringCase: Bool) -> ObjectCondition {
+        ObjectCondition(path + " \(relation)\(ignoringCase ? "[c]" : "") " + QueryText.value(text))
+    }
+}
+
+// MARK: Collections
+
+/// An array, a set or a dictionary.
+public protocol _QueryCollection {
+    associatedtype _Element: SyncedValue
+}
+extension Array: _QueryCollection where Element: SyncedValue { public typealias _Element = Element }
+extension Set: _QueryCollection where Element: SyncedValue { public typealias _Element = Element }
+extension Dictionary: _QueryCollection where Key == String, Value: SyncedValue { public typealias _Element = Value }
+
+extension QueryProperty where Value: _QueryCollection {
+    /// How many elements there are.
+    public var count: QueryProperty<Int> { QueryProperty<Int>(path: path + ".@count") }
+    /// Any of the elements: `$0.tags.any == "home"`.
+    public var any: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "ANY " + path) }
+    /// All of the elements.
+    public var all: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "ALL " + path) }
+    /// None of the elements.
+    public var none: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: "NONE " + path) }
+    /// The least element.
+    public var min: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@min") }
+    /// The greatest element.
+    public var max: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@max") }
+    /// The sum of the elements.
+    public var sum: QueryProperty<Value._Element> { QueryProperty<Value._Element>(path: path + ".@sum") }
+    /// The average of the elements.
+    public var average: QueryProperty<Double> { QueryProperty<Double>(path: path + ".@avg") }
+
+    /// An element is this one.
+    public func contains(_ element: Value._Element) -> ObjectCondition { any == element }
+}
+
+extension QueryProperty {
+    /// The value of a key of a dictionary.
+    public subscript<Element: SyncedValue>(key: String) -> QueryProperty<Element> where Value == [String: Element] {
+        let quoted = key.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+        return QueryProperty<Element>(path: path + "[\"\(quoted)\"]")
+    }
+}

@@ -1,0 +1,112 @@
+import AnabranchCore
+public import AnabranchReplica
+
+/// What a store wants to have of its server, in flexible sync (`Spec/Objects.md`, section 8): queries, each with a name.
+///
+///     try await store.subscriptions.update { wanted in
+///         wanted.add("mine", Chore.where { $0.owner == me })
+///         wanted.remove("demo")
+///     }
+///     try await store.subscriptions.wait()
+public struct Subscriptions: Sendable {
+    let store: SyncedStore
+
+    /// What has become of the newest subscriptions.
+    public enum State: Equatable, Sendable {
+        /// The server has not answered yet.
+        case pending
+        /// Their objects are coming.
+        case bootstrapping
+        /// Their objects are here.
+        case complete
+        /// The server cannot serve them, for this reason; those before stay in force.
+        case refused(String)
+    }
+
+    /// The newest subscriptions by their names, and what has become of them.
+    public var current: (subscriptions: WantedObjects, state: State) {
+        get async {
+            await store.replica.subscriptionsNow
+        }
+    }
+
+    /// Changes the subscriptions. All changes of a call reach the server together, after what was written before; the
+    /// objects are here when `wait` returns, and those that nobody wants any more are gone.
+    /// - Returns: whether anything has changed.
+    /// - Throws: `ObjectError` with the code `badQuery`, and then nothing has changed; `ReplicaError` with the code
+    ///   `notAllowed` if the store is synchronized by partition.
+    @discardableResult
+    public func update(_ body: @Sendable (inout WantedObjects) throws -> Void) async throws -> Bool {
+        try await store.addClasses()
+        return try await store.replica.updateSubscriptions(body)
+    }
+
+    /// Waits until the objects of the newest subscriptions are here.
+    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another one if it cannot
+    ///   come about by itself; `CancellationError`.
+    public func wait() async throws { try await store.replica.waitForSubscriptions() }
+}
+
+/// The objects that a store wants to have of its server.
+public struct WantedObjects: Sendable {
+    /// By name.
+    public private(set) var byName: [String: Subscription] = [:]
+    /// Has the classes that queries are about.
+    private let state: ObjectGraph
+
+    init(_ subscriptions: [Subscription], _ state: ObjectGraph) {
+        byName = Dictionary(subscriptions.map { ($0.name ?? $0.query, $0) }) { _, new in new }
+        self.state = state
+    }
+
+    var list: [Subscription] { byName.sorted { $0.key < $1.key }.map(\.value) }
+
+    /// Wants to have the objects that fulfil a query. One that has the name already is replaced.
+    /// - Throws: `ObjectError` with the code `badQuery` if the query makes no sense, if it depends on more than the object
+    ///   itself, such as an order, a limit or the contents of linked objects, or if the store was opened without the type.
+    public mutating func add<Object: SyncedObject>(_ name: String, _ query: ObjectQuery<Object>) throws {
+        byName[name] = Subscription(Object.className, try query.subscriptionText(in: state), name: name)
+    }
+
+    /// Does not want to have those of a subscription any more.
+    /// - Returns: whether there was one of that name.
+    @discardableResult
+    public mutating func remove(_ name: String) -> Bool { byName.removeValue(forKey: name) != nil }
+
+    /// Wants nothing any more.
+    public mutating func removeAll() { byName = [:] }
+}
+
+extension Subscriptions.State {
+    fileprivate init(_ entry: SubscriptionSets.Entry) {
+        switch entry.state {
+        case .pending: self = entry.version == 0 ? .complete : .pending
+        case .bootstrapping, .awaitingMark: self = .bootstrapping
+        case .complete: self = .complete
+        case .refused(let reason): self = .refused(reason)
+        }
+    }
+}
+
+extension SyncedReplica {
+    fileprivate var subscriptionsNow: (subscriptions: WantedObjects, state: Subscriptions.State) {
+        let latest = replica.record.subscriptions?.latest
+        return (
+            WantedObjects(latest?.subscriptions ?? [], replica.state), latest.map(Subscriptions.State.init) ?? .complete
+        )
+    }
+
+    fileprivate func updateSubscriptions(_ body: (inout WantedObjects) throws -> Void) throws -> Bool {
+        let old = subscriptionsNow.subscriptions
+        var new = old
+        try body(&new)
+        guard new.byName != old.byName else { return false }
+        try subscribe(new.list)
+        return true
+    }
+}
+
+extension SyncedStore {
+    /// What the store wants to have of its server.
+    public var subscriptions: Subscriptions { Subscriptions(store: self) }
+}

@@ -1,0 +1,174 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+
+// How the synchronization stands (`Spec/Objects.md`, section 7).
+
+extension SyncedReplica {
+    /// Tells those who watch how it stands now.
+    func updateStatus() {
+        if session?.isRunning == true {
+            if isDownloadExpected {
+                transfers.expect()
+            } else if session?.isWaitingForMark == false {
+                transfers.downloadIsComplete()
+            }
+        }
+        var status = Self.status(of: replica, transfers)
+        addSession(to: &status)
+        board.publish(status)
+        items.update(status, replica)
+    }
+
+    /// Whether more is going to come, as far as it is known.
+    private var isDownloadExpected: Bool {
+        !replica.record.hasSynced || replica.record.awaitsSubscriptions || replica.progress.downloadableBytes > 0
+    }
+
+    /// What can be said without a session.
+    static func status(of replica: borrowing Replica<SQLiteReplicaStore>, _ transfers: Transfers) -> StoreStatus {
+        var status = StoreStatus()
+        (status.download, status.upload) = (transfers.download.progress, transfers.upload.progress)
+        status.pendingTransactions = transfers.pending.changesets
+        status.completedFirstSync = replica.record.hasSynced
+        status.isNewerVersionAvailable = !replica.progress.isComplete
+        if case .refused(let reason)? = replica.record.subscriptions?.latest.state {
+            status.issue = SyncIssue(SyncError(.subscriptionsRefused, reason), isRetrying: false)
+        }
+        return status
+    }
+
+    private func addSession(to status: inout StoreStatus) {
+        guard let session else { return }
+        if session.isRunning {
+            status.activity.insert(.online)
+            if transfers.download.isRunning { status.activity.insert(.downloading) }
+            if transfers.pending.changesets > 0 { status.activity.insert(.uploading) }
+            if session.isWaitingForMark || replica.record.awaitsSubscriptions {
+                status.activity.insert(.syncingMetadata)
+            }
+        }
+        status.isRunning = true
+        switch self.status {
+        case .stopped(let error): (status.isRunning, status.issue) = (false, SyncIssue(error, isRetrying: false))
+        case .waiting(let error): status.issue = SyncIssue(error, isRetrying: true)
+        case .offline, .connecting, .running, .resetting:
+            if !session.isRunning, let issue = transfers.connectionIssue { status.issue = issue }
+        }
+    }
+
+    /// There is no connection, for this reason; for none if nobody wants one.
+    func connectionFailed(_ issue: SyncIssue?) {
+        transfers.connectionIssue = issue
+        updateStatus()
+    }
+
+    // MARK: Objects
+
+    /// How an object stands.
+    func status(of item: ItemName) throws -> ObjectStatus {
+        try items.readLog(replica)
+        return items.status(of: item, board.status, replica.state)
+    }
+
+    /// How an object stands, and each time that this changes.
+    nonisolated func statusUpdates(of item: ItemName) -> AsyncStream<ObjectStatus> {
+        let (stream, continuation) = AsyncStream<ObjectStatus>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        Task { await self.watch(item, continuation) }
+        return stream
+    }
+
+    private func watch(_ item: ItemName, _ continuation: AsyncStream<ObjectStatus>.Continuation) {
+        let number = items.add(item, continuation)
+        continuation.onTermination = { [weak self] _ in
+            guard let self else { return }
+            Task { await self.stopWatching(number) }
+        }
+        items.update(board.status, replica)
+    }
+
+    private func stopWatching(_ number: Int) { items.remove(number) }
+}
+
+extension ReplicaRecord {
+    /// Whether the objects of the newest subscriptions are not here yet.
+    fileprivate var awaitsSubscriptions: Bool {
+        guard let latest = subscriptions?.latest else { return false }
+        switch latest.state {
+        case .pending: return latest.version != 0
+        case .bootstrapping, .awaitingMark: return true
+        case .complete, .refused: return false
+        }
+    }
+}
+
+/// The name of an object among all those of a store.
+struct ItemName: Hashable, Sendable {
+    let className: [UInt8]
+    let key: PrimaryKey
+}
+
+/// What is known of single objects, for those who ask.
+struct ItemStatuses {
+    private struct Watcher {
+        let item: ItemName
+        let continuation: AsyncStream<ObjectStatus>.Continuation
+        var last: ObjectStatus?
+    }
+
+    private var watchers: [Int: Watcher] = [:]
+    private var lastNumber = 0
+    /// The objects that the changesets of the log are about, up to a version that was looked at.
+    private var pending: [ItemName: ClientVersion] = [:]
+    private var readThrough: ClientVersion = 0
+
+    mutating func add(_ item: ItemName, _ continuation: AsyncStream<ObjectStatus>.Continuation) -> Int {
+        lastNumber += 1
+        watchers[lastNumber] = Watcher(item: item, continuation: continuation)
+        return lastNumber
+    }
+
+    mutating func remove(_ number: Int) { watchers[number] = nil }
+
+    /// The log is another one.
+    mutating func forgetLog() { (pending, readThrough) = ([:], 0) }
+
+    mutating func end() {
+        for watcher in watchers.values { watcher.continuation.finish() }
+        watchers = [:]
+    }
+
+    /// Looks at the changesets that have come since it has looked last.
+    mutating func readLog(_ replica: Replica<SQLiteReplicaStore>) throws {
+        let acknowledged = replica.progress.upload.clientVersion
+        pending = pending.filter { $0.value > acknowledged }
+        for (version, objects) in try replica.unacknowledgedObjects(after: readThrough) {
+            for object in objects { pending[ItemName(className: object.className, key: object.key)] = version }
+        }
+        readThrough = replica.version
+    }
+
+    func status(of item: ItemName, _ store: StoreStatus, _ state: ObjectGraph) -> ObjectStatus {
+        ObjectStatus(of: store, isCached: state.has(item), isPending: pending[item] != nil)
+    }
+
+    /// Tells those who watch objects.
+    mutating func update(_ store: StoreStatus, _ replica: Replica<SQLiteReplicaStore>) {
+        guard !watchers.isEmpty else { return }
+        // What cannot be read is found by whoever reads it.
+        try? readLog(replica)
+        for (number, watcher) in watchers {
+            let status = status(of: watcher.item, store, replica.state)
+            guard status != watcher.last else { continue }
+            watchers[number]?.last = status
+            watcher.continuation.yield(status)
+        }
+    }
+}
+
+extension ObjectGraph {
+    fileprivate func has(_ item: ItemName) -> Bool {
+        guard let number = classes.first(where: { $0.name == item.className })?.number else { return false }
+        return (try? object(ObjectReference(classID: number, key: item.key))) != nil
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+
+/// Lets readers into a file, and keeps them out while another file is put in its place.
+final class ReadGate: Sendable {
+    private let condition = NSCondition()
+    // Both belong to whoever has locked the condition.
+    nonisolated(unsafe) private var readerCount = 0
+    nonisolated(unsafe) private var isClosing = false
+
+    /// Whether this thread, or this task, is in already: then it may come in once more, also when others may not.
+    @TaskLocal private static var entered: [ObjectIdentifier] = []
+
+    func read<Value>(_ body: () throws -> Value) rethrows -> Value {
+        let identifier = ObjectIdentifier(self), isInside = Self.entered.contains(identifier)
+        enter(mayNotWait: isInside)
+        defer { leave() }
+        if isInside { return try body() }
+        return try Self.$entered.withValue(Self.entered + [identifier]) { try body() }
+    }
+
+    /// The same in two calls.
+    func enter(mayNotWait: Bool = false) {
+        condition.lock()
+        while isClosing, !mayNotWait { condition.wait() }
+        readerCount += 1
+        condition.unlock()
+    }
+
+    func leave() {
+        condition.lock()
+        readerCount -= 1
+        condition.broadcast()
+        condition.unlock()
+    }
+
+    /// Waits until nobody reads, and calls `body` while nobody can.
+    func whileClosed<Value>(_ body: () throws -> Value) rethrows -> Value {
+        condition.lock()
+        isClosing = true
+        while readerCount > 0 { condition.wait() }
+        condition.unlock()
+        defer {
+            condition.lock()
+            isClosing = false
+            condition.broadcast()
+            condition.unlock()
+        }
+        return try body()
+    }
+}

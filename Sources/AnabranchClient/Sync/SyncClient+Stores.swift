@@ -1,0 +1,31 @@
+public import AnabranchCore
+
+extension SyncClient {
+    /// Synchronizes a store by partition from now on.
+    ///
+    /// - Parameter resetMode: what is done if the server asks for a client reset.
+    /// - Throws: `SyncError` if the client is one of flexible sync, or if the store is synchronized already or has
+    ///   subscriptions.
+    public func add(
+        _ store: SyncedStore, partition: PartitionValue, resetMode: ResetMode = .recoverOrDiscard
+    ) async throws {
+        try await add(store.replica, partition: String(decoding: partition.bytes, as: UTF8.self), resetMode: resetMode)
+    }
+
+    /// Synchronizes a store by its subscriptions from now on.
+    /// - Throws: `SyncError` if the client is not one of flexible sync, or the store is synchronized already;
+    ///   `ReplicaError` if the store was synchronized by partition.
+    public func add(_ store: SyncedStore, resetMode: ResetMode = .recoverOrDiscard) async throws {
+        try await add(store.replica, resetMode: resetMode)
+    }
+
+    /// Makes a client reset for a store whose synchronization has stopped with `clientResetRequired`.
+    /// - Parameter recovers: whether what was not uploaded is made again on what the server has.
+    public func reset(_ store: SyncedStore, recovers: Bool) async throws {
+        try await reset(store.replica, recovers: recovers)
+    }
+
+    /// Synchronizes a store no more. Returns when the server has confirmed that, or there is no connection. What was not
+    /// uploaded stays in the store.
+    public func remove(_ store: SyncedStore) async { await remove(store.replica) }
+}

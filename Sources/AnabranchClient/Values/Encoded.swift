@@ -1,0 +1,45 @@
+public import AnabranchCore
+import Foundation
+
+/// A value of any `Codable` type, stored as JSON in a `String` property: `var place: Encoded<Coordinates>?`. It is one
+/// value: of two that are written at the same time one stays, as a whole.
+public struct Encoded<Value: Codable & Sendable>: SyncedValue {
+    /// The value.
+    public var value: Value
+
+    /// Wraps a value.
+    public init(_ value: Value) { self.value = value }
+
+    /// Reads the value itself.
+    public init(from decoder: any Decoder) throws { value = try Value(from: decoder) }
+
+    /// Writes the value itself.
+    public func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
+
+    public static var _shape: _ValueShape { String._shape }
+
+    /// None is known, so such a property has to be optional.
+    public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Encoded? { nil }
+
+    public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
+        let text = try String(value, classes)
+        do {
+            self.value = try JSONDecoder().decode(Value.self, from: Data(text.utf8))
+        } catch {
+            throw ObjectError(.badValue, "'\(text.prefix(100))' is no \(Value.self): \(error)")
+        }
+    }
+
+    public func _content() throws(ObjectError) -> _ValueContent {
+        do {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = .sortedKeys
+            return .value(.string(Array(try encoder.encode(value))))
+        } catch {
+            throw ObjectError(.badValue, "\(Value.self) cannot be encoded: \(error)")
+        }
+    }
+}
+
+extension Encoded: Equatable where Value: Equatable {}
+extension Encoded: Hashable where Value: Hashable {}

@@ -1,0 +1,57 @@
+public import AnabranchCore
+public import Foundation
+
+// The types of Foundation that fields, elements and keys can hold.
+
+extension Date: PayloadConvertible {
+    public init?(payload: Payload) {
+        guard let time = Timestamp(payload: payload) else { return nil }
+        self.init(timeIntervalSince1970: Double(time.seconds) + Double(time.nanoseconds) / 1e9)
+    }
+
+    /// The nearest microsecond: a `Date` of this era tells no more.
+    /// - Precondition: it lies within 290,000 years of 1970.
+    public var payload: Payload {
+        let microseconds = Int64((timeIntervalSince1970 * 1e6).rounded())
+        let (seconds, rest) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)
+        return .timestamp(Timestamp(seconds: seconds, nanoseconds: Int32(rest) * 1_000))
+    }
+}
+
+extension UUID: PayloadConvertible {
+    public init?(payload: Payload) {
+        guard let bytes = UUIDBytes(payload: payload)?.bytes else { return nil }
+        self = bytes.withUnsafeBytes { UUID(uuid: $0.load(as: uuid_t.self)) }
+    }
+
+    public var payload: Payload { .uuid(UUIDBytes(self)) }
+}
+
+extension UUIDBytes {
+    /// The bytes of a UUID.
+    public init(_ id: UUID) {
+        guard let bytes = withUnsafeBytes(of: id.uuid, { UUIDBytes(Array($0)) }) else {
+            preconditionFailure("a UUID has 16 bytes")
+        }
+        self = bytes
+    }
+}
+
+extension Data: PayloadConvertible {
+    public init?(payload: Payload) {
+        guard case .binary(let bytes) = payload else { return nil }
+        self.init(bytes)
+    }
+
+    public var payload: Payload { .binary(Array(self)) }
+}
+
+extension PrimaryKey {
+    /// The key of a class whose keys are UUIDs.
+    public init(_ id: UUID) { self = .uuid(UUIDBytes(id)) }
+}
+
+extension PartitionValue {
+    /// A UUID.
+    public static func uuid(_ id: UUID) -> PartitionValue { .uuid(UUIDBytes(id)) }
+}
