@@ -46,6 +46,8 @@ let package = Package(
         .systemLibrary(name: "CZlib"),
         .systemLibrary(name: "CZstd"),
         .target(name: "CBuildInfo", cSettings: [.define("ANABRANCH_COMMIT", to: "\"\(commit)\"")]),
+        // SQLite on a disk that fails, for tests.
+        .target(name: "CFaultFiles", linkerSettings: [.linkedLibrary("sqlite3")]),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
@@ -68,7 +70,7 @@ let package = Package(
             name: "AnabranchClient",
             dependencies: [
                 "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
-                "AnabranchReplica", "AnabranchRows",
+                "AnabranchReplica", "AnabranchRows", "CMalloc",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -111,6 +113,9 @@ let package = Package(
                 "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
                 "AnabranchTesting",
             ]),
+        .target(
+            name: "AnabranchFuzz",
+            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"]),
         .target(
             name: "AnabranchTestClient",
             dependencies: [
@@ -167,14 +172,14 @@ let package = Package(
             name: "AnabranchHistoryTests",
             dependencies: [
                 "AnabranchCore", "AnabranchHistory", "AnabranchReplica", "AnabranchRows", "AnabranchRules",
-                "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting",
+                "AnabranchSimulation", "AnabranchSQLite", "AnabranchTesting", "CFaultFiles",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
         .testTarget(
             name: "AnabranchClientTests",
             dependencies: [
                 "AnabranchCore", "AnabranchClient", "AnabranchHistory", "AnabranchHTTP", "AnabranchProtocol",
-                "AnabranchReplica", "AnabranchServer", "AnabranchTesting",
+                "AnabranchQuery", "AnabranchReplica", "AnabranchServer", "AnabranchTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -230,6 +235,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]),
+        .testTarget(name: "FuzzTests", dependencies: ["AnabranchFuzz"]),
         .testTarget(name: "RepositoryTests", exclude: ["PublicSymbols"]),
         .testTarget(
             name: "TutorialTests",

@@ -77,7 +77,7 @@ extension Replica {
         _ download: Download, onMerged: ((ServerVersion, [UInt8]) -> Void)?
     ) throws -> StateChanges {
         var change = Change(self)
-        let changes = try merge(download, into: &change, onMerged)
+        let changes = try store.readTogether { try merge(download, into: &change, onMerged) }
         try carryOut(change)
         return changes
     }

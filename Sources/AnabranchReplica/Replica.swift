@@ -70,7 +70,7 @@ public struct Replica<Store: ReplicaStore> {
         _ body: (WriteTransaction) throws -> Result
     ) throws -> WriteResult<Result> {
         var next = state
-        var written = try next.write(as: ident, body)
+        var written = try store.readTogether { try next.write(as: ident, body) }
         guard try written.changeset.isEmpty || isAccepted(written.changeset) else { return written }
         written.changes.append(try next.eraseAsymmetricObjects())
         // Reading changes nothing, and writes nothing to the disk.
@@ -144,7 +144,8 @@ public struct Replica<Store: ReplicaStore> {
     }
 
     mutating func carryOut(_ change: consuming Change) throws(ReplicaError) {
-        let commit = change.commit
+        var commit = change.commit
+        commit.logCount = change.log.versions.count
         try ReplicaError.catching { try store.commit(commit) }
         change.emptiedRows?.refill()
         record = commit.record
@@ -170,8 +171,9 @@ package struct ReplicaBehaviour: Sendable {
     package var skipsFailures = false
     /// What a client of an older release cannot apply.
     package var refusals: ApplyRefusals = []
-    /// What may stay in memory of a state between two commits, in bytes as they are stored.
-    package var loadedBytesMax = 2 << 20
+    /// What may stay in memory of a state between two commits, in bytes as they are stored; in memory objects take
+    /// about five times as many.
+    package var loadedBytesMax = 256 << 10
 
     package init() {}
 }

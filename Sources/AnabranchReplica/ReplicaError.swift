@@ -44,15 +44,21 @@ public struct ReplicaError: Error, Equatable, Sendable, CustomStringConvertible 
         } catch let error as ReplicaError {
             throw error
         } catch {
-            throw ReplicaError(.storeFailed, "\(error)")
+            throw ReplicaError(reading: error)
         }
+    }
+
+    /// Why a store cannot be read.
+    package init(reading error: any Error, of place: String? = nil) {
+        let isDamage = (error as? ApplyError)?.isDamage ?? false
+        self.init(isDamage ? .damaged : .storeFailed, place.map { "\($0): \(error)" } ?? "\(error)")
     }
 
     /// Why a download could not be integrated.
     init(downloading error: any Error) {
         switch error {
         case let error as ReplicaError: self = error
-        case let error as ApplyError where error.code == .unavailable: self.init(.storeFailed, "\(error)")
+        case let error as ApplyError where error.code == .unavailable: self.init(reading: error)
         case let error as LogMerge.DecodingError:
             self.init(.badDownload, "the changeset of server version \(error.version): \(error.error)")
         default: self.init(.badDownload, "\(error)")

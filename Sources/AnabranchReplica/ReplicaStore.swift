@@ -22,12 +22,18 @@ public protocol ReplicaStore {
     /// Makes a commit durable, or throws and has done nothing.
     mutating func commit(_ commit: ReplicaCommit) throws
 
+    /// Calls `body`, which reads the state many times and commits nothing. The default is to do no more.
+    func readTogether<Value>(_ body: () throws -> Value) throws -> Value
+
     /// Whether the store has to know what an object held before a commit that changes it. The default is that it need
     /// not.
     func needsNote(of object: ObjectReference) -> Bool
 }
 
 extension ReplicaStore {
+    /// Calls `body`, and prepares nothing.
+    public func readTogether<Value>(_ body: () throws -> Value) throws -> Value { try body() }
+
     /// It need not.
     public func needsNote(of object: ObjectReference) -> Bool { false }
 }
@@ -112,6 +118,8 @@ public struct ReplicaCommit: Sendable {
     public var bootstrap = BootstrapParts.stay
     /// The numbers.
     public var record: ReplicaRecord
+    /// How many entries the log has behind the commit.
+    package var logCount = 0
 
     /// What happens to the parts of a bootstrap.
     public enum BootstrapParts: Sendable {

@@ -120,13 +120,21 @@ package struct StateRows: ObjectRows {
     }
 
     package func row(at address: RowAddress) throws -> [UInt8]? {
-        try reader.unsafeReentrantRead { db in try table.row(at: address, in: db) }
+        try read { db in try table.row(at: address, in: db) }
     }
 
     package func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])] {
-        try reader.unsafeReentrantRead { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
+        try read { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
+    }
+
+    private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        do {
+            return try reader.unsafeReentrantRead(body)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+            throw ApplyError.damaged(error.message ?? "the database is damaged")
+        }
     }
 
     package func readTogether(_ body: () throws -> Void) throws {

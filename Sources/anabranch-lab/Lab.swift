@@ -64,6 +64,7 @@ struct BenchCommand: ParsableCommand {
         subcommands: [
             BenchCasesCommand.self, BenchMergeCommand.self, BenchServerCommand.self, BenchApplyCommand.self,
             BenchRowsCommand.self, BenchSegmentsCommand.self, BenchSealedCommand.self,
-            BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self, BenchStoreCommand.self,
+            BenchGenerationCommand.self, BenchGrowthCommand.self, BenchReplicaCommand.self,
+            BenchReplicaMemoryCommand.self, ReplicaMemoryClientCommand.self, BenchStoreCommand.self,
         ])
 }

@@ -58,7 +58,7 @@ import Testing
             crash
             note 3 salt | client "$path" A write
             note 4 tea | client "$path" A write --url $url --timeout 1 && exit 1
-            client "$path" A status --json | grep -o '"unsynced":{[^}]*}'
+            client "$path" A status --verify --json | grep -o '"unsynced":{[^}]*}'
             start
             client "$path" B read --url $url >/dev/null
             client "$path" A read --url $url

@@ -14,10 +14,15 @@ let package = Package(
         .systemLibrary(name: "CZstd"),
         .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
         .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
-        .target(name: "AnabranchHistory", dependencies: ["AnabranchCore", "CZstd"]),
+        .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
+        .target(
+            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+        .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
         .target(
             name: "AnabranchTesting",
-            dependencies: ["AnabranchCore", "AnabranchHistory", "AnabranchQuery", "CZlib", "CZstd"]),
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
+            ]),
         .executableTarget(
             name: "rule-mutants", dependencies: ["AnabranchCore", "AnabranchTesting"], path: "Rules",
             exclude: ["mutants.txt"]),

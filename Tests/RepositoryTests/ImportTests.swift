@@ -17,8 +17,8 @@ import Testing
         "AnabranchReplica": ["AnabranchCore"],
         "AnabranchClient": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchQuery",
-            "AnabranchReplica", "AnabranchRows", "Dispatch", "Foundation", "GRDB", "Logging", "NIOCore", "NIOHTTP1",
-            "NIOPosix", "NIOSSL", "NIOWebSocket",
+            "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB", "Logging", "NIOCore",
+            "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
         "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
@@ -35,6 +35,7 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
             "AnabranchTesting", "Foundation",
         ],
+        "AnabranchFuzz": ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"],
         "AnabranchTestClient": [
             "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchTesting", "Foundation", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOWebSocket",
@@ -52,6 +53,7 @@ import Testing
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "Foundation"],
         "CBuildInfo": [],
+        "CFaultFiles": [],
         "CMalloc": [],
         "CZlib": [],
         "CZstd": [],

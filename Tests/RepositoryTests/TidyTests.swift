@@ -65,7 +65,7 @@ import Testing
 
     /// The packages that build our sources in a folder of their own understand them as the package itself does.
     @Test func everyPackageHasTheSameFeaturesOfTheLanguage() throws {
-        let features = try ["", "Tests/Checked/", "Tests/Mutants/"].map { folder in
+        let features = try ["", "Tests/Checked/", "Tests/Fuzz/", "Tests/Mutants/"].map { folder in
             try TextFile("\(folder)Package.swift").lines.filter { $0.hasPrefix("let upcomingFeatures = ") }
         }
         #expect(features[0].count == 1)

@@ -23,9 +23,7 @@ final class FileLock: Sendable {
     /// Makes a file that only its owner can read, unless it is there.
     static func makePrivate(_ path: String) throws(ReplicaError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw ReplicaError(.storeFailed, "\(path): \(String(cString: strerror(errno)))")
-        }
+        guard descriptor >= 0 else { throw ReplicaError(.storeFailed, String(cString: strerror(errno))) }
         close(descriptor)
     }
 
@@ -33,7 +31,12 @@ final class FileLock: Sendable {
 
     func release() {
         descriptor.withLock { descriptor in
-            if let open = descriptor { close(open) }
+            if let open = descriptor {
+                // A process that is being started has the descriptor as well, for a moment, and closing it here alone
+                // would not give the lock back.
+                flock(open, LOCK_UN)
+                close(open)
+            }
             descriptor = nil
         }
     }

@@ -129,6 +129,36 @@ struct PropertyIndex: Sendable {
         if let failure { throw failure }
     }
 
+    /// Whether it holds exactly what the objects have.
+    func isWhole(of state: ObjectGraph, in db: Database) throws -> Bool {
+        let exists = "SELECT EXISTS (SELECT 1 FROM property_value WHERE property = ? AND value = ? AND key = ?)"
+        for (classID, indexed) in properties {
+            var counts: [Int64: Int] = [:], isMissing = false, failure: (any Error)?
+            try state.forEachObject(of: classID) { object throws(ApplyError) in
+                guard failure == nil, !isMissing, let key = object.key.map({ Data($0.rowKey) }) else { return }
+                do {
+                    for indexed in indexed {
+                        guard let value = Self.bytes(of: object.value(of: indexed.property)) else { continue }
+                        let arguments: StatementArguments = [indexed.number, value, key]
+                        if try Bool.fetchOne(db.cachedStatement(sql: exists), arguments: arguments) != true {
+                            isMissing = true
+                        }
+                        counts[indexed.number, default: 0] += 1
+                    }
+                } catch {
+                    failure = error
+                }
+            }
+            if let failure { throw failure }
+            for indexed in indexed {
+                let sql = "SELECT COUNT(*) FROM property_value WHERE property = ?"
+                let count = try Int.fetchOne(db, sql: sql, arguments: [indexed.number])
+                if isMissing || count != counts[indexed.number] ?? 0 { return false }
+            }
+        }
+        return true
+    }
+
     // MARK: Finding
 
     /// Calls `body` with the keys of the objects whose values lie in a range, in the order of the values, and of the keys

@@ -12,10 +12,37 @@ public struct ReplicaSnapshot: Sendable {
     public let record: ReplicaRecord
     /// The entries of its log.
     public let log: [LocalVersion]
+    private let snapshot: DatabaseSnapshot
 
     init(_ snapshot: DatabaseSnapshot) throws {
-        (record, log) = try snapshot.read { db in (try ReplicaSchema.record(in: db), try ReplicaSchema.log(in: db)) }
+        (record, log) = try snapshot.read { db in try ReplicaSchema.recordAndLog(in: db) }
         state = try SQLiteReplicaStore.table.state(in: snapshot)
+        self.snapshot = snapshot
+    }
+
+    /// Reads everything, and checks that it is what was written (`Spec/Replica.md`, section 2.6): also that nothing is
+    /// missing, which who reads an object here and there does not notice.
+    /// - Throws: `ReplicaError` with the code `damaged`, and the place.
+    public func verify() throws(ReplicaError) {
+        try SQLiteReplicaStore.translatingErrors(snapshot.path) {
+            try snapshot.read { db in
+                let finding = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") ?? ""
+                guard finding == "ok" else { throw ReplicaError(.damaged, finding) }
+                for version in log {
+                    _ = try ReplicaSchema.changeset(of: version.number, in: db)
+                    _ = try ReplicaSchema.reciprocal(of: version.number, in: db)
+                }
+                _ = try ReplicaSchema.bootstrapParts(in: db)
+            }
+            _ = try StateDigest(of: state)
+            guard try !state.hasDamagedLinks() else {
+                throw ReplicaError(.damaged, "its links are not those of its objects")
+            }
+            let isIndexWhole = try snapshot.read { db in
+                try PropertyIndex(of: state, in: db).isWhole(of: state, in: db)
+            }
+            guard isIndexWhole else { throw ReplicaError(.damaged, "its index is not that of its objects") }
+        }
     }
 }
 
@@ -25,8 +52,8 @@ public final class ReplicaReader: Sendable {
     private let path: String
 
     /// Opens the file.
-    /// - Throws: `ReplicaError` with the code `unknownFormat` if it is another kind of file, `storeFailed` if it is not
-    ///   there or cannot be read.
+    /// - Throws: `ReplicaError` with the code `unknownFormat` if it is another kind of file, `damaged` if it is not
+    ///   what was written, `storeFailed` if it is not there or cannot be read.
     public init(path: String) throws(ReplicaError) {
         self.path = path
         _ = try snapshot()
@@ -36,12 +63,11 @@ public final class ReplicaReader: Sendable {
     /// - Throws: `ReplicaError`, as when it is opened.
     public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {
         try SQLiteReplicaStore.translatingErrors(path) {
-            guard access(path, F_OK) == 0 else {
-                throw ReplicaError(.storeFailed, "there is no replica \(path)")
-            }
+            guard access(path, F_OK) == 0 else { throw ReplicaError(.storeFailed, "there is no such file") }
+            try ReplicaSchema.checkHeader(path)
             let configuration = SQLiteReplicaStore.configuration(label: "anabranch.reader", isReadOnly: true)
             let pool = try DatabasePool(path: path, configuration: configuration)
-            try pool.read { db in try ReplicaSchema.prepare(db, path: path) }
+            try pool.read { db in try ReplicaSchema.prepare(db) }
             return try ReplicaSnapshot(try pool.makeSnapshot())
         }
     }

@@ -12,7 +12,8 @@ enum ReplicaSchema {
     /// Raised with each change of the tables, so that an older program refuses a newer file.
     static let version = 2
     /// What is chosen for the life of a file: the size of its pages, and that it can give free ones back.
-    static let layout = "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL"
+    static let layout = "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL"
+    private static let pageBytes: UInt64 = 4096
 
     private static let tables = """
         CREATE TABLE replica (
@@ -26,13 +27,16 @@ enum ReplicaSchema {
             last_written INTEGER NOT NULL,
             is_recovering INTEGER NOT NULL,
             has_synced INTEGER NOT NULL,
-            subscriptions TEXT
+            log_count INTEGER NOT NULL, part_count INTEGER NOT NULL,
+            subscriptions BLOB,
+            checksum BLOB NOT NULL
         );
         CREATE TABLE log (
             version INTEGER PRIMARY KEY,
             base INTEGER NOT NULL,
             timestamp INTEGER NOT NULL,
             bytes INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
             changeset BLOB NOT NULL,
             reciprocal BLOB
         );
@@ -41,35 +45,58 @@ enum ReplicaSchema {
             server INTEGER NOT NULL, client INTEGER NOT NULL,
             timestamp INTEGER NOT NULL, ident INTEGER NOT NULL,
             original_bytes INTEGER NOT NULL,
+            checksum BLOB NOT NULL,
             changeset BLOB NOT NULL
         );
 
         """
 
+    /// Looks at the beginning of a file, which SQLite would change when it opens it for writing. What is in a
+    /// write-ahead log beside it may be newer.
+    /// - Throws: `ReplicaError` with the code `unknownFormat` or `damaged`.
+    static func checkHeader(_ path: String) throws {
+        guard let file = FileHandle(forReadingAtPath: path) else { return }
+        defer { try? file.close() }
+        let header = Array(try file.read(upToCount: 100) ?? Data()), size = try file.seekToEnd()
+        // One that was just made.
+        if header.isEmpty { return }
+        guard header.count == 100, header.starts(with: "SQLite format 3\0".utf8) else {
+            throw ReplicaError(.unknownFormat, "this is no replica, nor another database of SQLite")
+        }
+        func number(at offset: Int) -> Int { header[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }
+        let hasLog = access(path + "-wal", F_OK) == 0, hasTables = number(at: 40) != 0
+        try check(owner: number(at: 68), version: number(at: 60), isNew: hasLog || !hasTables)
+        guard hasLog || size >= UInt64(number(at: 28)) * pageBytes else {
+            throw ReplicaError(.damaged, "the end of the file is missing")
+        }
+    }
+
+    private static func check(owner: Int, version found: Int, isNew: Bool) throws(ReplicaError) {
+        if owner == 0, isNew { return }
+        guard owner == applicationID else {
+            throw ReplicaError(.unknownFormat, "this is no replica, but belongs to another program")
+        }
+        guard found == version else {
+            let advice = found > version ? ": use a newer one" : ""
+            throw ReplicaError(.unknownFormat, "it has format \(found), and this program reads \(version)\(advice)")
+        }
+    }
+
     /// Makes the tables in an empty file, or checks that they are there.
     /// - Throws: `ReplicaError` with the code `unknownFormat`.
-    static func prepare(_ db: Database, path: String) throws {
-        let owner = try Int.fetchOne(db, sql: "PRAGMA application_id")
-        let isEmpty = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
-        if owner == 0, isEmpty {
+    static func prepare(_ db: Database) throws {
+        let owner = try Int.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+        let isNew = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master") == 0
+        try check(owner: owner, version: try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0, isNew: isNew)
+        if owner == 0 {
             try db.execute(sql: layout)
             try db.inTransaction(.immediate) {
                 try db.execute(sql: tables + PropertyIndex.tables + StateTable.sql)
+                try store(ReplicaRecord(), logCount: 0, in: db)
                 try db.execute(sql: "PRAGMA application_id = \(applicationID)")
                 try db.execute(sql: "PRAGMA user_version = \(version)")
                 return .commit
             }
-            return
-        }
-        guard owner == applicationID else {
-            throw ReplicaError(.unknownFormat, "\(path) is not a replica: it belongs to another program")
-        }
-        let found = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
-        guard found == version else {
-            throw ReplicaError(
-                .unknownFormat,
-                "\(path) has format \(found), this program reads format \(version): "
-                    + "use \(found > version ? "a newer" : "an older") one")
         }
     }
 }
@@ -77,67 +104,152 @@ enum ReplicaSchema {
 // MARK: Rows
 
 extension ReplicaSchema {
-    static func record(in db: Database) throws -> ReplicaRecord {
+    /// The row of the numbers.
+    private static func row(in db: Database) throws -> (record: ReplicaRecord, logCount: Int64, partCount: Int64) {
         let sql = """
             SELECT ident, salt, version, download_server, download_client, latest, latest_salt, upload_client,
-            upload_server, downloadable, last_written, is_recovering, has_synced, subscriptions FROM replica
+            upload_server, downloadable, last_written, is_recovering, has_synced, log_count, part_count, subscriptions,
+            checksum FROM replica WHERE number = 1
             """
-        guard let row = try Row.fetchOne(db, sql: sql) else { return ReplicaRecord() }
+        guard let row = try Row.fetchOne(db, sql: sql) else {
+            throw ReplicaError(.damaged, "the row of its numbers is missing")
+        }
+        let ident = try row.decode(Int64?.self, atIndex: 0), salt = try row.decode(Int64?.self, atIndex: 1)
+        let numbers = try (2...14).map { try row.decode(Int64.self, atIndex: $0) }
+        let subscriptions = try row.decode(Data?.self, atIndex: 15).map { Array($0) }
+        let sum = RowSeal.replica.sum(1, of: [ident, salt] + numbers, subscriptions ?? [])
+        try RowSeal.replica.check(try row.bytes(16) == sum, 1)
         var record = ReplicaRecord()
-        if let ident = row[0] as Int64? {
-            record.file = SaltedFileID(ident: ClientFileID(stored: ident), salt: try row.number(1))
+        record.file = ident.map { SaltedFileID(ident: ClientFileID(stored: $0), salt: Salt(stored: salt ?? 0)) }
+        record.version = ClientVersion(stored: numbers[0])
+        record.progress.cursor = DownloadCursor(
+            serverVersion: ServerVersion(stored: numbers[1]), clientVersion: ClientVersion(stored: numbers[2]))
+        record.progress.latest = SaltedVersion(
+            version: ServerVersion(stored: numbers[3]), salt: Salt(stored: numbers[4]))
+        record.progress.upload = UploadCursor(
+            clientVersion: ClientVersion(stored: numbers[5]), serverVersion: ServerVersion(stored: numbers[6]))
+        record.progress.downloadableBytes = UInt64(bitPattern: numbers[7])
+        record.lastWritten = ChangesetTime(stored: numbers[8])
+        record.isRecovering = numbers[9] != 0
+        record.hasSynced = numbers[10] != 0
+        record.subscriptions = try subscriptions.map {
+            try JSONDecoder().decode(SubscriptionSets.self, from: Data($0))
         }
-        record.version = try row.number(2)
-        record.progress.cursor = DownloadCursor(serverVersion: try row.number(3), clientVersion: try row.number(4))
-        record.progress.latest = SaltedVersion(version: try row.number(5), salt: try row.number(6))
-        record.progress.upload = UploadCursor(clientVersion: try row.number(7), serverVersion: try row.number(8))
-        record.progress.downloadableBytes = UInt64(bitPattern: try row.decode(Int64.self, atIndex: 9))
-        record.lastWritten = try row.number(10)
-        record.isRecovering = try row.decode(Bool.self, atIndex: 11)
-        record.hasSynced = try row.decode(Bool.self, atIndex: 12)
-        if let text = row[13] as String? {
-            record.subscriptions = try JSONDecoder().decode(SubscriptionSets.self, from: Data(text.utf8))
-        }
-        return record
+        return (record, numbers[11], numbers[12])
     }
 
-    static func store(_ record: ReplicaRecord, in db: Database) throws {
-        let subscriptions = try record.subscriptions.map { sets -> String in
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = .sortedKeys
-            return String(decoding: try encoder.encode(sets), as: UTF8.self)
-        }
+    /// - Parameter logCount: how many entries the log has.
+    static func store(_ record: ReplicaRecord, logCount: Int, in db: Database) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        let subscriptions = try record.subscriptions.map { try encoder.encode($0) }
+        let parts = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(number) FROM bootstrap_part")) ?? 0
         let progress = record.progress
-        let numbers: [UInt64] = [
-            record.version.rawValue, progress.cursor.serverVersion.rawValue, progress.cursor.clientVersion.rawValue,
-            progress.latest.version.rawValue, progress.latest.salt.rawValue, progress.upload.clientVersion.rawValue,
-            progress.upload.serverVersion.rawValue, progress.downloadableBytes, record.lastWritten.rawValue,
+        let numbers: [Int64?] = [
+            record.file?.ident.stored, record.file?.salt.stored, record.version.stored,
+            progress.cursor.serverVersion.stored, progress.cursor.clientVersion.stored,
+            progress.latest.version.stored, progress.latest.salt.stored, progress.upload.clientVersion.stored,
+            progress.upload.serverVersion.stored, Int64(bitPattern: progress.downloadableBytes),
+            record.lastWritten.stored, record.isRecovering ? 1 : 0, record.hasSynced ? 1 : 0, Int64(logCount),
+            parts,
         ]
-        try db.cachedStatement(
-            sql: "INSERT OR REPLACE INTO replica VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        )
-        .execute(
-            arguments: [record.file?.ident.stored, record.file?.salt.stored]
-                + StatementArguments(numbers.map { Int64(bitPattern: $0) })
-                + [record.isRecovering, record.hasSynced, subscriptions])
+        let sum = RowSeal.replica.sum(1, of: numbers, subscriptions.map { Array($0) } ?? [])
+        let sql = "INSERT OR REPLACE INTO replica VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        try db.cachedStatement(sql: sql).execute(
+            arguments: StatementArguments(numbers) + [subscriptions, Data(sum)])
     }
 
-    static func log(in db: Database) throws -> [LocalVersion] {
-        let sql = "SELECT version, base, timestamp, bytes FROM log ORDER BY version"
-        return try Row.fetchAll(db, sql: sql).map { row in
-            LocalVersion(
-                number: try row.number(0), base: try row.number(1), timestamp: try row.number(2),
-                bytes: try row.decode(Int.self, atIndex: 3))
+    // MARK: The log
+
+    /// The numbers, and the entries of the log without what they hold.
+    static func recordAndLog(in db: Database) throws -> (ReplicaRecord, [LocalVersion]) {
+        let sql = "SELECT version, base, timestamp, bytes, checksum FROM log ORDER BY version"
+        let log = try Row.fetchAll(db, sql: sql).map { row in
+            let numbers = try (0...3).map { try row.decode(Int64.self, atIndex: $0) }
+            let version = UInt64(bitPattern: numbers[0])
+            try RowSeal.entry.check(try row.bytes(4) == RowSeal.entry.sum(version, of: numbers), version)
+            return LocalVersion(
+                number: ClientVersion(stored: numbers[0]), base: ServerVersion(stored: numbers[1]),
+                timestamp: ChangesetTime(stored: numbers[2]), bytes: Int(numbers[3]))
         }
+        let (record, count, _) = try row(in: db)
+        guard log.count == count else {
+            throw ReplicaError(.damaged, "its log has \(log.count) entries, and \(count) were written")
+        }
+        return (record, log)
+    }
+
+    static func store(_ version: LocalVersion, _ changeset: [UInt8], in db: Database) throws {
+        let number = version.number.rawValue
+        let numbers = [version.number.stored, version.base.stored, version.timestamp.stored, Int64(version.bytes)]
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO log VALUES (?, ?, ?, ?, ?, ?, NULL)").execute(
+            arguments: StatementArguments(numbers)
+                + [
+                    Data(RowSeal.entry.sum(number, of: numbers)), RowSeal.changeset.sealed(changeset, number),
+                ])
+    }
+
+    /// A changeset of the log as it was made.
+    static func changeset(of version: ClientVersion, in db: Database) throws -> [UInt8] {
+        let sql = "SELECT changeset FROM log WHERE version = ?"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]) else {
+            throw ReplicaError(.damaged, "version \(version) of its log is missing")
+        }
+        return try RowSeal.changeset.opened(try row.bytes(0), version.rawValue)
+    }
+
+    /// What merges have made of it; nil if none has changed it.
+    static func reciprocal(of version: ClientVersion, in db: Database) throws -> [UInt8]? {
+        let sql = "SELECT reciprocal FROM log WHERE version = ? AND reciprocal IS NOT NULL"
+        return try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]).map { row in
+            try RowSeal.reciprocal.opened(try row.bytes(0), version.rawValue)
+        }
+    }
+
+    static func store(reciprocal: [UInt8], of version: ClientVersion, in db: Database) throws {
+        try db.cachedStatement(sql: "UPDATE log SET reciprocal = ? WHERE version = ?")
+            .execute(arguments: [RowSeal.reciprocal.sealed(reciprocal, version.rawValue), version.stored])
+    }
+
+    // MARK: Bootstraps
+
+    /// The parts of a bootstrap that have come.
+    static func bootstrapParts(in db: Database) throws -> [DownloadedChangeset] {
+        let sql = """
+            SELECT number, server, client, timestamp, ident, original_bytes, checksum, changeset
+            FROM bootstrap_part ORDER BY number
+            """
+        let parts = try Row.fetchAll(db, sql: sql).map { row in
+            let numbers = try (0...5).map { try row.decode(Int64.self, atIndex: $0) }, changeset = try row.bytes(7)
+            let number = UInt64(bitPattern: numbers[0])
+            try RowSeal.part.check(try row.bytes(6) == RowSeal.part.sum(number, of: numbers, changeset), number)
+            return DownloadedChangeset(
+                cursor: DownloadCursor(
+                    serverVersion: ServerVersion(stored: numbers[1]), clientVersion: ClientVersion(stored: numbers[2])),
+                tag: OriginTag(
+                    timestamp: ChangesetTime(stored: numbers[3]), ident: ClientFileID(stored: numbers[4])),
+                changeset: changeset, originalBytes: Int(numbers[5]))
+        }
+        let count = try row(in: db).partCount
+        guard parts.count == count else {
+            throw ReplicaError(.damaged, "there are \(parts.count) parts of a bootstrap, and \(count) were written")
+        }
+        return parts
+    }
+
+    static func append(_ part: DownloadedChangeset, in db: Database) throws {
+        let last = try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(number) FROM bootstrap_part")) ?? 0
+        let numbers = [
+            last + 1, part.cursor.serverVersion.stored, part.cursor.clientVersion.stored, part.tag.timestamp.stored,
+            part.tag.ident.stored, Int64(part.originalBytes),
+        ]
+        let sum = RowSeal.part.sum(UInt64(bitPattern: last + 1), of: numbers, part.changeset)
+        try db.cachedStatement(sql: "INSERT INTO bootstrap_part VALUES (?, ?, ?, ?, ?, ?, ?, ?)").execute(
+            arguments: StatementArguments(numbers) + [Data(sum), Data(part.changeset)])
     }
 }
 
 extension Row {
-    /// - Throws: if the column has another type.
-    func number<Number: TypedNumber>(_ index: Int) throws -> Number {
-        Number(stored: try decode(Int64.self, atIndex: index))
-    }
-
     /// - Throws: if the column has another type.
     func bytes(_ index: Int) throws -> [UInt8] {
         guard let bytes = try withUnsafeData(atIndex: index, { $0.map(Array.init) }) else {

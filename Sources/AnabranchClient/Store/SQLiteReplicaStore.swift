@@ -31,9 +31,10 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         self.lock = lock
         let (pool, index) = try Self.translatingErrors(path) {
             try FileLock.makePrivate(path)
+            try ReplicaSchema.checkHeader(path)
             let pool = try DatabasePool(path: path, configuration: Self.configuration(label: "anabranch.replica"))
             try pool.writeWithoutTransaction { db in
-                try ReplicaSchema.prepare(db, path: path)
+                try ReplicaSchema.prepare(db)
                 try db.execute(
                     sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
             }
@@ -63,11 +64,11 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         do {
             return try body()
         } catch let error as ReplicaError {
-            throw error
+            throw ReplicaError(error.code, "\(path): \(error.reason)")
         } catch let error as DatabaseError {
-            throw ReplicaError(.storeFailed, "\(path): \(error.message ?? "\(error.resultCode)")")
+            throw ReplicaError(error, of: path)
         } catch {
-            throw ReplicaError(.storeFailed, "\(path): \(error)")
+            throw ReplicaError(reading: error, of: path)
         }
     }
 
@@ -92,60 +93,33 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     /// See `ReplicaStore`.
     public func load() throws -> StoredReplica {
         try Self.translatingErrors(path) {
-            let (record, log) = try pool.read { db in
-                (try ReplicaSchema.record(in: db), try ReplicaSchema.log(in: db))
+            let ((record, log), hasState) = try pool.read { db in
+                let sql = "SELECT EXISTS (SELECT 1 FROM state_row)"
+                return (try ReplicaSchema.recordAndLog(in: db), try Bool.fetchOne(db, sql: sql) ?? false)
             }
-            return StoredReplica(record: record, log: log, state: try Self.table.state(in: pool))
+            let state = try Self.table.state(in: pool)
+            guard !state.classes.isEmpty || !hasState else { throw ReplicaError(.damaged, "its schema is missing") }
+            return StoredReplica(record: record, log: log, state: state)
         }
     }
 
     /// See `ReplicaStore`.
     public func changeset(of version: ClientVersion) throws -> [UInt8] {
-        let sql = "SELECT changeset FROM log WHERE version = ?"
-        guard let changeset = try bytes(sql, version) else {
-            throw ReplicaError(.damaged, "\(path) has lost version \(version) of its log")
-        }
-        return changeset
+        try read { db in try ReplicaSchema.changeset(of: version, in: db) }
     }
 
     /// See `ReplicaStore`.
     public func reciprocal(of version: ClientVersion) throws -> [UInt8]? {
-        try bytes("SELECT reciprocal FROM log WHERE version = ? AND reciprocal IS NOT NULL", version)
-    }
-
-    private func bytes(_ sql: String, _ version: ClientVersion) throws -> [UInt8]? {
-        try Self.translatingErrors(path) {
-            try pool.unsafeReentrantRead { db in
-                let statement = try db.cachedStatement(sql: sql)
-                guard let row = try Row.fetchOne(statement, arguments: [version.stored]) else { return nil }
-                let address = Self.address(ofLog: version)
-                guard let content = RowChecksum.content(of: try row.bytes(0), at: address) else {
-                    throw ReplicaError(.damaged, "\(path): version \(version) of the log is not what was written")
-                }
-                return content
-            }
-        }
-    }
-
-    private static func address(ofLog version: ClientVersion) -> RowAddress {
-        RowAddress(classID: ClassID(0), key: Array("log".utf8), part: version.rawValue)
+        try read { db in try ReplicaSchema.reciprocal(of: version, in: db) }
     }
 
     /// See `ReplicaStore`.
     public func bootstrapParts() throws -> [DownloadedChangeset] {
-        let sql = """
-            SELECT server, client, timestamp, ident, original_bytes, changeset FROM bootstrap_part ORDER BY number
-            """
-        return try Self.translatingErrors(path) {
-            try pool.read { db in
-                try Row.fetchAll(db, sql: sql).map { row in
-                    DownloadedChangeset(
-                        cursor: DownloadCursor(serverVersion: try row.number(0), clientVersion: try row.number(1)),
-                        tag: OriginTag(timestamp: try row.number(2), ident: try row.number(3)),
-                        changeset: try row.bytes(5), originalBytes: try row.decode(Int.self, atIndex: 4))
-                }
-            }
-        }
+        try read { db in try ReplicaSchema.bootstrapParts(in: db) }
+    }
+
+    private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        try Self.translatingErrors(path) { try pool.unsafeReentrantRead(body) }
     }
 
     /// See `ReplicaStore`. On return the disk has it.
@@ -169,19 +143,13 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         }
         for version in commit.removed { try execute("DELETE FROM log WHERE version = ?", [version.stored], db) }
         for (version, changeset) in commit.written where version.number > commit.trimmedVersion {
-            try execute(
-                "INSERT OR REPLACE INTO log (version, base, timestamp, bytes, changeset) VALUES (?, ?, ?, ?, ?)",
-                [
-                    version.number.stored, version.base.stored, version.timestamp.stored, version.bytes,
-                    stored(changeset, of: version.number),
-                ], db)
+            try ReplicaSchema.store(version, changeset, in: db)
         }
         for (version, changeset) in commit.reciprocals {
-            try execute(
-                "UPDATE log SET reciprocal = ? WHERE version = ?", [stored(changeset, of: version), version.stored], db)
+            try ReplicaSchema.store(reciprocal: changeset, of: version, in: db)
         }
         try carryOut(commit.bootstrap, in: db)
-        try ReplicaSchema.store(commit.record, in: db)
+        try ReplicaSchema.store(commit.record, logCount: commit.logCount, in: db)
     }
 
     private func carryOut(_ parts: ReplicaCommit.BootstrapParts, in db: Database) throws {
@@ -191,25 +159,8 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         case .begin(let first):
             try execute("DELETE FROM bootstrap_part", [], db)
             try carryOut(.come(first), in: db)
-        case .come(let more):
-            for part in more {
-                try execute(
-                    """
-                    INSERT INTO bootstrap_part (server, client, timestamp, ident, original_bytes, changeset)
-                    VALUES (?, ?, ?, ?, ?, ?)
-                    """,
-                    [
-                        part.cursor.serverVersion.stored, part.cursor.clientVersion.stored, part.tag.timestamp.stored,
-                        part.tag.ident.stored, part.originalBytes, Data(part.changeset),
-                    ], db)
-            }
+        case .come(let more): for part in more { try ReplicaSchema.append(part, in: db) }
         }
-    }
-
-    private func stored(_ changeset: [UInt8], of version: ClientVersion) -> Data {
-        var content = changeset
-        RowChecksum.append(to: &content, at: Self.address(ofLog: version))
-        return Data(content)
     }
 
     private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
@@ -240,15 +191,24 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
 
     /// Calls `body` with what was committed last. It may be called within itself.
     func read<Value>(_ body: (StoredState) throws -> Value) throws -> Value {
-        try pool.unsafeReentrantRead { db in
-            if db.isInsideTransaction { return try body(try storedState()) }
-            var value: Value?
-            try db.inTransaction(.deferred) {
-                value = try body(try storedState())
-                return .commit
+        try readTogether { try body(try storedState()) }
+    }
+
+    /// In one transaction of a reader: none of the reads has to find its way into the file by itself.
+    public func readTogether<Value>(_ body: () throws -> Value) throws -> Value {
+        do {
+            return try pool.unsafeReentrantRead { db in
+                if db.isInsideTransaction { return try body() }
+                var value: Value?
+                try db.inTransaction(.deferred) {
+                    value = try body()
+                    return .commit
+                }
+                guard let value else { throw ReplicaError(.storeFailed, "\(path): the read was not carried out") }
+                return value
             }
-            guard let value else { throw ReplicaError(.storeFailed, "\(path): the read was not carried out") }
-            return value
+        } catch let error as DatabaseError {
+            throw ReplicaError(error, of: path)
         }
     }
 
@@ -278,5 +238,19 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     /// What readers see now, for as long as they keep it.
     public func snapshot() throws(ReplicaError) -> ReplicaSnapshot {
         try Self.translatingErrors(path) { try ReplicaSnapshot(try pool.makeSnapshot()) }
+    }
+}
+
+extension ReplicaError {
+    /// SQLite finds what is no database when it is opened, and damage when it gets there. Where there is no table, or no
+    /// column, somebody else has written the schema: the statements are our own.
+    init(_ error: DatabaseError, of path: String) {
+        let code: Code =
+            switch error.resultCode {
+            case .SQLITE_NOTADB: .unknownFormat
+            case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_CONSTRAINT: .damaged
+            default: .storeFailed
+            }
+        self.init(code, "\(path): \(error.message ?? "\(error.resultCode)")")
     }
 }

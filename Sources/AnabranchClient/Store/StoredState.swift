@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchQuery
+import AnabranchReplica
 import GRDB
 
 /// The state of a replica as it is stored, for the time of a read.
@@ -26,8 +27,12 @@ struct StoredIndex {
         of property: Property, in range: ValueRange, isAscending: Bool = true,
         _ body: (PrimaryKey, _ beginning: [UInt8]?) throws -> Bool
     ) throws {
-        try pool.unsafeReentrantRead { db in
-            try index.forEachKey(of: property, in: range, isAscending: isAscending, in: db, body)
+        do {
+            try pool.unsafeReentrantRead { db in
+                try index.forEachKey(of: property, in: range, isAscending: isAscending, in: db, body)
+            }
+        } catch let error as DatabaseError {
+            throw ReplicaError(error, of: pool.path)
         }
     }
 }

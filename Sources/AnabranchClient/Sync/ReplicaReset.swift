@@ -28,7 +28,7 @@ enum ReplicaReset {
     }
 
     /// Nobody needs its lock without that of the file.
-    private static func removeFresh(_ path: String) throws(ReplicaError) {
+    static func removeFresh(_ path: String) throws(ReplicaError) {
         let fresh = freshPath(path)
         try remove(fresh)
         guard unlink(fresh + ".lock") == 0 || errno == ENOENT else { throw failure(fresh + ".lock") }

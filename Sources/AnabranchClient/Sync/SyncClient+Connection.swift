@@ -10,7 +10,11 @@ extension SyncClient {
     /// Connects, and stays connected as long as it goes well.
     /// - Returns: whether to try again.
     func connectOnce() async -> Bool {
-        guard !isPaused, members.values.contains(where: { !$0.isStopped }) else { return await lingered() }
+        guard isNeeded() else { return false }
+        guard !isPaused, members.values.contains(where: { !$0.isStopped }) else {
+            await retry.wait(milliseconds: nil)
+            return true
+        }
         let ending = await runConnection()
         let (end, error) = (ending.end, ending.reason)
         connectionError = error
@@ -22,7 +26,9 @@ extension SyncClient {
         case .retry: break
         case .stop: await stopAll(error)
         case .clientReset(let isRecoveryAllowed):
-            for ident in members.keys { await beginReset(ident, isRecoveryAllowed: isRecoveryAllowed, error) }
+            for (ident, member) in members where !member.isStopped {
+                await beginReset(ident, isRecoveryAllowed: isRecoveryAllowed, error)
+            }
         case .deleteFile: await stopAll(error)
         case .refreshUser: news = .tokenIsBad
         case .refreshLocation: news = .serverHasMoved
@@ -34,7 +40,7 @@ extension SyncClient {
         await tellMembers(error, retryingIn: milliseconds)
         log.debug("waiting before the next connection", metadata: ["milliseconds": "\(milliseconds ?? -1)"])
         await retry.wait(milliseconds: milliseconds)
-        return !Task.isCancelled
+        return true
     }
 
     private func tellMembers(_ error: SyncError, retryingIn milliseconds: Int64?) async {
@@ -43,13 +49,8 @@ extension SyncClient {
         for member in members.values { await member.replica.connectionFailed(issue) }
     }
 
-    /// Without sessions there is nothing to connect for.
-    private func lingered() async -> Bool {
-        await retry.wait(milliseconds: nil)
-        return !Task.isCancelled
-    }
-
     private func stopAll(_ error: SyncError) async {
+        for (ident, member) in members where member.reset != nil { await leave(ident) }
         for ident in members.keys { await stop(ident, error) }
     }
 
@@ -72,7 +73,7 @@ extension SyncClient {
         do {
             let url = try await configuration.route.url(news)
             news = .none
-            let socket = try await configuration.transport.connect(
+            let socket = try await connect(
                 WebSocketRequest(
                     url: url, protocols: handshake.offer.split(separator: ", ").map(String.init),
                     userAgent: "RealmSync/\(Self.newestCore) (Anabranch) \(configuration.application)",
@@ -91,6 +92,24 @@ extension SyncClient {
         }
     }
 
+    /// A connection that opens in time.
+    private func connect(_ request: WebSocketRequest) async throws -> any TransportConnection {
+        let milliseconds = configuration.timers.connectMilliseconds
+        return try await withThrowingTaskGroup(of: (any TransportConnection).self) { group in
+            group.addTask { [transport = configuration.transport] in try await transport.connect(request) }
+            group.addTask {
+                try await Task.sleep(for: .milliseconds(milliseconds))
+                throw TransportError(.timedOut, "no connection within \(milliseconds) ms")
+            }
+            let first = await group.nextResult()
+            group.cancelAll()
+            // It may have opened at the last moment.
+            if case .failure? = first { while let late = await group.nextResult() { try? await late.get().close() } }
+            guard let first else { throw CancellationError() }
+            return try first.get()
+        }
+    }
+
     private func run(_ socket: any TransportConnection, _ version: ProtocolVersion) async -> Ending {
         let machine = ClientConnection(
             version, configuration.mode, timers: configuration.timers, openedAt: now, using: &randomness)
@@ -104,13 +123,13 @@ extension SyncClient {
         return await withTaskGroup(of: Ending.self) { group in
             group.addTask { await self.read(socket) }
             group.addTask { await self.write(socket) }
-            let first = await group.next() ?? .closedHere
+            group.addTask { await self.watch() }
+            var ending = await group.next() ?? .closedHere
             await socket.close()
             group.cancelAll()
             // What the server has said is worth more than that nothing can be sent to it any more.
-            let second = await group.next()
-            if let second, case .lost = first.end, second.end != .closedByClient { return second }
-            return first
+            for await other in group where ending.end == .lost && other.end != .closedByClient { ending = other }
+            return ending
         }
     }
 
@@ -121,7 +140,8 @@ extension SyncClient {
             try await member.replica.connected(version, isFast: isFast)
             wake(ident)
         } catch {
-            await stop(ident, SyncError(.storeFailed, "\(error)"))
+            members[ident]?.isConnected = false
+            await fileFailed(ident, error)
         }
     }
 
@@ -129,12 +149,10 @@ extension SyncClient {
         do {
             while !Task.isCancelled {
                 guard connection != nil, !members.isEmpty else { break }
-                if !isIntegrating, connection?.machine.isOverdue(at: now) == true {
-                    return Ending(.pongTimeout, SyncError(.unreachable, "the server has not answered a PING in time"))
-                }
+                if isOverdue { return Ending(.pongTimeout, Self.overdue) }
                 switch connection?.machine.next(at: now) {
                 case .ping(let message)?: try await socket.send(message.bytes)
-                case .session(let ident)?: try await speak(ident, to: socket)
+                case .session(let ident)?: messageIsOver(bytes: try await speak(ident, to: socket))
                 case nil:
                     guard let deadline = connection?.machine.deadline(after: now) else { break }
                     await work.wait(milliseconds: max(1, isIntegrating ? 1000 : deadline - now))
@@ -146,43 +164,88 @@ extension SyncClient {
         }
     }
 
-    private func speak(_ ident: SessionID, to socket: any TransportConnection) async throws {
-        guard let member = members[ident] else { return }
-        if let message = try await member.replica.nextMessage(), let bytes = connection?.machine.encode(message).bytes {
+    /// Ends when the server is silent for too long, also while it takes nothing of what is sent to it.
+    private func watch() async -> Ending {
+        while !Task.isCancelled, let deadline = connection?.machine.deadline(after: now) {
+            if isOverdue { return Ending(.pongTimeout, Self.overdue) }
+            try? await Task.sleep(for: .milliseconds(max(1, isIntegrating ? 1000 : deadline - now)))
+        }
+        return .closedHere
+    }
+
+    private var isOverdue: Bool { !isIntegrating && connection?.machine.isOverdue(at: now) == true }
+
+    private static let overdue = SyncError(.unreachable, "the server has not answered a PING in time")
+
+    /// - Returns: how many bytes were sent.
+    private func speak(_ ident: SessionID, to socket: any TransportConnection) async throws -> Int {
+        guard let member = members[ident] else { return 0 }
+        var count = 0
+        let message = try await stopping(ident) { try await member.replica.nextMessage() }
+        if let message, let bytes = connection?.machine.encode(message).bytes {
             try await socket.send(bytes)
+            count = bytes.count
             connection?.machine.enlist(ident)
         }
         if await member.replica.isFinished, member.isLeaving { await leave(ident) }
+        return count
     }
 
     private func read(_ socket: any TransportConnection) async -> Ending {
         do {
             while true {
-                let bytes = try await socket.receive()
-                switch try connection?.machine.receive(bytes, at: now, using: &randomness) {
-                case .session(let ident, let message)?: try await hear(message, of: ident)
-                case .failed(let error)?:
-                    return Ending(.failed(error), SyncError(.refused(error.code), error.message), error)
-                case .log(let message)?: configuration.logger.debug("\(message.message)")
-                case nil: break
-                }
+                let (bytes, end) = try await readMessage(socket)
+                if let end { return end }
+                messageIsOver(bytes: bytes)
             }
         } catch {
             return Ending(error)
         }
     }
 
+    /// - Returns: how long the message was, and how the connection has ended by it.
+    private func readMessage(_ socket: any TransportConnection) async throws -> (bytes: Int, end: Ending?) {
+        let bytes = try await socket.receive()
+        switch try connection?.machine.receive(bytes, at: now, using: &randomness) {
+        case .session(let ident, let message)?: try await hear(message, of: ident)
+        case .failed(let error)?:
+            return (bytes.count, Ending(.failed(error), SyncError(.refused(error.code), error.message), error))
+        case .log(let message)?: configuration.logger.debug("\(message.message)")
+        case nil: break
+        }
+        return (bytes.count, nil)
+    }
+
     private func hear(_ message: ServerMessage, of ident: SessionID) async throws {
         guard let member = members[ident] else { return }
         isIntegrating = true
         defer { isIntegrating = false }
-        if let error = try await member.replica.receive(message) { await react(to: error, of: ident) }
+        let error = try await stopping(ident) { try await member.replica.receive(message) }
+        if let error { await react(to: error, of: ident) }
         wake(ident)
         if await member.replica.isFinished, member.isLeaving { await leave(ident) }
         if case .mark = message, member.reset != nil { await endReset(ident) }
     }
 
     // MARK: Errors
+
+    private func stopping<Value: Sendable>(
+        _ ident: SessionID, _ body: () async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await body()
+        } catch let error as ReplicaError {
+            await fileFailed(ident, error)
+            throw error
+        }
+    }
+
+    /// A replica whose file is damaged stops, and the others go on when the connection was made anew. A file that
+    /// cannot be read or written for the moment is tried again with the next connection.
+    private func fileFailed(_ ident: SessionID, _ error: any Error) async {
+        if (error as? ReplicaError)?.code != .storeFailed { await stop(ident, SyncError(.storeFailed, "\(error)")) }
+        await connection?.socket.close()
+    }
 
     private func react(to error: ErrorMessage, of ident: SessionID) async {
         guard let replica = members[ident]?.replica else { return }
@@ -193,6 +256,7 @@ extension SyncClient {
             guard let milliseconds = members[ident]?.delay.next(after: error, using: &randomness) else {
                 return await stop(ident, reason)
             }
+            members[ident]?.rest += 1
             await replica.wait(because: reason)
             resume(ident, in: milliseconds)
         case .stop, .deleteFile: await stop(ident, reason)
@@ -206,22 +270,32 @@ extension SyncClient {
         case .logOutUser:
             await configuration.route.userIsLoggedOut()
             await stopAll(SyncError(.loggedOut, error.message))
+            await connection?.socket.close()
         }
     }
 
     private func resume(_ ident: SessionID, in milliseconds: Int64) {
+        let rest = members[ident]?.rest
         Task { [weak self] in
             try? await Task.sleep(for: .milliseconds(milliseconds))
-            await self?.resume(ident)
+            await self?.resume(ident, after: rest)
         }
     }
 
+    /// - Parameter rest: is not to be resumed if something has ended it meanwhile.
+    private func resume(_ ident: SessionID, after rest: Int?) async {
+        if members[ident]?.rest == rest { await resume(ident) }
+    }
+
     func resume(_ ident: SessionID) async {
+        guard let member = members[ident], !member.isStopped else { return }
         do {
-            try await members[ident]?.replica.resume()
+            try await member.replica.resume()
+            // There was no use in joining as long as it was stopped.
+            if let version = connection?.machine.version { await join(ident, version, isFast: false) }
             wake(ident)
         } catch {
-            await stop(ident, SyncError(.storeFailed, "\(error)"))
+            await fileFailed(ident, error)
         }
     }
 }
@@ -245,8 +319,6 @@ struct Ending {
         case let error as ProtocolError: self.init(.violation(error.code), SyncError(.violation, error.reason))
         case let error as SyncError where error.code == .loggedOut: self.init(.closeCode(4002), error)
         case is CancellationError: self = .closedHere
-        case let error as ReplicaError where error.code != .storeFailed:
-            self.init(.violation(.otherError), SyncError(.storeFailed, error.reason))
         case let error as ReplicaError: self.init(.lost, SyncError(.storeFailed, error.reason))
         default: self.init(.unreachable, SyncError(.unreachable, "\(error)"))
         }

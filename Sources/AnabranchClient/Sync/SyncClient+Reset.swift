@@ -8,10 +8,17 @@ import AnabranchReplica
 extension SyncClient {
     /// Makes a client reset for a replica whose session has stopped with `clientResetRequired`.
     /// - Parameter recovers: whether what was not uploaded is made again on what the server has.
+    /// - Throws: `SyncError` if the client does not synchronize the replica, or its session has not stopped.
     public func reset(_ replica: SyncedReplica, recovers: Bool) async throws {
-        guard let ident = members.first(where: { $0.value.replica === replica })?.key else {
+        guard let (ident, member) = members.first(where: { $0.value.replica === replica }) else {
             throw SyncError(.notSynchronized, "the client does not synchronize this replica")
         }
+        if isUnderWay(resetOf: ident) { return }
+        guard case .stopped = await replica.syncStatus else {
+            throw SyncError(.notSynchronized, "the session has not stopped: it needs no client reset")
+        }
+        // One that has refused a download is still on the connection.
+        if !member.isStopped { await connection?.socket.close() }
         members[ident]?.isStopped = false
         retry.ring()
         await download(freshFor: ident, recovers: recovers)
@@ -27,11 +34,17 @@ extension SyncClient {
         await download(freshFor: ident, recovers: recovers)
     }
 
+    private func isUnderWay(resetOf ident: SessionID) -> Bool {
+        members.values.contains { $0.reset?.of == ident && !$0.isLeaving }
+    }
+
     private func download(freshFor ident: SessionID, recovers: Bool) async {
-        let isUnderWay = members.values.contains { $0.reset?.of == ident && !$0.isLeaving }
-        guard let member = members[ident], !isUnderWay else { return }
+        guard let member = members[ident], !isUnderWay(resetOf: ident) else { return }
+        members[ident]?.rest += 1
         await member.replica.beginReset()
         do {
+            // What an attempt before has left is perhaps what the server does not know.
+            try ReplicaReset.removeFresh(member.replica.path)
             let fresh = try SyncedReplica(path: ReplicaReset.freshPath(member.replica.path))
             if let subscriptions = await member.replica.activeSubscriptionList {
                 try await fresh.useFlexibleSync()
@@ -68,7 +81,7 @@ extension SyncClient {
     }
 
     /// The fresh file cannot be had.
-    private func giveUp(_ freshIdent: SessionID, _ reason: SyncError) async {
+    func giveUp(_ freshIdent: SessionID, _ reason: SyncError) async {
         guard let (ident, _) = members[freshIdent]?.reset else { return }
         await leave(freshIdent)
         await stop(ident, SyncError(.clientResetRequired, "the client reset has failed: \(reason)"))

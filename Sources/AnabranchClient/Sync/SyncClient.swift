@@ -6,7 +6,8 @@ import Synchronization
 import Logging
 
 /// Synchronizes replicas with one server, for one user, over one connection (`Spec/Replica.md`, section 3): it connects
-/// when there is a replica, connects again when the connection is lost, and does what errors of the server ask for.
+/// when there is a replica, connects again when the connection is lost, and does what errors of the server ask for. It
+/// goes on until `stop`, or until the last replica is removed, also if nobody holds it.
 public actor SyncClient {
     let configuration: SyncConfiguration
     let handshake: ClientHandshake
@@ -15,6 +16,8 @@ public actor SyncClient {
     var members: [SessionID: Registration] = [:]
     /// The loop that connects, as long as there is a replica.
     private var running: Task<Void, Never>?
+    /// The one before, which may not have ended yet.
+    private var ended: Task<Void, Never>?
     /// The connection that there is.
     var connection: (machine: ClientConnection, socket: any TransportConnection)?
     /// Resumes whoever waits for something to do, or for the time to connect again.
@@ -33,6 +36,7 @@ public actor SyncClient {
     public internal(set) var connectionError: SyncError?
     /// A message is being integrated, which takes as long as it takes: no PONG can be read meanwhile.
     var isIntegrating = false
+    var largeMessageCount = 0
 
     /// A replica, and what is known of its session.
     struct Registration {
@@ -40,6 +44,8 @@ public actor SyncClient {
         let target: SyncTarget
         let resetMode: ResetMode
         var delay = RetryDelay<ErrorCode>()
+        /// Rises whenever something ends a rest of its session before the time is up.
+        var rest = 0
         /// Its session knows of the connection that there is.
         var isConnected = false
         /// The application does not want it any more.
@@ -55,8 +61,6 @@ public actor SyncClient {
         self.configuration = configuration
         handshake = ClientHandshake(configuration.mode)
     }
-
-    deinit { running?.cancel() }
 
     // MARK: Replicas
 
@@ -92,7 +96,7 @@ public actor SyncClient {
 
     func add(_ member: Registration) async throws {
         let ident = SessionCounter.shared.next()
-        let session: ClientSession
+        var session: ClientSession
         let isFresh = member.reset != nil
         switch member.target {
         case .partition(let text): session = ClientSession(ident, partition: Array(text.utf8), uploads: !isFresh)
@@ -100,14 +104,17 @@ public actor SyncClient {
             let bind = FlexibleBind(sessionReason: isFresh ? 1 : 0)
             session = ClientSession(ident, flexible: bind, uploads: !isFresh)
         }
+        // Its answer ends the client reset.
+        if isFresh { _ = session.requestMark() }
         try await member.replica.begin(session) { [weak self] in
             Task { await self?.wake(ident) }
         }
         members[ident] = member
         if let connection { await join(ident, connection.machine.version, isFast: false) }
         if running == nil {
-            running = Task { [weak self] in
-                while let self, await self.connectOnce() {}
+            running = Task { [ended] in
+                await ended?.value
+                while await connectOnce() {}
             }
         }
         // Somebody wants a connection now, also where an error has said not to come back.
@@ -127,7 +134,7 @@ public actor SyncClient {
     public func stop() async {
         await unbind(members.keys)
         running?.cancel()
-        running = nil
+        (running, ended) = (nil, running ?? ended)
         await connection?.socket.close()
         for ident in members.keys { await leave(ident) }
     }
@@ -140,20 +147,37 @@ public actor SyncClient {
             wake(ident)
         }
         for ident in idents where members[ident] != nil {
+            // A server that does not confirm it is not waited for much longer than for a PONG.
+            let impatience = Task { [weak self, patience = configuration.timers.pongMilliseconds] in
+                guard (try? await Task.sleep(for: .milliseconds(patience))) != nil else { return }
+                await self?.leave(ident)
+            }
             await withCheckedContinuation { departures[ident, default: []].append($0) }
+            impatience.cancel()
         }
+    }
+
+    /// Without replicas there is nothing to connect for.
+    /// - Returns: whether the loop that connects is to go on.
+    func isNeeded() -> Bool {
+        if !Task.isCancelled, members.isEmpty { running = nil }
+        return !Task.isCancelled && !members.isEmpty
     }
 
     func leave(_ ident: SessionID) async {
         guard let member = members.removeValue(forKey: ident) else { return }
         await member.replica.end(SyncError(.notSynchronized, "the replica is synchronized no more"))
+        if member.reset != nil { try? await member.replica.close() }
         for waiter in departures.removeValue(forKey: ident) ?? [] { waiter.resume() }
         work.ring()
+        if members.isEmpty { retry.ring() }
     }
 
     /// Its session is inactive until the application does something.
     func stop(_ ident: SessionID, _ error: SyncError) async {
+        if members[ident]?.reset != nil { return await giveUp(ident, error) }
         members[ident]?.isStopped = true
+        members[ident]?.rest += 1
         await members[ident]?.replica.stop(error)
     }
 

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchProtocol
 import AnabranchReplica
 
 // A client reset (`Spec/History.md`, section 12.6; `Spec/Replica.md`, section 4).
@@ -32,6 +33,7 @@ public enum ResetMode: Sendable {
 extension SyncedReplica {
     /// A client reset begins.
     func beginReset() {
+        session?.suspend()
         set(.resetting)
         tell(.resetBegins)
     }
@@ -48,6 +50,7 @@ extension SyncedReplica {
     ///
     /// - Parameter fresh: of the file at `ReplicaReset.freshPath`.
     func reset(to fresh: consuming Replica<SQLiteReplicaStore>, recovers: Bool) throws {
+        guard !isClosed else { throw SyncError(.notSynchronized, "the replica was closed") }
         let unsent = replica.unacknowledged.changesets
         var report = ResetReport()
         var fresh = fresh
@@ -56,7 +59,9 @@ extension SyncedReplica {
         try fresh.store.close()
         report.backupPath = try replaceFile(keepsBackup: unsent > 0)
         tell(.resetEnded(report))
-        if recovery.changesets == 0 { waiters.release { if case .uploaded = $0 { true } else { false } } }
+        // What they wait for has other versions now, and a subscription set may be gone.
+        waiters.waitForUpload(of: replica.newestChange)
+        waiters.release { $0 == .subscriptionNews || $0.isUploaded(by: replica.progress.upload.clientVersion) }
     }
 
     /// The fresh file takes the place of the old one.

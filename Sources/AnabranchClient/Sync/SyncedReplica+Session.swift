@@ -38,7 +38,7 @@ extension SyncedReplica {
     func resume() throws {
         try replica.dropBootstrapParts()
         session?.resume()
-        set(session?.isRunning == true ? .running : .connecting)
+        set(session?.isRunning == true ? .running : session?.isConnected == true ? .connecting : .offline)
         wake?()
     }
 
@@ -90,6 +90,16 @@ extension SyncedReplica {
     ///   closed then.
     func receive(_ message: ServerMessage) throws -> ErrorMessage? {
         defer { updateStatus() }
+        do {
+            return try carryOut(message)
+        } catch {
+            // What has failed is not made up for on this connection: the session may do nothing more on it.
+            session?.disconnected()
+            throw error
+        }
+    }
+
+    private func carryOut(_ message: ServerMessage) throws -> ErrorMessage? {
         switch try session?.receive(message, replica) {
         case .ident(let file)?:
             try replica.identify(as: file)
@@ -102,12 +112,15 @@ extension SyncedReplica {
         case .marked(let request, let complete)?:
             if complete != nil { try replica.subscriptionsMarked() }
             try replica.downloaded()
+            // Whoever has waited finds it so.
+            updateStatus()
             waiters.release { $0 == .subscriptionNews || $0.isMarked(by: request) }
         case .queryRefused(let refusal)?:
             try replica.subscriptionsRefused(refusal.version, refusal.message)
             waiters.release { $0 == .subscriptionNews }
         case .failed(let error)?: return error
-        case .downloadRefused, .log, .unbound, nil: break
+        case .downloadRefused(_, let reason)?: stop(SyncError(.violation, reason))
+        case .log, .unbound, nil: break
         }
         return nil
     }
@@ -119,12 +132,22 @@ extension SyncedReplica {
             for undone in session?.integrated() ?? [] { tell(.writesUndone(undone)) }
             if !download.changesets.isEmpty { changed(changes, isLocal: false) }
         } catch let error as ReplicaError where error.code == .badDownload {
-            session?.integrationFailed(.badChangeset, error.reason)
+            refuse(.badChangeset, error.reason)
         } catch let error as ReplicaError where error.code == .changesetTooLarge {
-            session?.integrationFailed(.badChangesetSize, error.reason)
+            refuse(.badChangesetSize, error.reason)
         }
         let acknowledged = replica.progress.upload.clientVersion
-        if acknowledged > acknowledgedBefore { transfers.count(replica.unacknowledged) }
+        if acknowledged > acknowledgedBefore {
+            transfers.count(replica.unacknowledged)
+            updateStatus()
+        }
         waiters.release { $0.isUploaded(by: acknowledged) }
+    }
+
+    /// The server is told. It may ask for a client reset then; until it does, or there is another connection, nothing
+    /// more comes.
+    private func refuse(_ code: ErrorCode, _ reason: String) {
+        session?.integrationFailed(code, reason)
+        stop(SyncError(.violation, reason))
     }
 }

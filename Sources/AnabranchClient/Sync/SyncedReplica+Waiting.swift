@@ -94,6 +94,13 @@ struct Waiters {
         }
     }
 
+    /// Whoever waits until something is uploaded waits for this version.
+    mutating func waitForUpload(of version: ClientVersion) {
+        for (number, waiter) in waiting {
+            if case .uploaded = waiter.goal { waiting[number]?.goal = .uploaded(version) }
+        }
+    }
+
     mutating func fail(_ error: any Error) {
         for waiter in waiting.values { waiter.continuation.resume(throwing: error) }
         waiting = [:]

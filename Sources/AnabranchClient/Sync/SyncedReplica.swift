@@ -38,6 +38,7 @@ public actor SyncedReplica {
     /// How far it has come, for those who watch.
     var transfers = Transfers()
     var items = ItemStatuses()
+    private(set) var isClosed = false
     private var observers: [Int: AsyncStream<ReplicaEvent>.Continuation] = [:]
     private var observerCount = 0
 
@@ -64,6 +65,7 @@ public actor SyncedReplica {
         hub.end()
         board.end()
         items.end()
+        isClosed = true
         try readers.replaceStore {
             try replica.store.close()
             return nil
@@ -153,6 +155,7 @@ public actor SyncedReplica {
     /// What happens from now on, until the task that reads it is cancelled. A slow reader loses nothing.
     public func events() -> AsyncStream<ReplicaEvent> {
         let (stream, continuation) = AsyncStream<ReplicaEvent>.makeStream()
+        if isClosed { continuation.finish() }
         observerCount += 1
         let number = observerCount
         observers[number] = continuation

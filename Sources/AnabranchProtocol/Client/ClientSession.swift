@@ -88,6 +88,14 @@ public struct ClientSession: Sendable {
     /// Whether a MARK is to be sent or to be answered: it is not known whether everything is here.
     public var isWaitingForMark: Bool { marks.isAwaited }
 
+    /// Whether it has a connection, and is not finished.
+    package var isConnected: Bool {
+        switch phase {
+        case .offline, .finished: false
+        default: true
+        }
+    }
+
     // MARK: - The application and its connections
 
     /// There is a connection.
@@ -113,6 +121,9 @@ public struct ClientSession: Sendable {
 
     /// The delay after an error is over, or the error is no more: the session begins anew.
     public mutating func resume() { isSuspended = false }
+
+    /// The session does not begin on any connection before `resume`, as behind an error.
+    package mutating func suspend() { isSuspended = true }
 
     /// The session ends: with an UNBIND if the server knows of it.
     public mutating func unbind() {

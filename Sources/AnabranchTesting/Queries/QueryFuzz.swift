@@ -23,8 +23,10 @@ package struct QueryFuzz: Sendable {
     }
 
     /// What is wrong with the answers to a seed's text; nil if nothing is.
-    package func problem(seed: UInt64) throws -> String? {
-        let text = text(seed: seed)
+    package func problem(seed: UInt64) throws -> String? { try problem(of: text(seed: seed)) }
+
+    /// The same of any text.
+    package func problem(of text: [UInt8]) throws -> String? {
         let parsed: ParsedQuery
         do {
             parsed = try ParsedQuery(text)

@@ -54,26 +54,9 @@ struct BenchReplicaCommand: ParsableCommand {
     private func fill(_ path: String) throws {
         var replica = try Replica(try SQLiteReplicaStore(path: path))
         try replica.identify(as: SaltedFileID(ident: 2, salt: 1))
-        try replica.write(at: 1) { transaction in
-            try transaction.addClass("Note", key: "_id", .int)
-            try transaction.addColumn("count", .int, to: "Note")
-            try transaction.addColumn("title", .string, to: "Note")
-            try transaction.addColumn("text", .string, isNullable: true, to: "Note")
-            try transaction.addColumn("size", .double, to: "Note")
-            try transaction.addLink("next", to: "Note", of: "Note")
-        }
         for first in stride(from: 0, to: objects, by: 10_000) {
-            try replica.write(at: 1) { transaction in
-                for number in first..<min(first + 10_000, objects) {
-                    let note = try transaction.create(
-                        "Note", key: .int(Int64(number)), ["title": .string(Array("note \(number)".utf8))])
-                    try note.set("size", to: .double(Double(number)))
-                    guard number > 0, let other = try transaction.object("Note", key: .int(Int64(number - 1))) else {
-                        continue
-                    }
-                    try note.set("next", to: other.link)
-                }
-            }
+            let numbers = first..<min(first + 10_000, objects)
+            try replica.write(at: 1) { try BenchNotes.write(numbers, to: $0) }
         }
         // The server has all of it.
         var progress = replica.progress

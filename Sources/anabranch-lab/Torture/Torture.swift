@@ -4,21 +4,34 @@ import Synchronization
 
 /// One run: a server, and replicas in processes of their own.
 final class Torture: Sendable {
-    /// How long a process lives before it is killed, in milliseconds.
-    private static let lifeMax = 4_000
+    /// How long a server lives before it is killed, in milliseconds.
+    private static let serverLifeMax = 4_000
+    /// How long a process is stopped at most, in milliseconds: one in `stoppedOneIn` is.
+    private static let stopMax = 1_500
+    private static let stoppedOneIn = 3
     /// How long the last processes may take to come to rest, in seconds.
     private static let restPatience = 120
 
     private let seed: UInt64
     private let clients: Int
     private let seconds: Int
+    private let cycles: Int?
     private let isFlexible: Bool
+    /// How long a replica lives before it is killed, in milliseconds.
+    private let life: Int
     private let serve: String
     private let directory: URL
-    private let killed = Mutex((servers: 0, clients: 0))
+    private let killed = Mutex((servers: 0, clients: 0, stops: 0))
 
-    init(_ seed: UInt64, clients: Int, seconds: Int, isFlexible: Bool, serve: String, in directory: URL) {
-        (self.seed, self.clients, self.seconds) = (seed, clients, seconds)
+    /// - Parameters:
+    ///   - seconds: how long it goes on.
+    ///   - cycles: after how many killed processes it ends earlier; nil if it does not.
+    ///   - life: how long a replica lives before it is killed, in milliseconds.
+    init(
+        _ seed: UInt64, clients: Int, seconds: Int, cycles: Int? = nil, isFlexible: Bool, life: Int, serve: String,
+        in directory: URL
+    ) {
+        (self.seed, self.clients, self.seconds, self.cycles, self.life) = (seed, clients, seconds, cycles, life)
         (self.isFlexible, self.serve, self.directory) = (isFlexible, serve, directory)
     }
 
@@ -48,7 +61,20 @@ final class Torture: Sendable {
         try check(reports, Dictionary(uniqueKeysWithValues: ledgers))
         let count = killed.withLock { $0 }
         return "\(reports[0].entries.count) transactions, \(count.servers) servers and \(count.clients) replicas killed"
-            + ", \(clients) equal states"
+            + ", \(count.stops) stopped for a while, \(clients) equal states"
+    }
+
+    private func isOver(_ end: ContinuousClock.Instant) -> Bool {
+        let count = killed.withLock { $0.servers + $0.clients }
+        return ContinuousClock.now >= end || count >= cycles ?? .max
+    }
+
+    /// Waits so long, or until the run is over.
+    private func wait(_ time: Duration, until end: ContinuousClock.Instant) async throws {
+        let wake = ContinuousClock.now + time
+        while ContinuousClock.now < wake, !isOver(end) {
+            try await Task.sleep(for: min(.milliseconds(20), wake - .now))
+        }
     }
 
     // MARK: Life
@@ -56,9 +82,16 @@ final class Torture: Sendable {
     private func killServers(_ server: TortureServer, until end: ContinuousClock.Instant) async throws {
         var random = SeededRandom(scrambling: ~seed)
         while true {
-            let life = Duration.milliseconds(1_000 + random.below(Self.lifeMax))
-            try await Task.sleep(for: min(life, max(end - .now, .zero)))
-            guard ContinuousClock.now < end else { return }
+            try await wait(.milliseconds(1_000 + random.below(Self.serverLifeMax)), until: end)
+            guard !isOver(end) else { return }
+            if random.isOne(in: Self.stoppedOneIn) {
+                server.send(SIGSTOP)
+                killed.withLock { $0.stops += 1 }
+                try await wait(.milliseconds(random.below(Self.stopMax)), until: end)
+                server.send(SIGCONT)
+                // Some are killed at the moment when they go on.
+                if random.isOne(in: 2) { continue }
+            }
             server.kill()
             killed.withLock { $0.servers += 1 }
             _ = try await server.start()
@@ -72,24 +105,38 @@ final class Torture: Sendable {
     ) async throws -> Set<Int> {
         var random = SeededRandom(scrambling: seed &+ UInt64(client) &* 7919)
         var written: Set<Int> = [], life = 0
-        while ContinuousClock.now < end {
+        while !isOver(end) {
             life += 1
             // What was written last may not have been told, so its number is not used again.
             let process = process(client, seed: random.next(), first: life * 100_000, milliseconds: 600_000, url)
             let lines = try process.start()
-            let patience = min(Duration.milliseconds(200 + random.below(Self.lifeMax)), max(end - .now, .zero))
-            async let killing: Void = process.kill(after: patience)
+            let patience = Duration.milliseconds(min(200, self.life) + random.below(self.life))
+            let stop = random.isOne(in: Self.stoppedOneIn) ? Duration.milliseconds(random.below(Self.stopMax)) : nil
+            async let killing: Void = kill(process, after: patience, stoppedFor: stop, until: end)
             for line in await lines.all() {
                 if let number = line.hasPrefix("wrote ") ? Int(line.dropFirst(6)) : nil { written.insert(number) }
                 if line.hasPrefix("stopped") || line.hasPrefix("reset") || line.hasPrefix("undone") {
                     throw DrillFailure(description: "replica \(client): \(line)")
                 }
             }
-            await killing
+            try await killing
             try process.checkWasKilled()
             killed.withLock { $0.clients += 1 }
         }
         return written
+    }
+
+    private func kill(
+        _ process: TortureProcess, after patience: Duration, stoppedFor stop: Duration?,
+        until end: ContinuousClock.Instant
+    ) async throws {
+        defer { process.send(SIGKILL) }
+        try await wait(patience, until: end)
+        guard let stop, !isOver(end) else { return }
+        process.send(SIGSTOP)
+        killed.withLock { $0.stops += 1 }
+        try await wait(stop, until: end)
+        process.send(SIGCONT)
     }
 
     private func rest(_ client: Int, url: String, _ round: Int) async throws -> TortureReport {

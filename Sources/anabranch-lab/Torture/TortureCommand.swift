@@ -10,8 +10,9 @@ struct TortureCommand: AsyncParsableCommand {
         abstract: "Kill a server and its replicas, and see whether anything is lost or happens twice.",
         discussion: """
             Starts `anabranch serve --dev` and --clients processes, each with a replica that writes at random and now \
-            and then has no connection. Server and replicas get SIGKILL at random moments and begin again on what they \
-            have on their disks. Behind --seconds all come to rest. Then all replicas must have one state; everything \
+            and then has no connection. Server and replicas get SIGKILL at random moments, some after a SIGSTOP of up \
+            to 1.5 s, and begin again on what they have on their disks. Behind --seconds, or when --cycles processes \
+            have been killed, all come to rest. Then all replicas must have one state; everything \
             that a replica has committed must be in it; and a counter that every transaction adds one to must be as \
             high as there are transactions. There is a run with a partition and one with subscriptions.
 
@@ -20,6 +21,7 @@ struct TortureCommand: AsyncParsableCommand {
 
             EXAMPLE
               anabranch-lab torture --clients 8 --seconds 60 --seed 1
+              anabranch-lab torture --clients 8 --cycles 500 --seed 1
             """)
 
     enum Mode: String, CaseIterable, ExpressibleByArgument { case partition, flexible, both }
@@ -29,21 +31,30 @@ struct TortureCommand: AsyncParsableCommand {
     @Option(help: "How many replicas there are.")
     var clients = 8
 
-    @Option(help: "How long they write in each run.")
-    var seconds = 60
+    @Option(help: "How long they write in each run; without end if --cycles is given.")
+    var seconds: Int?
+
+    @Option(help: "How many processes are killed in each run.")
+    var cycles: Int?
 
     @Option(help: "Decides what is written, and how long processes live.")
     var seed: UInt64 = 1
+
+    @Option(help: "How long a replica lives before it is killed, in milliseconds at most.")
+    var life = 4_000
 
     @Option(help: "How they sync.")
     var mode = Mode.both
 
     func validate() throws {
-        guard clients > 0, seconds > 0 else { throw ValidationError("--clients and --seconds must be 1 or more.") }
+        guard clients > 0, seconds ?? 1 > 0, cycles ?? 1 > 0, life > 0 else {
+            throw ValidationError("--clients, --seconds, --cycles and --life must be 1 or more.")
+        }
     }
 
     func run() async throws {
         let serve = try program.path()
+        let length = seconds.map { " --seconds \($0)" } ?? cycles.map { " --cycles \($0)" } ?? ""
         let modes = mode == .both ? [Mode.partition, .flexible] : [mode]
         let directory = FileManager.default.temporaryDirectory
             .appendingPathComponent("anabranch-torture-\(UInt32.random(in: 0 ... .max))")
@@ -52,7 +63,8 @@ struct TortureCommand: AsyncParsableCommand {
             let place = directory.appendingPathComponent(mode.rawValue)
             try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
             let torture = Torture(
-                seed, clients: clients, seconds: seconds, isFlexible: mode == .flexible, serve: serve, in: place)
+                seed, clients: clients, seconds: seconds ?? (cycles == nil ? 60 : Int(Int32.max)), cycles: cycles,
+                isFlexible: mode == .flexible, life: life, serve: serve, in: place)
             do {
                 print("\(mode.rawValue): \(try await torture.run())")
                 passed += 1
@@ -62,8 +74,8 @@ struct TortureCommand: AsyncParsableCommand {
                 RunProgress.end()
                 print("FAILED, \(mode.rawValue): \(error)")
                 print(
-                    "repeat: anabranch-lab torture --clients \(clients) --seconds \(seconds) --seed \(seed) "
-                        + "--mode \(mode.rawValue) --serve \(serve)")
+                    "repeat: anabranch-lab torture --clients \(clients)\(length) --seed \(seed) "
+                        + "--life \(life) --mode \(mode.rawValue) --serve \(serve)")
                 print("what it left: \(place.path)")
             }
         }

@@ -47,13 +47,15 @@ final class TortureProcess: Sendable {
         }
     }
 
+    func send(_ signal: Int32) { process.withLock { _ = Foundation.kill($0.processIdentifier, signal) } }
+
     /// Kills it when its time is up, unless it has been forgotten.
     func kill(after time: Duration) async {
         let end = ContinuousClock.now + time
         while ContinuousClock.now < end, !isOver.withLock({ $0 }) {
             try? await Task.sleep(for: min(.milliseconds(20), end - .now))
         }
-        if !isOver.withLock({ $0 }) { process.withLock { _ = Foundation.kill($0.processIdentifier, SIGKILL) } }
+        if !isOver.withLock({ $0 }) { send(SIGKILL) }
     }
 
     func forget() { isOver.withLock { $0 = true } }
@@ -102,6 +104,12 @@ final class TortureServer: Sendable {
         }
         state.withLock { $0.port = port }
         return "ws://127.0.0.1:\(port)"
+    }
+
+    func send(_ signal: Int32) {
+        state.withLock { state in
+            if let process = state.process { _ = Foundation.kill(process.processIdentifier, signal) }
+        }
     }
 
     func kill() {

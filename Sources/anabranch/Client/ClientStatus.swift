@@ -12,7 +12,8 @@ struct ClientStatus: AsyncParsableCommand {
         abstract: "Say how far a replica is synchronized.",
         discussion: """
             Who it is for the server, how far it has downloaded and uploaded, what waits to be uploaded, and what has \
-            become of its subscriptions. With --url it is synchronized before.
+            become of its subscriptions. With --url it is synchronized before. With --verify all of the file is read \
+            and checked; if it is damaged, the exit status is 1.
 
             EXAMPLES
               anabranch client status --data ./replicas --path '/"notes"'
@@ -24,8 +25,12 @@ struct ClientStatus: AsyncParsableCommand {
     @Flag(help: "Print a JSON object.")
     var json = false
 
+    @Flag(help: "Read everything, and check that it is what was written.")
+    var verify = false
+
     func run() async throws {
         let snapshot = try await options.snapshot()
+        if verify { try snapshot.verify() }
         let report = ReplicaReport(snapshot, file: try options.file())
         print(json ? report.json.encoded : report.text)
     }

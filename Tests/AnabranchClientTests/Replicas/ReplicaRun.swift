@@ -65,7 +65,8 @@ struct ReplicaRun<Store: ReplicaStore> {
 
     private mutating func take(_ step: ReplicaStep) throws {
         tally[step.name, default: 0] += 1
-        try replica.take(step, in: world)
+        // Most steps have few calls of their store.
+        try replica.take(step, failingAt: 1 + random.below(random.pick([4, 40])), in: world)
     }
 
     private mutating func step() throws {

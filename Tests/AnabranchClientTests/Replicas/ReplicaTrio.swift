@@ -17,24 +17,25 @@ struct ReplicaTrio<Store: ReplicaStore> {
         memory = try Replica(MemoryReplicaStore())
     }
 
-    /// Takes a step, at first with a store that fails.
-    mutating func take(_ step: ReplicaStep, in world: RandomWorld) throws {
-        subject.store.commitsUntilFailure = 0
-        let failed = Self.error { try step.take(on: &subject, in: world) }
-        let hasCommitted = subject.store.commitsUntilFailure == nil
-        subject.store.commitsUntilFailure = nil
-        if hasCommitted {
+    /// Takes a step, at first with a store of which the first call fails, then the one that is given, if there are so
+    /// many.
+    mutating func take(_ step: ReplicaStep, failingAt call: Int, in world: RandomWorld) throws {
+        var failed: ReplicaError?, hasFailed = true
+        for calls in [0, call] where hasFailed {
+            subject.store.callsUntilFailure = calls
+            failed = Self.error { try step.take(on: &subject, in: world) }
+            hasFailed = subject.store.callsUntilFailure == nil
+            subject.store.callsUntilFailure = nil
+            guard hasFailed else { break }
             try demand(failed?.code == .storeFailed, "the store's failure is told: \(String(describing: failed))")
             try compare()
-            try step.take(on: &subject, in: world)
         }
+        if hasFailed { failed = Self.error { try step.take(on: &subject, in: world) } }
         let errors = [
             Self.error { try step.take(on: &model, in: world) }, Self.error { try step.take(on: &memory, in: world) },
         ]
         try compare()
-        guard let error = errors[0] else {
-            return try demand(errors[1] == nil && (hasCommitted || failed == nil), "no error")
-        }
+        guard let error = errors[0] else { return try demand(errors[1] == nil && failed == nil, "no error") }
         try demand(errors[1] == error && failed == error, "the same error everywhere")
         throw error
     }
@@ -44,7 +45,8 @@ struct ReplicaTrio<Store: ReplicaStore> {
             try body()
             return nil
         } catch {
-            return error as? ReplicaError ?? ReplicaError(.notAllowed, "\(error)")
+            let isUnread = (error as? ApplyError)?.code == .unavailable
+            return error as? ReplicaError ?? ReplicaError(isUnread ? .storeFailed : .notAllowed, "\(error)")
         }
     }
 

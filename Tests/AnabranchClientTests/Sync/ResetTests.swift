@@ -146,6 +146,19 @@ import Testing
         }
     }
 
+    /// A subscription set that the server has not answered is dropped together with the local changes.
+    @Test func whoWaitsForASubscriptionHearsThatItIsGone() async throws {
+        try await withFolder { path async throws in
+            try await Self.lose(path, .flexible) { one, _ async throws in
+                try await one.replica.subscribe([Subscription("Task", "text == 'new'")])
+                try await one.connect(.discardLocal)
+                try await one.replica.waitForSubscriptions()
+                try await one.replica.waitForUpload()
+                #expect(try await one.tasks == [3])
+            }
+        }
+    }
+
     // MARK: Processes that end in between
 
     enum Step: CaseIterable {

@@ -44,6 +44,8 @@ final class ServerProcess {
         self.port = port
     }
 
+    var processIdentifier: Int32 { process.processIdentifier }
+
     /// Ends it between two of its instructions.
     func kill() async {
         Foundation.kill(process.processIdentifier, SIGKILL)

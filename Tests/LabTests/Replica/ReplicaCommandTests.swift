@@ -3,16 +3,19 @@ import Testing
 
 /// `anabranch-lab torture`, `replica random` and `bench replica`.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct ReplicaCommandTests {
+    /// 30 killed processes; 1,000: `anabranch-lab torture --clients 8 --cycles 500`.
     @Test("replicas that are killed beside their server end in one state, with all that they have committed, once")
     func torture() throws {
         let answer = try LabProcess.run(
-            ["torture", "--serve", LabProcess.server, "--clients", "3", "--seconds", "6", "--seed", "1"])
+            ["torture", "--serve", LabProcess.server, "--clients", "4", "--cycles", "15", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         let lines = answer.output.split(separator: "\n")
         #expect(lines.count == 3 && lines.last == "2 passed, 0 failed", "\(answer)")
         for (line, mode) in zip(lines, ["partition: ", "flexible: "]) {
-            #expect(line.hasPrefix(mode) && line.hasSuffix(" replicas killed, 3 equal states"), "\(line)")
-            #expect(!line.contains(", 0 replicas") && !line.contains(" and 0 replicas"), "\(line)")
+            #expect(line.hasPrefix(mode) && line.hasSuffix(" stopped for a while, 4 equal states"), "\(line)")
+            let numbers = line.matches(of: /\d+/).compactMap { Int($0.output) }
+            try #require(numbers.count == 5, "\(line)")
+            #expect(numbers[1] > 0 && numbers[2] > 0 && numbers[1] + numbers[2] >= 15 && numbers[3] > 0, "\(line)")
         }
     }
 
@@ -35,6 +38,15 @@ import Testing
         let answer = try LabProcess.run(["replica", "random", "--ops", "2000", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         #expect(answer.output.hasSuffix("20 passed, 0 failed\n"), "\(answer)")
+    }
+
+    @Test("the memory of clients that rest is measured")
+    func memory() throws {
+        let answer = try LabProcess.run(
+            ["bench", "replica-memory", "--serve", LabProcess.server, "--objects", "1000", "--repeats", "1"])
+        #expect(answer.status == 0, "\(answer)")
+        let names = answer.output.split(separator: "\n").map { $0.prefix { $0 != "," } }
+        #expect(names == ["empty", "full", "download"].map { "{\"name\":\"\($0)\"" }, "\(answer)")
     }
 
     @Test("what applications wait for is measured")

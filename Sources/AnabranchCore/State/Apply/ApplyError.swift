@@ -47,7 +47,11 @@ public struct ApplyError: Error, Equatable, Sendable {
     /// The source of the objects failed.
     public static func unavailable(_ reason: String) -> ApplyError { ApplyError(.unavailable, reason) }
 
-    static func damaged(_ reason: String) -> ApplyError {
+    /// What the source of the objects has thrown.
+    init(reading error: any Error) { self = error as? ApplyError ?? .unavailable("\(error)") }
+
+    /// What was read is not what was written.
+    package static func damaged(_ reason: String) -> ApplyError {
         var error = ApplyError(.unavailable, reason)
         error.isDamage = true
         return error

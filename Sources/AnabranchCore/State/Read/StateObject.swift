@@ -37,11 +37,7 @@ extension ObjectGraph {
     /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable`.
     package func readTogether(_ body: () throws(ApplyError) -> Void) throws(ApplyError) {
         guard let rows else { return try body() }
-        do { try rows.readTogether(body) } catch let error as ApplyError {
-            throw error
-        } catch {
-            throw ApplyError(.unavailable, "\(error)")
-        }
+        do { try rows.readTogether(body) } catch { throw ApplyError(reading: error) }
     }
 
     /// Calls `body` with each object of a class, in the order of their keys.

@@ -63,7 +63,7 @@ extension ObjectGraph {
             do {
                 batch = try rows.objects(of: classID, after: last, limit: batchCount)
             } catch {
-                throw ApplyError(.unavailable, "\(error)")
+                throw ApplyError(reading: error)
             }
             for (key, row) in batch {
                 guard key.starts(with: prefix) else { return owners }
@@ -159,7 +159,7 @@ extension ObjectGraph {
         of classID: ClassID, after key: [UInt8]?, in rows: any ObjectRows
     ) throws(ApplyError) -> [UInt8]? {
         do { return try rows.objects(of: classID, after: key, limit: 1).first?.key } catch {
-            throw ApplyError(.unavailable, "\(error)")
+            throw ApplyError(reading: error)
         }
     }
 }

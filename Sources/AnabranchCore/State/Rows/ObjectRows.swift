@@ -236,7 +236,7 @@ struct StoredObjects {
             do {
                 batch = try rows.objects(of: classID, after: batch.last?.key, limit: Self.batchCount)
             } catch {
-                throw ApplyError(.unavailable, "\(error)")
+                throw ApplyError(reading: error)
             }
             position = 0
             isAtEnd = batch.count < Self.batchCount

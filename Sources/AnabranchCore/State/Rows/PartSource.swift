@@ -21,7 +21,7 @@ final class PartSource: Sendable {
         do {
             stored = try rows.row(at: address)
         } catch {
-            throw located(ApplyError(.unavailable, "\(error)"))
+            throw located(ApplyError(reading: error))
         }
         guard let row = stored else { return nil }
         return try check(row, at: address)

@@ -1,0 +1,65 @@
+import AnabranchCore
+import AnabranchReplica
+import Foundation
+
+/// The checksums of the rows that are not the state's (`Spec/Replica.md`, section 2.6). Each depends on the place of
+/// the row, so that a row in the place of another one is found as well.
+enum RowSeal: String {
+    /// The row of the numbers.
+    case replica
+    /// The numbers of an entry of the log, and what it holds.
+    case entry, changeset, reciprocal
+    /// A part of a bootstrap.
+    case part
+
+    private func address(_ number: UInt64) -> RowAddress {
+        RowAddress(classID: ClassID(0), key: Array(rawValue.utf8), part: number)
+    }
+
+    /// The checksum of what a row holds beside it.
+    ///
+    /// - Parameters:
+    ///   - number: of the row.
+    ///   - numbers: nil where the row has null.
+    func sum(_ number: UInt64, of numbers: [Int64?], _ bytes: [UInt8] = []) -> [UInt8] {
+        var content: [UInt8] = []
+        content.reserveCapacity(numbers.count * 9 + bytes.count + 8)
+        for number in numbers {
+            content.append(number == nil ? 0 : 1)
+            withUnsafeBytes(of: (number ?? 0).littleEndian) { content += $0 }
+        }
+        let count = content.count + bytes.count
+        content += bytes
+        RowChecksum.append(to: &content, at: address(number))
+        return Array(content[count...])
+    }
+
+    /// Bytes with their checksum behind them.
+    func sealed(_ bytes: [UInt8], _ number: UInt64) -> Data {
+        var content = bytes
+        RowChecksum.append(to: &content, at: address(number))
+        return Data(content)
+    }
+
+    /// - Throws: `ReplicaError` with the code `damaged` if these are not bytes that were sealed here.
+    func opened(_ bytes: [UInt8], _ number: UInt64) throws(ReplicaError) -> [UInt8] {
+        guard let content = RowChecksum.content(of: bytes, at: address(number)) else { throw damage(number) }
+        return content
+    }
+
+    func check(_ holds: Bool, _ number: UInt64) throws(ReplicaError) {
+        if !holds { throw damage(number) }
+    }
+
+    private func damage(_ number: UInt64) -> ReplicaError {
+        let place =
+            switch self {
+            case .replica: "the row of its numbers"
+            case .entry: "version \(number) of its log"
+            case .changeset: "the changeset of version \(number) of its log"
+            case .reciprocal: "the merged changeset of version \(number) of its log"
+            case .part: "part \(number) of a bootstrap"
+            }
+        return ReplicaError(.damaged, "\(place) is not what was written")
+    }
+}

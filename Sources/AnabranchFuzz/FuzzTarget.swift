@@ -1,0 +1,67 @@
+/// What is fed with bytes that anybody might have sent: by libFuzzer (`Tests/Fuzz`), with what it has found, and with
+/// mutations that follow from a seed.
+public enum FuzzTarget: String, CaseIterable, Sendable {
+    /// A changeset, decoded and applied.
+    case changeset
+    /// A message of a client, as a server reads it.
+    case clientMessage = "client-message"
+    /// A message of a server, as a client reads it.
+    case serverMessage = "server-message"
+    /// Two sides of a merge; the bytes are the choices that make them.
+    case transform
+    /// A server's side of a connection; the bytes are what happens to it.
+    case connection
+    /// The text of a query.
+    case query
+    /// JSON, as the endpoints of App Services read it.
+    case json
+    /// Documents of MongoDB and lines of an export, to be imported.
+    case documents
+
+    /// What is wrong with what becomes of the bytes; nil if nothing is. Whatever they are, nothing traps.
+    public func problem(of bytes: [UInt8]) -> String? {
+        switch self {
+        case .changeset: fuzzChangeset(bytes)
+        case .clientMessage: fuzzClientMessage(bytes)
+        case .serverMessage: fuzzServerMessage(bytes)
+        case .transform: fuzzTransform(bytes)
+        case .connection: fuzzConnection(bytes)
+        case .query: fuzzQuery(bytes)
+        case .json: fuzzJSON(bytes)
+        case .documents: fuzzDocuments(bytes)
+        }
+    }
+
+    /// Pieces that inputs are made of, for mutations.
+    public var pieces: [String] {
+        switch self {
+        case .changeset: ["\u{3f}\u{0}", "T", "_id", "\u{0}\u{1}", "\u{7f}"]
+        case .clientMessage:
+            [
+                "bind ", "ident ", "query ", "upload ", "mark ", "unbind ", "ping ", "json_error ", "test_command ",
+                "\n",
+                " 0", " 1", "-1", " 9223372036854775807", " 9223372036854775808", "{}", "x\u{9c}",
+            ]
+        case .serverMessage:
+            [
+                "ident ", "download ", "mark ", "unbound ", "pong ", "log_message ", "json_error ", "query_error ",
+                "test_command ", "error ", "\n", " 0", " 1", " 9223372036854775807", #""action":"Transient""#, "{}",
+            ]
+        case .transform, .connection: ["\u{0}", "\u{1}", "\u{7f}"]
+        case .query:
+            [
+                " and ", " or ", "not ", "(", ")", "{", "}", "[c]", "ANY ", "ALL ", "@count", "@links", ".", "'", "\"",
+                "SUBQUERY(", "IN ", "BETWEEN ", "T1:2", "uuid(", "$0", "==", "TRUEPREDICATE", "SORT(", "LIMIT(",
+                "B64\"",
+            ]
+        case .json:
+            ["{", "}", "[", "]", ":", ",", "\"", "\\u", "\\ud83d", "null", "true", "-0", "1e999", "1.5", "\"email\""]
+        case .documents:
+            [
+                "{\"_id\":", "{\"$oid\":\"", "{\"$numberLong\":\"", "{\"$date\":", "{\"$binary\":{\"base64\":\"",
+                "{\"$numberDecimal\":\"", "{\"$uuid\":\"", "\n", "[\"Task\",", "{\"class\":", "null", "\"NaN\"",
+                "1e400",
+            ]
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// As in the Package.swift of the whole.
+let upcomingFeatures = ["ExistentialAny", "InternalImportsByDefault", "MemberImportVisibility"]
+
+/// What scripts/fuzz builds in a folder of its own, for libFuzzer. Sources are copied beside it; nothing has to be
+/// fetched.
+let package = Package(
+    name: "fuzz",
+    platforms: [.macOS(.v15)],
+    targets: [
+        .systemLibrary(name: "CZlib"),
+        .systemLibrary(name: "CZstd"),
+        .target(name: "AnabranchCore", exclude: ["Merge/README.md"]),
+        .target(name: "AnabranchQuery", dependencies: ["AnabranchCore"]),
+        .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
+        .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
+        .target(
+            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+        .target(name: "AnabranchReplica", dependencies: ["AnabranchCore"]),
+        .target(
+            name: "AnabranchTesting",
+            dependencies: [
+                "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd",
+            ]),
+        .target(
+            name: "AnabranchFuzz",
+            dependencies: ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"]),
+        .executableTarget(
+            name: "fuzz", dependencies: ["AnabranchFuzz"], swiftSettings: [.unsafeFlags(["-parse-as-library"])]),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + upcomingFeatures.map { .enableUpcomingFeature($0) }
+}
