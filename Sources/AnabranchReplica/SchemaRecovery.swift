@@ -1,7 +1,7 @@
 import AnabranchCore
 
-/// Adds the classes and properties of another state that a state does not have: a server that has lost its data does not
-/// know them, and what was changed in their objects could not be made again.
+/// Adds the classes and properties of another state that a state does not have: a server that has lost its data does
+/// not know them, and what was changed in their objects could not be made again.
 enum SchemaRecovery {
     /// What exists under a name and is of another kind stays; what was changed in it is dropped by whoever repeats it.
     static func copy(_ classes: [ClassSchema], to transaction: WriteTransaction) throws {

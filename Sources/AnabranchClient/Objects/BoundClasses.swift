@@ -83,8 +83,8 @@ struct BoundClass: Sendable {
             let name = found.key.map { String(decoding: $0.name, as: UTF8.self) } ?? "none"
             throw ObjectError(
                 .mismatch,
-                "\(schema.className).\(schema.fields[key].name) is not the primary key of the class in the store, which "
-                    + "is \(name)")
+                "\(schema.className).\(schema.fields[key].name) is not the primary key of the class in the store, "
+                    + "which is \(name)")
         }
     }
 

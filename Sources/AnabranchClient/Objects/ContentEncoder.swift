@@ -3,7 +3,7 @@ import AnabranchCore
 /// Takes an object apart: what each of its properties holds, as it is written.
 final class ContentEncoder: Encoder {
     /// What came so far.
-    final class Written {
+    final class Output {
         let schema: ObjectSchema
         var contents: [_ValueContent]
         private var next = 0
@@ -32,11 +32,11 @@ final class ContentEncoder: Encoder {
         }
     }
 
-    let written: Written
+    let written: Output
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    init(of schema: ObjectSchema) { written = Written(schema) }
+    init(of schema: ObjectSchema) { written = Output(schema) }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         KeyedEncodingContainer(Container<Key>(written: written))
@@ -49,7 +49,7 @@ final class ContentEncoder: Encoder {
     }
 
     private struct Container<Key: CodingKey>: KeyedEncodingContainerProtocol {
-        let written: Written
+        let written: Output
         var codingPath: [any CodingKey] { [] }
 
         func encodeNil(forKey key: Key) {}

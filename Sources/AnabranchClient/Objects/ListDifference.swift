@@ -1,5 +1,5 @@
-/// The fewest steps that turn a list into another one, as a user would have made them: an element that stands in place of
-/// another one has replaced it.
+/// The fewest steps that turn a list into another one, as a user would have made them: an element that stands in place
+/// of another one has replaced it.
 struct ListDifference {
     enum Step: Equatable {
         case remove(at: Int)

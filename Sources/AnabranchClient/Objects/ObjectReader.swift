@@ -47,7 +47,7 @@ final class ObjectReader {
 
     fileprivate func isNull(_ name: String) throws(ObjectError) -> Bool {
         let index = try index(of: name)
-        // The value is asked for now.
+        // Its value is asked for next.
         next = index
         guard let property = properties[index], let object else { return true }
         if case .null = object.value(of: property) { return true }

@@ -3,6 +3,7 @@ import AnabranchQuery
 
 /// What can be read of a store: in a read as it was when the read began, in a transaction with what that has written.
 public protocol ObjectReading {
+    /// What it reads.
     func _view() throws -> _ObjectView
 }
 

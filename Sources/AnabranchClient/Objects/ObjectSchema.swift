@@ -1,8 +1,8 @@
 import AnabranchCore
 import Synchronization
 
-/// What a type declares: the class, and its properties in their order. It is found out once for each type, by having the
-/// type decode itself (`SampleDecoder`).
+/// What a type declares: the class, and its properties in their order. It is found out once for each type, by having
+/// the type decode itself (`SampleDecoder`).
 final class ObjectSchema: Sendable {
     /// A property.
     struct Field: Sendable {

@@ -15,6 +15,7 @@ public struct ObjectTransaction: ObjectReading {
         self.index = index
     }
 
+    /// What it reads.
     public func _view() throws -> _ObjectView {
         let state = dynamic.state, changes = dynamic.changes
         return _ObjectView(
@@ -25,8 +26,8 @@ public struct ObjectTransaction: ObjectReading {
     // MARK: Writing
 
     /// Adds an object.
-    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for what makes no sense,
-    ///   such as a link to an object that is not there.
+    /// - Throws: `ObjectError` with the code `exists` if there is one with its key; `ApplyError` for what makes no
+    ///   sense, such as a link to an object that is not there.
     public func insert<Object: SyncedObject>(_ object: Object) throws {
         guard try write(object, replaces: false) else {
             throw ObjectError(.exists, "there is a \(Object.className) with the key \(object.id) already")

@@ -122,8 +122,8 @@ private struct SampleDecoder: Decoder {
             guard let known = type as? any SyncedValue.Type else {
                 throw ObjectError(
                     .badClass,
-                    "\(typeName).\(key.stringValue): \(type) is no SyncedValue: it may become one as an EmbeddedObject, a "
-                        + "SyncedEnum or Encoded<\(type)>?")
+                    "\(typeName).\(key.stringValue): \(type) is no SyncedValue: it may become one as "
+                        + "an EmbeddedObject, a SyncedEnum or Encoded<\(type)>?")
             }
             do {
                 guard let value = try samples.value(known, key.stringValue) as? Value else {

@@ -13,9 +13,9 @@ public import AnabranchCore
 /// The type is declared once: its stored properties are those of the class, with `id` as the primary key. What is read
 /// is a value, which belongs to nobody and does not change by itself.
 ///
-/// The properties are those that `Codable` encodes: `CodingKeys` gives them other names, as `case id = "_id"`, or leaves
-/// some out. `id` may be a computed property that gives another one. Properties that are added later are added to the
-/// class. Each has a type that is a `SyncedValue`.
+/// The properties are those that `Codable` encodes: `CodingKeys` gives them other names, as `case id = "_id"`, or
+/// leaves some out. `id` may be a computed property that gives another one. Properties that are added later are added
+/// to the class. Each has a type that is a `SyncedValue`.
 public protocol SyncedObject: Codable, Identifiable, Sendable, _QueryTarget where ID: SyncedKey, _Target == Self {
     /// The name of the class; the default is that of the type.
     static var className: String { get }
@@ -50,12 +50,15 @@ extension EmbeddedObject {
     /// The name of the type.
     public static var className: String { String(describing: Self.self) }
 
+    /// What its property is.
     public static var _shape: _ValueShape { _ValueShape(.link, target: .embedded(Self.self)) }
 
+    /// A value of its own, to find out what a type declares.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Self? {
         try samples.embedded(Self.self, isSecond)
     }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .object(let object) = value else {
             throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
@@ -63,6 +66,7 @@ extension EmbeddedObject {
         self = try classes.reader(of: try ObjectSchema.of(Self.self)).read(Self.self, object)
     }
 
+    /// The value as it is written.
     public func _content() throws(ObjectError) -> _ValueContent {
         let schema = try ObjectSchema.of(Self.self)
         return .object(_ValueContent.EmbeddedContent(schema: schema, contents: try schema.contents(of: self)))

@@ -21,10 +21,10 @@ public final class SyncedStore: Sendable {
     ///
     /// - Parameters:
     ///   - path: of the file.
-    ///   - types: those whose classes are added, together with those that they link to or hold. The classes of others are
-    ///     added when an object of theirs is written first.
-    /// - Throws: `ReplicaError`: with the code `inUse` if somebody else writes the file; `ObjectError` if a type cannot be
-    ///   synchronized as it is declared, or the file has something else under its name.
+    ///   - types: those whose classes are added, together with those that they link to or hold. The classes of others
+    ///     are added when an object of theirs is written first.
+    /// - Throws: `ReplicaError`: with the code `inUse` if somebody else writes the file; `ObjectError` if a type cannot
+    ///   be synchronized as it is declared, or the file has something else under its name.
     public convenience init(_ path: String, _ types: any SyncedObject.Type...) async throws {
         try await self.init(try SyncedReplica(path: path), types)
     }
@@ -105,6 +105,7 @@ public final class ObjectSnapshot: ObjectReading {
 
     func end() { view = nil }
 
+    /// What it reads.
     public func _view() throws -> _ObjectView {
         guard let view else { throw ObjectError(.notAllowed, "what was read is used behind the read") }
         return view

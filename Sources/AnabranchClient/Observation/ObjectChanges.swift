@@ -5,8 +5,8 @@ import AnabranchCore
 ///     for try await change in store.changes(of: Chore.where { !$0.isDone }) { show(change.results) }
 ///
 /// The first element is what is there; each further one is what has changed since the one before, however many
-/// transactions that were. So nothing is missed, nothing comes twice, and who is slow gets fewer and larger changes. The
-/// sequence ends when its task is cancelled or the store is closed. Each iteration observes for itself.
+/// transactions that were. So nothing is missed, nothing comes twice, and who is slow gets fewer and larger changes.
+/// The sequence ends when its task is cancelled or the store is closed. Each iteration observes for itself.
 public struct ObjectChanges<Change: Sendable>: AsyncSequence, Sendable {
     private let make: @Sendable () -> any ChangeReading<Change>
 

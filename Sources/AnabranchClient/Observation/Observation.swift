@@ -8,7 +8,8 @@ enum Interest: Sendable {
     case everything
 }
 
-/// What has happened to objects since an observer has looked last, whatever the number of transactions: before, and now.
+/// What has happened to objects since an observer has looked last, whatever the number of transactions: before, and
+/// now.
 struct PendingChanges: Sendable {
     struct Change: Sendable {
         let object: ObjectReference

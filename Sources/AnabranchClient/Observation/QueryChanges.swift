@@ -22,8 +22,11 @@ public struct ObjectResults<Object: SyncedObject>: RandomAccessCollection, Senda
         let key: PrimaryKey
     }
 
+    /// 0.
     public var startIndex: Int { 0 }
+    /// How many objects there are.
     public var endIndex: Int { Swift.min(tree.count, countMax) }
+    /// An object by its place.
     public subscript(index: Int) -> Object {
         precondition(indices.contains(index), "there is no object \(index)")
         return tree.loadedElement(at: index).object
@@ -59,8 +62,8 @@ public struct QueryChange<Object: SyncedObject>: Sendable {
     public let results: ObjectResults<Object>
     /// The indices in `oldResults` of those that are gone, or stand elsewhere now; ascending.
     public let deletions: [Int]
-    /// The indices in `results` of those that have come, or stood elsewhere before; ascending. With the first change all
-    /// of them.
+    /// The indices in `results` of those that have come, or stood elsewhere before; ascending. With the first change
+    /// all of them.
     public let insertions: [Int]
     /// Of those that have changed and stand where they stood, the indices in `oldResults` and in `results`; ascending.
     public let modifications: [(old: Int, new: Int)]

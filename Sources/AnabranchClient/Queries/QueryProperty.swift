@@ -9,15 +9,15 @@ public struct QueryProperty<Value>: Sendable {
     let path: QueryText
 
     /// A property of the object that is here.
-    public subscript<Member: SyncedValue>(
-        dynamicMember keyPath: KeyPath<Value._Target, Member>
-    ) -> QueryProperty<Member> where Value: _QueryTarget {
+    public subscript<Inner: SyncedValue>(
+        dynamicMember keyPath: KeyPath<Value._Target, Inner>
+    ) -> QueryProperty<Inner> where Value: _QueryTarget {
         do throws(ObjectError) {
             let name = try Value._name(of: keyPath).queryName
             let isRoot = path.parts.isEmpty
-            return QueryProperty<Member>(path: isRoot ? QueryText(name) : path + ("." + name))
+            return QueryProperty<Inner>(path: isRoot ? QueryText(name) : path + ("." + name))
         } catch {
-            return QueryProperty<Member>(path: QueryText("", error: error))
+            return QueryProperty<Inner>(path: QueryText("", error: error))
         }
     }
 }
@@ -29,12 +29,14 @@ public protocol _QueryTarget {
 }
 
 extension SyncedObject {
+    /// The name of the property that a key path leads to.
     public static func _name(of keyPath: PartialKeyPath<Self>) throws(ObjectError) -> String {
         try ObjectSchema.of(Self.self).field(keyPath).name
     }
 }
 
 extension EmbeddedObject {
+    /// The name of the property that a key path leads to.
     public static func _name(of keyPath: PartialKeyPath<Self>) throws(ObjectError) -> String {
         try ObjectSchema.of(Self.self).field(keyPath).name
     }

@@ -59,6 +59,7 @@ public struct TransferProgress: Equatable, Sendable {
 public struct ObjectStatus: Equatable, Sendable {
     /// What happens to it.
     public enum State: Sendable {
+        /// Nothing.
         case idle
         /// It is not here, and the store is being filled.
         case downloading

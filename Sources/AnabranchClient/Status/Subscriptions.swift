@@ -1,7 +1,8 @@
 import AnabranchCore
 public import AnabranchReplica
 
-/// What a store wants to have of its server, in flexible sync (`Spec/Objects.md`, section 8): queries, each with a name.
+/// What a store wants to have of its server, in flexible sync (`Spec/Objects.md`, section 8): queries, each with a
+/// name.
 ///
 ///     try await store.subscriptions.update { wanted in
 ///         wanted.add("mine", Chore.where { $0.owner == me })
@@ -42,8 +43,8 @@ public struct Subscriptions: Sendable {
     }
 
     /// Waits until the objects of the newest subscriptions are here.
-    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another one if it cannot
-    ///   come about by itself; `CancellationError`.
+    /// - Throws: `SyncError` with the code `subscriptionsRefused` if the server cannot serve them; another one if it
+    ///   cannot come about by itself; `CancellationError`.
     public func wait() async throws { try await store.replica.waitForSubscriptions() }
 }
 
@@ -62,8 +63,9 @@ public struct WantedObjects: Sendable {
     var list: [Subscription] { byName.sorted { $0.key < $1.key }.map(\.value) }
 
     /// Wants to have the objects that fulfil a query. One that has the name already is replaced.
-    /// - Throws: `ObjectError` with the code `badQuery` if the query makes no sense, if it depends on more than the object
-    ///   itself, such as an order, a limit or the contents of linked objects, or if the store was opened without the type.
+    /// - Throws: `ObjectError` with the code `badQuery` if the query makes no sense, if it depends on more than the
+    ///   object itself, such as an order, a limit or the contents of linked objects, or if the store was opened without
+    ///   the type.
     public mutating func add<Object: SyncedObject>(_ name: String, _ query: ObjectQuery<Object>) throws {
         byName[name] = Subscription(Object.className, try query.subscriptionText(in: state), name: name)
     }

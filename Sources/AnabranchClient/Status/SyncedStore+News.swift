@@ -15,8 +15,8 @@ extension SyncedStore {
         }
     }
 
-    /// Client resets, from now on: the server has lost its history, or the store was away for too long, and a fresh file
-    /// takes the place of the store's.
+    /// Client resets, from now on: the server has lost its history, or the store was away for too long, and a fresh
+    /// file takes the place of the store's.
     public var resets: AsyncStream<StoreReset> {
         get async {
             await news { event in

@@ -9,8 +9,8 @@ extension SyncedStore {
     /// How the synchronization stands, at once and each time that this changes. Whoever is slow gets the newest alone.
     public var statusUpdates: AsyncStream<StoreStatus> { replica.board.updates() }
 
-    /// What keeps the store from being synchronized, at once and later: what occurs is resolved, or something else takes
-    /// its place. Whoever is slow gets the newest 64.
+    /// What keeps the store from being synchronized, at once and later: what occurs is resolved, or something else
+    /// takes its place. Whoever is slow gets the newest 64.
     public var issues: AsyncStream<SyncIssueNews> { replica.board.issues() }
 
     /// Whether the store has once had everything that the server had. This is kept.
@@ -48,8 +48,8 @@ extension SyncedStore {
     }
 
     /// Waits until something is synchronized, through as many connections as it takes.
-    /// - Throws: `SyncError` if it cannot come about by itself: nobody synchronizes the store, or the server has refused
-    ///   it; `CancellationError`.
+    /// - Throws: `SyncError` if it cannot come about by itself: nobody synchronizes the store, or the server has
+    ///   refused it; `CancellationError`.
     public func wait(for goal: Goal) async throws {
         switch goal {
         case .upload: try await replica.waitForUpload()

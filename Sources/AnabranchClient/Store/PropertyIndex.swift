@@ -161,9 +161,9 @@ struct PropertyIndex: Sendable {
 
     // MARK: Finding
 
-    /// Calls `body` with the keys of the objects whose values lie in a range, in the order of the values, and of the keys
-    /// where they are equal, until it returns false. With the key comes the beginning of the value where the index has no
-    /// more: those that have the same one come in no order.
+    /// Calls `body` with the keys of the objects whose values lie in a range, in the order of the values, and of the
+    /// keys where they are equal, until it returns false. With the key comes the beginning of the value where the index
+    /// has no more: those that have the same one come in no order.
     func forEachKey(
         of property: Property, in range: ValueRange, isAscending: Bool = true, in db: Database,
         _ body: (PrimaryKey, _ beginning: [UInt8]?) throws -> Bool

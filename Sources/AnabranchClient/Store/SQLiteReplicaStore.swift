@@ -242,8 +242,8 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
 }
 
 extension ReplicaError {
-    /// SQLite finds what is no database when it is opened, and damage when it gets there. Where there is no table, or no
-    /// column, somebody else has written the schema: the statements are our own.
+    /// SQLite finds what is no database when it is opened, and damage when it gets there. Where there is no table, or
+    /// no column, somebody else has written the schema: the statements are our own.
     init(_ error: DatabaseError, of path: String) {
         let code: Code =
             switch error.resultCode {

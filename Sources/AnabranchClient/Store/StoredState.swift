@@ -21,8 +21,8 @@ struct StoredIndex {
 
     func isIndexed(_ property: Property) -> Bool { index.number(of: property) != nil }
 
-    /// Calls `body` with the keys of the objects whose values of an indexed property lie in a range, in the order of the
-    /// values, and of the keys where they are equal, until it returns false; see `PropertyIndex`.
+    /// Calls `body` with the keys of the objects whose values of an indexed property lie in a range, in the order of
+    /// the values, and of the keys where they are equal, until it returns false; see `PropertyIndex`.
     func forEachKey(
         of property: Property, in range: ValueRange, isAscending: Bool = true,
         _ body: (PrimaryKey, _ beginning: [UInt8]?) throws -> Bool

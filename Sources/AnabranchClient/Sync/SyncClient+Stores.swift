@@ -25,7 +25,7 @@ extension SyncClient {
         try await reset(store.replica, recovers: recovers)
     }
 
-    /// Synchronizes a store no more. Returns when the server has confirmed that, or there is no connection. What was not
-    /// uploaded stays in the store.
+    /// Synchronizes a store no more. Returns when the server has confirmed that, or there is no connection. What was
+    /// not uploaded stays in the store.
     public func remove(_ store: SyncedStore) async { await remove(store.replica) }
 }

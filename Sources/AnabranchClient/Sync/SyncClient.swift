@@ -181,8 +181,8 @@ public actor SyncClient {
         await members[ident]?.replica.stop(error)
     }
 
-    /// Closes the connection, and makes no other one before `resume`: a switch for users who want to be off line. What is
-    /// written meanwhile waits in the replicas.
+    /// Closes the connection, and makes no other one before `resume`: a switch for users who want to be off line. What
+    /// is written meanwhile waits in the replicas.
     public func pause() async {
         isPaused = true
         await connection?.socket.close()

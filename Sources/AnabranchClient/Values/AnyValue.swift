@@ -4,6 +4,7 @@ public import Foundation
 
 /// A value of any type that a property can have: what the SDKs call Mixed. Lists and dictionaries can be nested.
 public enum AnyValue: Hashable, Sendable {
+    /// Null, a value of one of these types, or a collection of such values.
     case null
     case int(Int64)
     case bool(Bool)

@@ -33,13 +33,17 @@ public struct Counter: SyncedValue, Hashable, ExpressibleByIntegerLiteral, Custo
         try container.encode(value)
     }
 
+    /// What its property is.
     public static var _shape: _ValueShape { Int64._shape }
 
+    /// A value of its own, to find out what a type declares.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Counter? { Counter(isSecond ? 1 : 0) }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         self.value = try Int64(value, classes)
     }
 
+    /// The value as it is written.
     public func _content() -> _ValueContent { .sum(value) }
 }

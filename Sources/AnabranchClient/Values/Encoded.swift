@@ -16,11 +16,13 @@ public struct Encoded<Value: Codable & Sendable>: SyncedValue {
     /// Writes the value itself.
     public func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
 
+    /// What its property is.
     public static var _shape: _ValueShape { String._shape }
 
     /// None is known, so such a property has to be optional.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Encoded? { nil }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         let text = try String(value, classes)
         do {
@@ -30,6 +32,7 @@ public struct Encoded<Value: Codable & Sendable>: SyncedValue {
         }
     }
 
+    /// The value as it is written.
     public func _content() throws(ObjectError) -> _ValueContent {
         do {
             let encoder = JSONEncoder()

@@ -21,17 +21,21 @@ public struct Link<Target: SyncedObject>: SyncedValue, Hashable {
         try container.encode(id)
     }
 
+    /// What its property is.
     public static var _shape: _ValueShape { _ValueShape(.link, target: .link(Target.self)) }
 
+    /// A value of its own, to find out what a type declares.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) throws(ObjectError) -> Link? {
         try Target.ID._sample(isSecond, samples).map { Link(id: $0) }
     }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard case .link(let object) = value else { throw ObjectError(.badValue, "\(value.kindName) is no link") }
         id = try Target.ID(object.key)
     }
 
+    /// The value as it is written.
     public func _content() throws(ObjectError) -> _ValueContent {
         .value(.link(className: Array(Target.className.utf8), key: try id.primaryKey))
     }

@@ -13,12 +13,15 @@ extension SyncedEnum {
     /// A value that no case has is an error.
     public static func unknown(_ rawValue: RawValue) -> Self? { nil }
 
+    /// What its property is.
     public static var _shape: _ValueShape { RawValue._shape }
 
+    /// A value of its own, to find out what a type declares.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Self? {
         isSecond ? allCases.dropFirst().first : allCases.first
     }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         let rawValue = try RawValue(value, classes)
         let initial = rawValue == RawValue._samples.0 ? Self.allCases.first : nil
@@ -28,5 +31,6 @@ extension SyncedEnum {
         self = found
     }
 
+    /// The value as it is written.
     public func _content() throws(ObjectError) -> _ValueContent { try rawValue._content() }
 }

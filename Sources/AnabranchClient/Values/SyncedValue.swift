@@ -111,10 +111,13 @@ public protocol _SyncedScalar: SyncedValue, PayloadConvertible, Equatable {
 }
 
 extension _SyncedScalar {
+    /// What its property is.
     public static var _shape: _ValueShape { _ValueShape(_samples.0.payload.type) }
 
+    /// A value of its own, to find out what a type declares.
     public static func _sample(_ isSecond: Bool, _ samples: _Samples) -> Self? { isSecond ? _samples.1 : _samples.0 }
 
+    /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
         guard let payload = value.scalar, let found = Self(payload: payload) else {
             throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
@@ -122,6 +125,7 @@ extension _SyncedScalar {
         self = found
     }
 
+    /// The value as it is written.
     public func _content() -> _ValueContent { .value(payload) }
 }
 

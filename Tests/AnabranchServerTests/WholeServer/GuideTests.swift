@@ -60,7 +60,7 @@ import Testing
     @Test func theScriptsThatRunTheTestsAreThere() async throws {
         let blocks = try await Self.blocks(of: "README.md").filter(\.runsTests)
         let lines = blocks.flatMap { $0.text.split(separator: "\n") }
-        #expect(lines.count == 3)
+        #expect(lines.count == 4)
         for line in lines {
             let script = Self.root.appendingPathComponent(String(line.prefix { $0 != " " })).path
             #expect(FileManager.default.isExecutableFile(atPath: script), "\(script)")

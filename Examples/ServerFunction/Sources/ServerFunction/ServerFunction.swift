@@ -5,8 +5,8 @@ import Foundation
 import Logging
 import ServiceLifecycle
 
-/// A shop whose orders come from devices, perhaps hours after they were written there: `ServerFunction DIRECTORY [PORT]`.
-/// The server decides which of them can be fulfilled.
+/// A shop whose orders come from devices, perhaps hours after they were written there: `ServerFunction DIRECTORY
+/// [PORT]`. The server decides which of them can be fulfilled.
 @main
 struct ServerFunction {
     static func main() async throws {

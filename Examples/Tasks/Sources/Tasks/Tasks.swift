@@ -1,8 +1,8 @@
 import AnabranchClient
 import Foundation
 
-/// A list of tasks in a terminal: `Tasks FILE [SERVER]`. Windows with a file each show the same list, whatever is typed in
-/// which of them, and go on when there is no server.
+/// A list of tasks in a terminal: `Tasks FILE [SERVER]`. Windows with a file each show the same list, whatever is typed
+/// in which of them, and go on when there is no server.
 @main
 struct Tasks {
     /// A task, as it is stored and synchronized.
@@ -47,7 +47,7 @@ struct Tasks {
 
     /// Carries out what is typed. It waits for the keyboard on the main thread, where nothing else happens.
     @MainActor private func run() async throws {
-        let watching = [Task { try await showItems() }, Task { await showStatus() }]
+        let watching = [Task.detached { try await showItems() }, Task.detached { await showStatus() }]
         while let line = readLine(), line != "quit" {
             do {
                 try await carryOut(line.trimmingCharacters(in: .whitespaces))

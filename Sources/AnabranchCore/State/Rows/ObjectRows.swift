@@ -74,7 +74,8 @@ public struct RowWrites: Sendable {
     }
 }
 
-/// What an object held before a commit, and what it holds behind it, in memory as a whole; nil where there is no object.
+/// What an object held before a commit, and what it holds behind it, in memory as a whole; nil where there is no
+/// object.
 package struct NotedChange: Sendable {
     package let object: ObjectReference
     package var before: StateObject?
