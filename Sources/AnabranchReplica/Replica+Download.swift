@@ -53,7 +53,7 @@ extension Replica {
             let index = try arena.decode(changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
             changes.append(try apply([index], of: &arena, to: &change.state))
         }
-        change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
     }
 
     /// Merges each changeset with the local changes that the server had not seen, and applies it.
@@ -105,7 +105,7 @@ extension Replica {
             for (version, changeset) in merge.changedEntries() {
                 change.commit.reciprocals.append((ClientVersion(rawValue: version), changeset))
             }
-            change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
+            change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
         } catch {
             throw ReplicaError(downloading: error)
         }

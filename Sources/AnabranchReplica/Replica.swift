@@ -96,7 +96,7 @@ public struct Replica<Store: ReplicaStore> {
         as number: ClientVersion? = nil
     ) throws {
         var change = Change(self, state: next)
-        change.commit.state = try change.state.rowWrites(of: changes, noting: isNoted)
+        change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
         change.append(changeset, at: timestamp, as: number)
         change.commit.record.lastWritten = max(record.lastWritten, timestamp)
         try carryOut(change)
@@ -139,8 +139,10 @@ public struct Replica<Store: ReplicaStore> {
         }
     }
 
-    func isNoted(_ object: ObjectReference) -> Bool {
-        isObserved?(object) ?? false || store.needsNote(of: object)
+    func noteDepth(of object: ObjectReference) -> NoteDepth {
+        if isObserved?(object) ?? false { return .whole }
+        let slots = store.notedSlots(of: object)
+        return slots.isEmpty ? .nothing : .columns(slots)
     }
 
     mutating func carryOut(_ change: consuming Change) throws(ReplicaError) {

@@ -25,9 +25,9 @@ public protocol ReplicaStore {
     /// Calls `body`, which reads the state many times and commits nothing. The default is to do no more.
     func readTogether<Value>(_ body: () throws -> Value) throws -> Value
 
-    /// Whether the store has to know what an object held before a commit that changes it. The default is that it need
-    /// not.
-    func needsNote(of object: ObjectReference) -> Bool
+    /// The properties of which the store has to know what an object held before a commit that changes it, by their
+    /// slots. The default is that it need not.
+    func notedSlots(of object: ObjectReference) -> Set<Int>
 }
 
 extension ReplicaStore {
@@ -35,7 +35,7 @@ extension ReplicaStore {
     public func readTogether<Value>(_ body: () throws -> Value) throws -> Value { try body() }
 
     /// It need not.
-    public func needsNote(of object: ObjectReference) -> Bool { false }
+    public func notedSlots(of object: ObjectReference) -> Set<Int> { [] }
 }
 
 /// What a store knows of a replica when it is opened. The bytes of the log stay where they are.

@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchQuery
 
 /// Writes what an object of a type holds, and records as little as it takes (`Spec/Objects.md`, section 4).
 struct ContentWriter {
@@ -169,7 +170,7 @@ extension _ValueContent {
         case .list: self = .list([])
         case .set: self = .set([])
         case .dictionary: self = .dictionary([:])
-        case let value: self = .value(value.scalar ?? .null)
+        case let value: self = .value(value.payload ?? .null)
         }
     }
 

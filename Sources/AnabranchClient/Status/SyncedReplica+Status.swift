@@ -121,6 +121,7 @@ struct ItemStatuses {
     /// The objects that the changesets of the log are about, up to a version that was looked at.
     private var pending: [ItemName: ClientVersion] = [:]
     private var readThrough: ClientVersion = 0
+    private var forgottenThrough: ClientVersion = 0
 
     mutating func add(_ item: ItemName, _ continuation: AsyncStream<ObjectStatus>.Continuation) -> Int {
         lastNumber += 1
@@ -131,7 +132,7 @@ struct ItemStatuses {
     mutating func remove(_ number: Int) { watchers[number] = nil }
 
     /// The log is another one.
-    mutating func forgetLog() { (pending, readThrough) = ([:], 0) }
+    mutating func forgetLog() { (pending, readThrough, forgottenThrough) = ([:], 0, 0) }
 
     mutating func end() {
         for watcher in watchers.values { watcher.continuation.finish() }
@@ -141,7 +142,10 @@ struct ItemStatuses {
     /// Looks at the changesets that have come since it has looked last.
     mutating func readLog(_ replica: Replica<SQLiteReplicaStore>) throws {
         let acknowledged = replica.progress.upload.clientVersion
-        pending = pending.filter { $0.value > acknowledged }
+        if acknowledged > forgottenThrough {
+            pending = pending.filter { $0.value > acknowledged }
+            forgottenThrough = acknowledged
+        }
         for (version, objects) in try replica.unacknowledgedObjects(after: readThrough) {
             for object in objects { pending[ItemName(className: object.className, key: object.key)] = version }
         }

@@ -43,8 +43,8 @@ struct PropertyIndex: Sendable {
         }
     }
 
-    /// Whether the changes of a class have to be noted.
-    func covers(_ classID: ClassID) -> Bool { properties[classID] != nil }
+    /// The indexed properties of a class, by their slots.
+    func slots(of classID: ClassID) -> Set<Int> { Set((properties[classID] ?? []).compactMap(\.property.slot)) }
 
     func number(of property: Property) -> Int64? {
         properties[property.owner]?.first { $0.property == property }?.number
@@ -212,7 +212,7 @@ struct PropertyIndex: Sendable {
     private static func beginning(_ value: [UInt8]) -> [UInt8]? { value.count > valueBytesMax ? value : nil }
 
     /// A value as bytes that sort like numbers and times; nil for one that no index has.
-    private static func bytes(of value: StateValue) -> Data? { value.scalar.flatMap(bytes) }
+    private static func bytes(of value: StateValue) -> Data? { value.payload.flatMap(bytes) }
 
     private static func bytes(of value: Payload) -> Data? {
         switch value {

@@ -170,7 +170,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     // MARK: Indexed properties
 
     /// See `ReplicaStore`.
-    public func needsNote(of object: ObjectReference) -> Bool { index.withLock { $0.covers(object.classID) } }
+    public func notedSlots(of object: ObjectReference) -> Set<Int> { index.withLock { $0.slots(of: object.classID) } }
 
     /// Indexes exactly these properties of these classes; those of other classes stay as they are.
     func declareIndex(of properties: [ClassID: Set<Property>]) throws {

@@ -1,5 +1,6 @@
 public import AnabranchCore
 import AnabranchFoundation
+import AnabranchQuery
 public import Foundation
 
 /// A value of any type that a property can have: what the SDKs call Mixed. Lists and dictionaries can be nested.
@@ -40,7 +41,7 @@ extension AnyValue: SyncedValue {
             self = .list(try list.values.map { element throws(ObjectError) in try AnyValue(element, classes) })
         case .dictionary(let entries): self = .dictionary(try [String: AnyValue](.dictionary(entries), classes))
         case .object, .set: throw ObjectError(.badValue, "\(value.kindName) in a Mixed")
-        default: self = AnyValue(scalar: value.scalar ?? .null)
+        default: self = AnyValue(scalar: value.payload ?? .null)
         }
     }
 

@@ -1,4 +1,5 @@
 public import AnabranchCore
+import AnabranchQuery
 
 /// A type that properties of synchronized objects can have (`Spec/Objects.md`, section 2): numbers, texts, times and so
 /// on, enumerations, links, embedded objects, and optional values, arrays, sets and dictionaries of them.
@@ -119,7 +120,7 @@ extension _SyncedScalar {
 
     /// From what is stored.
     public init(_ value: StateValue, _ classes: _BoundClasses) throws(ObjectError) {
-        guard let payload = value.scalar, let found = Self(payload: payload) else {
+        guard let payload = value.payload, let found = Self(payload: payload) else {
             throw ObjectError(.badValue, "\(value.kindName) is no \(Self.self)")
         }
         self = found
@@ -130,24 +131,6 @@ extension _SyncedScalar {
 }
 
 extension StateValue {
-    /// The value, if it is one that `PayloadConvertible` knows.
-    var scalar: Payload? {
-        switch self {
-        case .null: .null
-        case .int(let value): .int(value)
-        case .bool(let value): .bool(value)
-        case .string(let value): .string(value)
-        case .binary(let value): .binary(value)
-        case .timestamp(let value): .timestamp(value)
-        case .float(let value): .float(value)
-        case .double(let value): .double(value)
-        case .decimal(let value): .decimal(value)
-        case .objectID(let value): .objectID(value)
-        case .uuid(let value): .uuid(value)
-        case .link, .object, .list, .set, .dictionary: nil
-        }
-    }
-
     /// For people.
     var kindName: String {
         switch self {
@@ -156,7 +139,7 @@ extension StateValue {
         case .list: "a list"
         case .set: "a set"
         case .dictionary: "a dictionary"
-        default: scalar.map { $0 == .null ? "null" : "a value of the type \($0.type)" } ?? "something"
+        default: payload.map { $0 == .null ? "null" : "a value of the type \($0.type)" } ?? "something"
         }
     }
 }

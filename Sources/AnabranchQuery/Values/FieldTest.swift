@@ -55,7 +55,7 @@ extension StateValue {
     }
 
     /// The value as instructions carry it; nil for links, objects and collections.
-    var payload: Payload? {
+    package var payload: Payload? {
         switch self {
         case .null: .null
         case .int(let value): .int(value)

@@ -18,6 +18,15 @@ private struct Note: SyncedObject, FetchableRecord, PersistableRecord {
     init(_ number: Int) { (id, title, count, size) = (number, "note \(number)", number % 1000, Double(number)) }
 }
 
+/// An object with a list, in a class with an indexed field.
+private struct Album: SyncedObject {
+    var id: Int
+    var title = ""
+    var songs: [Int] = []
+
+    static var indexed: [PartialKeyPath<Album>] { [\.title] }
+}
+
 struct BenchStoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
@@ -29,6 +38,10 @@ struct BenchStoreCommand: AsyncParsableCommand {
               objects   all objects are read
               query     the object with a value of an indexed field is read
               notice    from the end of a commit of one object to the change at whoever observes that object
+              list      a transaction that adds an element to a list of --objects elements
+              offline   a transaction that changes one object while --objects / 5 others wait to be uploaded; beside \
+            it the same while few wait
+            "insert" also says how many bytes of the disk an object takes.
 
             EXAMPLES
               anabranch-lab bench store --objects 100000
@@ -58,8 +71,14 @@ struct BenchStoreCommand: AsyncParsableCommand {
             theirs.append(try insertWithGRDB(into: path("\(number).sqlite")))
         }
         report("insert", ours, theirs)
+        for name in ["0.store", "0.sqlite"] {
+            let bytes = try FileManager.default.attributesOfItem(atPath: path(name))[.size] as? Int ?? 0
+            print(String(format: #"{"name":"bytes","file":"%@","object":%ld}"#, name, bytes / objects))
+        }
         try await read(path("0.store"), path("0.sqlite"))
         try await observe(path("0.store"))
+        try await growList(path("list.store"))
+        try await growLog(path("0.store"))
     }
 
     private func report(_ name: String, _ ours: [Double], _ theirs: [Double] = []) {
@@ -171,6 +190,40 @@ struct BenchStoreCommand: AsyncParsableCommand {
             times.append((clock.now - committed).inMilliseconds)
         }
         report("notice", times)
+        try await store.close()
+    }
+
+    // MARK: Growing
+
+    private func growList(_ path: String) async throws {
+        let store = try await SyncedStore(path, Album.self), songs = Array(0..<objects)
+        try await store.write { try $0.insert(Album(id: 1, title: "long", songs: songs)) }
+        var times: [Double] = []
+        for number in 0..<repeats * 40 {
+            times.append(
+                try await milliseconds {
+                    try await store.write { tx in try tx.list(\Album.songs, of: 1).append(number) }
+                })
+        }
+        report("list", times)
+        try await store.close()
+    }
+
+    private func growLog(_ path: String) async throws {
+        let store = try await SyncedStore(path, Note.self)
+        var times: [Double] = []
+        for number in 0..<objects / 5 {
+            times.append(
+                try await milliseconds {
+                    try await store.write { tx in try tx.edit(Note.self, number) { $0.count += 1 } }
+                })
+        }
+        let count = min(1000, times.count)
+        print(#"{"name":"offline","waiting":\#(times.count)"#, terminator: "")
+        for (name, part) in [("first_ms", times.prefix(count)), ("last_ms", times.suffix(count))] {
+            print(String(format: #","%@":%.3f"#, name, part.sorted()[count / 2]), terminator: "")
+        }
+        print("}")
         try await store.close()
     }
 }

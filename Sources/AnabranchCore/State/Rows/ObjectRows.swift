@@ -74,22 +74,43 @@ public struct RowWrites: Sendable {
     }
 }
 
-/// What an object held before a commit, and what it holds behind it, in memory as a whole; nil where there is no
-/// object.
+/// What is noted of an object that a commit changes. What is noted is read, so a long list costs its length.
+package enum NoteDepth {
+    case nothing
+    /// The columns with these slots; the others are null.
+    case columns(Set<Int>)
+    /// All of it.
+    case whole
+
+    var isNothing: Bool { if case .nothing = self { true } else { false } }
+}
+
+/// What an object held before a commit, and what it holds behind it, in memory as far as its `NoteDepth` says; nil
+/// where there is no object.
 package struct NotedChange: Sendable {
     package let object: ObjectReference
     package var before: StateObject?
     package var after: StateObject?
 
-    init(_ object: ObjectReference, from before: Fields?, to after: Fields?) throws(ApplyError) {
+    init(
+        _ object: ObjectReference, from before: Fields?, to after: Fields?, _ depth: NoteDepth
+    ) throws(ApplyError) {
         self.object = object
-        self.before = try NotedChange.read(before, object)
-        self.after = try NotedChange.read(after, object)
+        self.before = try NotedChange.read(before, object, depth)
+        self.after = try NotedChange.read(after, object, depth)
     }
 
-    private static func read(_ fields: Fields?, _ object: ObjectReference) throws(ApplyError) -> StateObject? {
+    private static func read(
+        _ fields: Fields?, _ object: ObjectReference, _ depth: NoteDepth
+    ) throws(ApplyError) -> StateObject? {
         guard let fields else { return nil }
-        return StateObject(classID: object.classID, key: object.key, fields: try fields.readAll())
+        let read: Fields
+        if case .columns(let slots) = depth {
+            read = try fields.readAll { slots.contains($0) }
+        } else {
+            read = try fields.readAll()
+        }
+        return StateObject(classID: object.classID, key: object.key, fields: read)
     }
 }
 

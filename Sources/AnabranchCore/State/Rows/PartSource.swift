@@ -124,8 +124,12 @@ extension CountedTree where Element: ContentElement {
 
 extension Fields {
     /// Everything in memory, for those who read an object and expect no trouble then.
-    func readAll() throws(ApplyError) -> Fields {
-        Fields(contents: try contents.map { content throws(ApplyError) in try content.readAll() })
+    /// - Parameter isWanted: of which slots; the others are null.
+    func readAll(of isWanted: (Int) -> Bool = { _ in true }) throws(ApplyError) -> Fields {
+        Fields(
+            contents: try contents.enumerated().map { slot, content throws(ApplyError) in
+                isWanted(slot) ? try content.readAll() : .null
+            })
     }
 }
 

@@ -7,15 +7,14 @@ extension ObjectGraph {
     /// - Parameter changes: Everything that was changed since the last call.
     /// - Throws: `ApplyError` with the code `unavailable` when stored rows cannot be read.
     public mutating func rowWrites(of changes: StateChanges) throws(ApplyError) -> RowWrites {
-        try rowWrites(of: changes, noting: nil)
+        try rowWrites(of: changes, noting: { _ in .nothing })
     }
 
     /// The same.
     ///
-    /// - Parameter isNoted: Of which objects `RowWrites.noted` has what they held before and what they hold now; nil
-    ///   for none.
+    /// - Parameter depth: What `RowWrites.noted` has of an object, as it was before and as it is now.
     package mutating func rowWrites(
-        of changes: StateChanges, noting isNoted: ((ObjectReference) -> Bool)?
+        of changes: StateChanges, noting depth: (ObjectReference) -> NoteDepth
     ) throws(ApplyError) -> RowWrites {
         var writes = RowWrites()
         guard rows != nil else { return writes }
@@ -28,19 +27,21 @@ extension ObjectGraph {
             encoder.schema(schema)
             writes.write(encoder.bytes, at: .schema)
         }
-        for object in changes.distinctObjects { try write(object, isNoted: isNoted?(object) ?? false, &writes) }
+        for object in changes.distinctObjects { try write(object, noting: depth(object), &writes) }
         unwrittenBytes = 0
         return writes
     }
 
     private mutating func write(
-        _ object: ObjectReference, isNoted: Bool, _ writes: inout RowWrites
+        _ object: ObjectReference, noting depth: NoteDepth, _ writes: inout RowWrites
     ) throws(ApplyError) {
         let position = Int(object.classID.rawValue) - 1
         let found = objects[position].find { $0.compare(object.key) }
         let address = RowAddress(object)
         guard var entry = found.element, !entry.isStored, let source = source(of: address) else { return }
-        if isNoted { writes.noted.append(try NotedChange(object, from: entry.stored?.fields, to: entry.fields)) }
+        if !depth.isNothing {
+            writes.noted.append(try NotedChange(object, from: entry.stored?.fields, to: entry.fields, depth))
+        }
         var writer = PartWriter(of: object, in: source, after: entry.stored?.lastPart ?? 0, partLimits)
         var encoder = RowEncoder()
         if let fields = entry.fields {

@@ -51,6 +51,32 @@ import Testing
         }
     }
 
+    /// What a commit has changed is noted without reading a long list, unless somebody wants to have it.
+    @Test func noColumnIsReadThatNobodyHasAskedFor() throws {
+        var rows = MemoryRows()
+        var steps = ApplyTests.schema + [.createObject()]
+        for index: UInt32 in 0..<5_000 { steps.append(.insert(.item(index), .int(Int64(index)), size: index)) }
+        try store(changeset(steps), in: &rows)
+        func note(_ depth: (Property) -> NoteDepth) throws -> (change: NotedChange, reads: Int) {
+            var graph = try ObjectGraph(rows: rows)
+            let number = try #require(graph.classes.first?.property(named: Array("i".utf8)))
+            let changes = try graph.apply(changeset(.update(.at("i"), .int(8))))
+            rows.readCount = 0
+            let noted = try graph.rowWrites(of: changes, noting: { _ in depth(number) }).noted
+            #expect(noted.first?.after?.value(of: number).isSame(as: .int(8)) == true)
+            return (try #require(noted.first), rows.readCount)
+        }
+        #expect(try note { .columns([$0.slot ?? -1]) }.reads == 0)
+        let whole = try note { _ in .whole }
+        #expect(whole.reads > 10)
+        let list = try #require(ObjectGraph(rows: rows).classes.first?.property(named: Array("l".utf8)))
+        guard case .list(let elements)? = whole.change.before?.value(of: list) else {
+            Issue.record("no list was noted")
+            return
+        }
+        #expect(elements.count == 5_000)
+    }
+
     @Test func aLongListIsWrittenInParts() throws {
         var rows = MemoryRows()
         var steps = ApplyTests.schema + [.createObject()]
