@@ -76,9 +76,19 @@ final class TortureProcess: Sendable {
 final class TortureServer: Sendable {
     private let binary: String
     private let directory: URL
+    private let arguments: [String]
     private let state = Mutex((process: Process?.none, port: 0))
 
-    init(_ binary: String, in directory: URL) { (self.binary, self.directory) = (binary, directory) }
+    /// - Parameter arguments: of `anabranch serve`, beside where its data are and where it listens.
+    init(_ binary: String, _ arguments: [String] = [], in directory: URL) {
+        (self.binary, self.arguments, self.directory) = (binary, arguments, directory)
+    }
+
+    /// Its data.
+    var data: String { directory.appendingPathComponent("data").path }
+
+    /// Nil while there is none.
+    var processIdentifier: Int32? { state.withLock { $0.process?.processIdentifier } }
 
     /// - Returns: its URL.
     func start() async throws -> String {
@@ -88,9 +98,10 @@ final class TortureServer: Sendable {
         }
         let output = Pipe(), port = state.withLock(\.port), process = Process()
         process.executableURL = URL(fileURLWithPath: binary)
-        process.arguments = [
-            "serve", "--dev", "--data", directory.appendingPathComponent("data").path, "--listen", "127.0.0.1:\(port)",
-        ]
+        process.arguments =
+            [
+                "serve", "--dev", "--data", data, "--listen", "127.0.0.1:\(port)",
+            ] + arguments
         process.standardOutput = output
         let errors = FileHandle(forWritingAtPath: log)
         try errors?.seekToEnd()
@@ -112,10 +123,13 @@ final class TortureServer: Sendable {
         }
     }
 
-    func kill() {
+    func kill() { end(with: SIGKILL) }
+
+    /// Ends it, and waits until it has ended.
+    func end(with signal: Int32) {
         state.withLock { state in
             guard let process = state.process else { return }
-            Foundation.kill(process.processIdentifier, SIGKILL)
+            Foundation.kill(process.processIdentifier, signal)
             process.waitUntilExit()
             state.process = nil
         }
