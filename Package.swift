@@ -110,8 +110,8 @@ let package = Package(
         .target(
             name: "AnabranchSimulation",
             dependencies: [
-                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-                "AnabranchTesting",
+                "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchReplica",
+                "AnabranchRules", "AnabranchServer", "AnabranchTesting",
             ]),
         .target(
             name: "AnabranchFuzz",

@@ -20,6 +20,9 @@ extension Replica: SessionFile {
         record.subscriptions?.unsent(after: version)
     }
 
+    /// See `SessionFile`.
+    public var needsMark: Bool { !record.hasSynced || record.subscriptions?.active?.state == .awaitingMark }
+
     /// A session begins: what was uploaded and is not acknowledged is uploaded again.
     public mutating func startUploading() { uploaded = record.progress.upload }
 

@@ -12,8 +12,10 @@ struct Lab: AsyncParsableCommand {
               anabranch-lab check vectors Tests/Vectors/*.jsonl.zst
               anabranch-lab check queries Tests/Vectors/Queries/queries.jsonl.zst
               anabranch-lab fuzz merge --cases 200000 --seed 1
+              anabranch-lab simulate --seed 1 --count 200
               anabranch-lab drill --serve .build/release/anabranch --count 20
               anabranch-lab torture --clients 8 --seconds 60 --seed 1
+              anabranch-lab soak --minutes 60
               anabranch-lab replica random --ops 20000 --seed 1
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
@@ -24,8 +26,10 @@ struct Lab: AsyncParsableCommand {
             CommandGroup(
                 name: "Proof",
                 subcommands: [
-                    CheckCommand.self, FuzzCommand.self, DrillCommand.self, KillsCommand.self, TortureCommand.self,
-                    TortureClientCommand.self, ReplicaCommand.self, ReplayCommand.self, MergeCommand.self,
+                    CheckCommand.self, FuzzCommand.self, SimulateCommand.self, DrillCommand.self, KillsCommand.self,
+                    TortureCommand.self,
+                    TortureClientCommand.self, SoakCommand.self, ReplicaCommand.self, ReplayCommand.self,
+                    MergeCommand.self,
                 ]),
             CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
         ])

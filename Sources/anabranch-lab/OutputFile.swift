@@ -1,5 +1,6 @@
 import AnabranchTesting
 import CommandSupport
+import CoreFoundation
 import Foundation
 
 /// A file that a person names for results; `-` is the standard output. Until all is written it is called PATH.partial,

@@ -25,6 +25,13 @@ import Testing
         #expect(try replica.state.read { $0.classNames } == [])
     }
 
+    @Test func aMarkIsNeededUntilItsAnswerIsStored() throws {
+        var replica = try Replica(MemoryReplicaStore())
+        #expect(replica.needsMark)
+        try replica.downloaded()
+        #expect(!replica.needsMark)
+    }
+
     // MARK: Trimming
 
     @Test func theLogKeepsWhatTheServerHasNotSeenMerged() throws {

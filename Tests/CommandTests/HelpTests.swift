@@ -25,7 +25,10 @@ import Testing
         #expect(help.contains("EXAMPLES"))
         #expect(
             Self.commands(in: help)
-                == ["check", "fuzz", "drill", "kills", "torture", "replica", "replay", "merge", "bench", "load"])
+                == [
+                    "check", "fuzz", "simulate", "drill", "kills", "torture", "soak", "replica", "replay", "merge",
+                    "bench", "load",
+                ])
     }
 
     /// The subcommands that a help text lists.

@@ -7,7 +7,8 @@ import Testing
     /// The folders of modules, from the top down. A name may be a path, as `Merge/Rules`.
     private static let orders: [String: [String]] = [
         "AnabranchServer": [
-            "Listener", "Embedding", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files", "Tokens",
+            "Machine", "Listener", "Embedding", "Admin", "AppServices", "HTTP", "Handshake", "Connection", "Files",
+            "Tokens",
             "Permissions", "Support",
         ],
         "AnabranchQuery": [

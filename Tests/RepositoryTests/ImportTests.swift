@@ -32,8 +32,8 @@ import Testing
             "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd", "Foundation",
         ],
         "AnabranchSimulation": [
-            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchRules",
-            "AnabranchTesting", "Foundation",
+            "AnabranchCore", "AnabranchHistory", "AnabranchProtocol", "AnabranchQuery", "AnabranchReplica",
+            "AnabranchRules", "AnabranchServer", "AnabranchTesting", "Foundation",
         ],
         "AnabranchFuzz": ["AnabranchCore", "AnabranchProtocol", "AnabranchRules", "AnabranchTesting"],
         "AnabranchTestClient": [
@@ -49,7 +49,8 @@ import Testing
         "anabranch-lab": [
             "AnabranchClient", "AnabranchCore", "AnabranchProtocol", "AnabranchHistory", "AnabranchReplica",
             "AnabranchRows", "AnabranchSimulation", "AnabranchSQLite", "AnabranchTestClient", "AnabranchTesting",
-            "ArgumentParser", "CommandSupport", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "ArgumentParser", "CommandSupport", "CoreFoundation", "Crypto", "Foundation", "GRDB", "NIOCore", "NIOHTTP1",
+            "NIOPosix",
         ],
         "CommandSupport": ["ArgumentParser", "CBuildInfo", "Foundation"],
         "CBuildInfo": [],

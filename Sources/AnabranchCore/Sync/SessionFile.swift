@@ -17,6 +17,10 @@ public protocol SessionFile {
     /// QUERY, what was written later behind it. Nil in partition-based sync.
     func unsentSubscriptions(after version: QueryVersion) -> UnsentSubscriptions?
 
+    /// Whether a MARK may have been answered of which nothing was stored: that everything is here that there was, or
+    /// the objects of a subscription set. The default is that none was.
+    var needsMark: Bool { get }
+
     /// A session begins: what was uploaded and is not acknowledged is uploaded again.
     mutating func startUploading()
 
@@ -27,6 +31,11 @@ public protocol SessionFile {
     ///
     /// - Throws: if the log cannot be read.
     mutating func nextUpload(through version: ClientVersion) throws -> Upload?
+}
+
+extension SessionFile {
+    /// None was.
+    public var needsMark: Bool { false }
 }
 
 /// A subscription set that the server has to be told of.

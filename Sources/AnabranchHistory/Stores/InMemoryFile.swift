@@ -134,6 +134,17 @@ struct InMemoryFile: Sendable {
         base = trim
     }
 
+    /// Gives the newest version another salt. Where there is none, no client file is known any more.
+    mutating func renewSalt(_ salt: Salt) {
+        if latest == 0 {
+            for index in ClientFile.reserved.count..<clientFiles.count { clientFiles[index].isExpired = true }
+        } else if entries.isEmpty {
+            base.salt = salt
+        } else {
+            entries[entries.count - 1].salt = salt
+        }
+    }
+
     mutating func forgetReceived(before time: UInt64) { received = received.filter { $0.value.time >= time } }
 
     private mutating func store(_ write: IdempotencyKey) {

@@ -12,7 +12,7 @@ public final class InMemoryStore: Sendable {
     private final class LockedFile: Sendable {
         let content: Mutex<InMemoryFile>
 
-        init(_ path: VirtualPath) { content = Mutex(InMemoryFile(path)) }
+        init(_ file: InMemoryFile) { content = Mutex(file) }
     }
 
     private let directory = Mutex(Directory())
@@ -23,6 +23,25 @@ public final class InMemoryStore: Sendable {
 
     /// It is.
     public var isInMemory: Bool { true }
+
+    /// Another store with all that this one has now: a backup.
+    package func copy() -> InMemoryStore {
+        let copy = InMemoryStore()
+        let directory = directory.withLock { directory in
+            Directory(
+                numbers: directory.numbers, files: directory.files.map { LockedFile($0.content.withLock { $0 }) })
+        }
+        copy.directory.withLock { $0 = directory }
+        return copy
+    }
+
+    /// Makes a backup take the place of what it is a backup of: clients that know what came later do not take one for
+    /// the other (`Spec/History.md`, section 11).
+    package func renewSalts(using randomness: inout some RandomNumberGenerator) {
+        for file in directory.withLock({ $0.files }) {
+            file.content.withLock { $0.renewSalt(Salt.random(using: &randomness)) }
+        }
+    }
 
     private func file(_ id: SyncedFileID) throws(HistoryError) -> LockedFile {
         let file = directory.withLock { directory in
@@ -38,7 +57,7 @@ extension InMemoryStore: HistoryStore {
         let number = directory.withLock { directory in
             if let number = directory.numbers[path] { return number }
             directory.numbers[path] = directory.files.count
-            directory.files.append(LockedFile(path))
+            directory.files.append(LockedFile(InMemoryFile(path)))
             return directory.files.count - 1
         }
         let id = SyncedFileID(Int64(number))

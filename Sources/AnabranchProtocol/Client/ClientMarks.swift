@@ -17,6 +17,9 @@ struct ClientMarks: Sendable {
     /// Whether somebody waits for an answer.
     var isAwaited: Bool { wanted > answered }
 
+    /// Whether the server has ever answered one.
+    var wasAnswered: Bool { answered > 0 }
+
     /// The request of the next MARK; nil if none is due.
     mutating func next(behind query: QueryVersion) -> UInt64? {
         guard wanted > max(answered, sent.last?.request ?? 0) else { return nil }

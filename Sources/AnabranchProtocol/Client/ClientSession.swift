@@ -184,6 +184,8 @@ public struct ClientSession: Sendable {
     private mutating func identify(_ file: inout some SessionFile) -> ClientMessage {
         guard let salted = file.file else { preconditionFailure("the file was not told its ident") }
         file.startUploading()
+        // One was answered on an earlier connection, and what follows from that was not stored.
+        if marks.wasAnswered, !marks.isAwaited, file.needsMark { _ = marks.request() }
         let active = mode == .flexible ? file.activeSubscriptions ?? SubscriptionSet.none : nil
         subscriptions = SubscriptionProgress(active: active?.version ?? 0)
         phase = .running

@@ -181,12 +181,16 @@ struct SyncConnection: ~Copyable {
 
     /// Permissions have changed: sessions without any permission end.
     mutating func recheckPermissions() {
-        for (session, state) in sessions where permission(on: state.path) == .none {
+        for session in orderedSessions {
+            guard let path = sessions[session]?.path, permission(on: path) == .none else { continue }
             end(session, .permissionDenied)
         }
     }
 
     var sessionCount: Int { sessions.count }
+
+    /// The same at any time, whatever hashes are: simulations count on it.
+    private var orderedSessions: [SessionHandle] { sessions.keys.sorted { $0.ident < $1.ident } }
 
     /// The sessions, in the order of their idents.
     func report() -> [SessionReport] {
@@ -260,7 +264,7 @@ struct SyncConnection: ~Copyable {
     }
 
     private mutating func closeAll() {
-        for session in sessions.keys { submit(.close, of: session) }
+        for session in orderedSessions { submit(.close, of: session) }
         sessions = [:]
     }
 

@@ -28,6 +28,8 @@ final class FileEnvironment: Sendable {
     let unixSeconds: @Sendable () -> UInt64
     /// Begins a part of a turn.
     let beginStep: @Sendable () -> StepLimit
+    /// Where the salts of files come from.
+    private let randomness: @Sendable () -> any RandomNumberGenerator
     /// How long a turn takes, unless it is one thing that cannot be cut.
     static let stepMillisecondsMax: Int64 = 10
     private let isEndingFlag = Atomic(false)
@@ -37,6 +39,7 @@ final class FileEnvironment: Sendable {
     ///     nothing is flushed, the workers do so.
     ///   - budget: for requests that are not done yet.
     ///   - messageMemory: for long messages.
+    ///   - monotonicSeconds: a clock that only goes on; nil: the machine's.
     init(
         store: any HistoryStore, committerThreads: Int = 2, options: FileOptions = FileOptions(), metrics: SyncMetrics,
         logger: Logger,
@@ -44,7 +47,8 @@ final class FileEnvironment: Sendable {
         beginStep: @escaping @Sendable () -> StepLimit = {
             StepLimit(milliseconds: FileEnvironment.stepMillisecondsMax)
         },
-        unixSeconds: @escaping @Sendable () -> UInt64
+        randomness: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() },
+        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil
     ) {
         committers =
             committerThreads > 0 && !store.isInMemory
@@ -58,10 +62,12 @@ final class FileEnvironment: Sendable {
         longMerges = MergeBudget(bytesMax: options.longMergeBytesMax)
         space = SpaceReserve(
             store, freeBytesMin: options.reservedBytes, usedBytesMax: options.storeBytesMax)
-        clock = MaintenanceClock(self.store, options.history, logger: logger, unixSeconds: unixSeconds)
+        clock = MaintenanceClock(
+            self.store, options.history, logger: logger, unixSeconds: unixSeconds, monotonicSeconds: monotonicSeconds)
         self.budget = budget
         self.messageMemory = messageMemory
         self.beginStep = beginStep
+        self.randomness = randomness
         self.unixSeconds = unixSeconds
     }
 
@@ -74,7 +80,8 @@ final class FileEnvironment: Sendable {
         let file = try SyncedFile(
             path: path, store: store, keepsState: options.keepsState,
             destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
-            adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax)
+            adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax,
+            randomness: randomness())
         let sessions = FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
         try sessions.followExport()
         return sessions

@@ -157,7 +157,7 @@ final class FileQueues: Sendable {
     }
 
     /// Tells a file something, unless it is closed.
-    private func notify(_ path: VirtualPath, _ notice: FileNotice) {
+    func notify(_ path: VirtualPath, _ notice: FileNotice) {
         let isReady = state.withLock { state in
             guard let queue = state.queues[path] else { return false }
             return state.didPut(to: queue, in: queue.put(notice: notice))

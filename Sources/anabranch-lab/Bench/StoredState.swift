@@ -1,5 +1,6 @@
 import AnabranchCore
 import AnabranchRows
+import CoreFoundation
 import Foundation
 import GRDB
 

@@ -101,6 +101,19 @@ struct ClientRig {
         #expect(try rig.said() == ["bind 1 3 0 0 0\n\"p\"", "ident 1 2 77 0 0 0 0\n", Self.upload])
     }
 
+    /// A disk failed when the answer came: nobody else would ask again on a fast reconnect.
+    @Test func aMarkWhoseAnswerWasNotStoredIsSentAgain() throws {
+        var rig = ClientRig()
+        try rig.run()
+        rig.file.needsMark = true
+        rig.reconnect(isFast: true)
+        #expect(try rig.said() == ["bind 1 3 0 0 0\n\"p\"", "ident 1 2 77 0 0 0 0\n", "mark 1 2\n"])
+        #expect(try rig.receive("mark 1 2\n") == .marked(2, complete: nil))
+        rig.file.needsMark = false
+        rig.reconnect(isFast: true)
+        #expect(try rig.said() == ["bind 1 3 0 0 0\n\"p\"", "ident 1 2 77 0 0 0 0\n"])
+    }
+
     @Test func aFreshFileOfAResetUploadsNothing() throws {
         var rig = ClientRig(uploads: false)
         try rig.run()

@@ -16,6 +16,8 @@ struct MemoryFile: SessionFile {
     private(set) var answered: UInt64 = 0
     private(set) var errors: [ErrorCode] = []
     private let keepsState: Bool
+    /// The answer to a MARK could not be stored.
+    var needsMark = false
 
     init(_ mode: SyncMode, keepsState: Bool = true) {
         sets = mode == .flexible ? SubscriptionSets() : nil

@@ -1,0 +1,184 @@
+package import AnabranchCore
+package import AnabranchHistory
+package import AnabranchProtocol
+import Logging
+import Metrics
+import NIOCore
+import NIOWebSocket
+import Synchronization
+
+/// A server without sockets, threads and clocks of its own: its connections and files in one place. Whoever drives it
+/// brings what clients send, has turns taken, and takes what is to be sent, so that nothing happens by chance.
+/// Everything happens on one thread.
+package final class ServerMachine {
+    private let settings: ServerMachineSettings
+    private let files: FileQueues
+    private let replies: Replies
+    private let metrics: SyncMetrics
+    private var peers: [UInt64: Peer] = [:]
+    /// The synced files that there are, in the order in which something happens to them.
+    private let paths: [VirtualPath]
+
+    /// What files have said, on its way to connections.
+    private final class Replies: @unchecked Sendable {
+        var waiting: [FileReply] = []
+    }
+
+    /// The server's end of a connection.
+    private final class Peer {
+        var connection: SyncConnection
+        var assembler: MessageAssembler
+
+        init(_ connection: consuming SyncConnection, messageBytesMax: Int) {
+            self.connection = connection
+            assembler = MessageAssembler(messageBytesMax: messageBytesMax)
+        }
+    }
+
+    /// - Parameter paths: the synced files that will be used.
+    package init(over store: any HistoryStore, paths: [VirtualPath], _ settings: ServerMachineSettings) {
+        self.settings = settings
+        self.paths = paths
+        metrics = SyncMetrics(factory: NOOPMetricsHandler.instance)
+        let replies = Replies()
+        self.replies = replies
+        let environment = FileEnvironment(
+            store: store, committerThreads: 0, options: settings.fileOptions, metrics: metrics, logger: .silent,
+            messageMemory: MemoryBudget(bytesMax: settings.messageBytesMax), beginStep: settings.beginStep,
+            randomness: settings.randomness, unixSeconds: settings.unixSeconds,
+            monotonicSeconds: settings.monotonicSeconds)
+        files = FileQueues(environment, threads: nil) { replies.waiting += $0.flatMap(\.replies) }
+        environment.clock.note()
+    }
+
+    // MARK: Connections
+
+    /// A client has opened a WebSocket.
+    /// - Parameters:
+    ///   - number: never used before.
+    ///   - offer: the subprotocols that it offers.
+    /// - Returns: the version that is spoken.
+    /// - Throws: `ErrorMessage`: why it cannot be served; `NegotiationError`.
+    package func connect(_ number: UInt64, offer: String, by user: Principal) throws -> ProtocolVersion {
+        let negotiation = try Negotiation(offer: offer, accepting: [settings.isFlexible ? .flexible : .partition])
+        if let refusal = negotiation.refusal { throw refusal }
+        peers[number] = Peer(
+            SyncConnection(
+                ConnectionID(number: number), negotiation: negotiation, principal: user,
+                authorizer: settings.authorizer, limits: settings.fileOptions.limits, metrics: metrics,
+                logger: .silent),
+            messageBytesMax: settings.fileOptions.limits.messageBytesMax)
+        return negotiation.version
+    }
+
+    /// The socket is gone.
+    package func disconnect(_ number: UInt64) {
+        guard let peer = peers.removeValue(forKey: number) else { return }
+        peer.connection.end()
+        submitRequests(of: peer)
+    }
+
+    /// A part of a message has come: a frame of the WebSocket.
+    package func receive(_ part: [UInt8], isFirst: Bool, isLast: Bool, from number: UInt64) {
+        guard let peer = peers[number] else { return }
+        let frame = WebSocketFrame(
+            fin: isLast, opcode: isFirst ? .binary : .continuation, maskKey: [0, 0, 0, 0], data: ByteBuffer(bytes: part)
+        )
+        do throws(FramingError) {
+            guard case .message(let message)? = try peer.assembler.take(frame) else { return }
+            peer.connection.receive(Array(message.readableBytesView))
+            submitRequests(of: peer)
+        } catch {
+            disconnect(number)
+        }
+    }
+
+    /// What is to be sent now, as long as there is room for so many messages.
+    package func messages(to number: UInt64, countMax: Int) -> [Output] {
+        guard let peer = peers[number] else { return [] }
+        var messages: [Output] = []
+        while messages.count < countMax, let outbound = peer.connection.next() {
+            switch outbound {
+            case .message(let message): messages.append(.message(message))
+            case .lastMessage(let message):
+                messages += [.message(message), .close(1000)]
+            case .close(let code): messages.append(.close(code))
+            }
+        }
+        submitRequests(of: peer)
+        if countMax > 0 { peer.connection.dropNews() }
+        return messages
+    }
+
+    /// What goes into a socket.
+    package enum Output {
+        case message(EncodedMessage)
+        /// The end of the WebSocket, with this code.
+        case close(UInt16)
+    }
+
+    /// Whether the client has come by another connection, so that this one has to be closed.
+    package func isSuperseded(_ number: UInt64) -> Bool { peers[number]?.connection.isSuperseded ?? false }
+
+    private func submitRequests(of peer: Peer) {
+        for request in peer.connection.takeRequests() { files.submit(request) }
+    }
+
+    // MARK: Turns
+
+    /// One file takes a turn, and connections are told what that has come to.
+    /// - Returns: whether anything was to be done.
+    package func takeTurn() -> Bool {
+        let hasTurn = files.takeTurn()
+        let waiting = replies.waiting
+        replies.waiting = []
+        for reply in waiting { peers[reply.session.connection.number]?.connection.receive(reply) }
+        return hasTurn
+    }
+
+    // MARK: What else servers do
+
+    /// The server itself writes to a file.
+    /// - Parameter complete: is called with what becomes of it.
+    package func write(
+        to path: VirtualPath, at time: ChangesetTime, _ body: @escaping @Sendable (WriteTransaction) throws -> Void,
+        _ complete: @escaping @Sendable (Result<ServerVersion, any Error>) -> Void
+    ) {
+        let job = FileJob(comesAfterMerge: true) { file in
+            file?.write(idempotencyKey: nil, at: time, body) { complete($0.map(\.version)) }
+        }
+        files.submit(job, to: path)
+    }
+
+    /// A file looks for what it need not keep.
+    package func maintain(_ path: VirtualPath) {
+        files.submit(FileJob(comesAfterMerge: false) { $0?.maintain { _ in } }, to: path)
+    }
+
+    /// What happens every second, and every hour.
+    package func tick() {
+        files.environment.clock.note()
+        for path in paths {
+            files.notify(path, .noteConnected)
+            files.notify(path, .writeProgress)
+        }
+    }
+
+    /// What users may do has changed.
+    package func recheckPermissions() {
+        for number in peers.keys.sorted() {
+            guard let peer = peers[number] else { continue }
+            peer.connection.recheckPermissions()
+            submitRequests(of: peer)
+        }
+    }
+
+    /// What is kept for requests that are not done, and for messages that are not sent, in bytes.
+    package var bytesInUse: (requests: Int, messages: Int) {
+        (files.budget.bytesInUse, files.messageMemory.bytesInUse)
+    }
+}
+
+extension Logger {
+    fileprivate static var silent: Logger { Logger(label: "", factory: { _ in SwiftLogNoOpLogHandler() }) }
+}

@@ -1,0 +1,40 @@
+import AnabranchCore
+package import AnabranchHistory
+import AnabranchProtocol
+
+/// How a `ServerMachine` serves, and what takes the place of its clocks and of chance.
+package struct ServerMachineSettings: Sendable {
+    /// Whether clients see parts of files, by their queries.
+    package var isFlexible = false
+    /// How much of the past is kept.
+    package var history = HistoryPolicy()
+    /// Who may do what; partitions are the bytes of their names.
+    package var authorizer: any Authorizer = AllowAllAuthorizer()
+    /// At about how many bytes a DOWNLOAD ends.
+    package var downloadBytes = 1 << 20
+    /// What long messages may occupy until they are sent, in bytes.
+    package var messageBytesMax = Int.max
+    /// Begins a part of a turn, and says when it is over.
+    package var beginStep: @Sendable () -> StepLimit = { .none }
+    /// Where salts come from.
+    package var randomness: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+    /// Seconds since 1970.
+    package var unixSeconds: @Sendable () -> UInt64
+    /// Seconds of a clock that only goes on.
+    package var monotonicSeconds: @Sendable () -> UInt64
+
+    package init(
+        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: @escaping @Sendable () -> UInt64
+    ) {
+        self.unixSeconds = unixSeconds
+        self.monotonicSeconds = monotonicSeconds
+    }
+
+    var fileOptions: FileOptions {
+        var options = FileOptions()
+        options.limits.downloadBytesSoftMax = downloadBytes
+        options.history = history
+        options.isFlexible = { [isFlexible] _ in isFlexible }
+        return options
+    }
+}

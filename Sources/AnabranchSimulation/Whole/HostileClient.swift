@@ -1,0 +1,109 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchServer
+import AnabranchTesting
+
+/// Somebody with a login, and with a wire tap: says what others have said, as it was or damaged, makes messages of his
+/// own, and begins sessions that he does not go on with. He may read, and must not write.
+final class HostileClient {
+    static let user = "hostile"
+
+    private var connection: (number: UInt64, version: ProtocolVersion)?
+    /// What others have said last.
+    private var overheard: [[UInt8]] = []
+    private var place = 0
+    private static let overheardMax = 100
+
+    func overhear(_ message: [UInt8]) {
+        if overheard.count < Self.overheardMax { overheard.append([]) }
+        overheard[place % overheard.count] = message
+        place = (place + 1) % Self.overheardMax
+    }
+
+    func act(in simulation: Simulation) throws {
+        guard let machine = simulation.machine else { return }
+        guard let (number, version) = connection else { return connect(simulation, machine) }
+        let message = self.message(&simulation.random, simulation)
+        simulation.tally.mark("hostile message")
+        simulation.note(message, "somebody says")
+        machine.receive(message, isFirst: !simulation.random.isOne(in: 50), isLast: true, from: number)
+        if simulation.random.isOne(in: 2) { try read(simulation, machine, number, version) }
+        if simulation.random.isOne(in: 10) { leave(simulation) }
+    }
+
+    func leave(_ simulation: Simulation) {
+        if let number = connection?.number { simulation.machine?.disconnect(number) }
+        connection = nil
+    }
+
+    /// The server's process has ended.
+    func lose() { connection = nil }
+
+    private func connect(_ simulation: Simulation, _ machine: ServerMachine) {
+        let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
+        let number = simulation.nextConnection()
+        let offer = simulation.random.pick([
+            ClientHandshake(mode).offer, "com.mongodb.realm-sync#\(simulation.random.below(30))", "x#1",
+        ])
+        // What is offered may be nothing that the server speaks.
+        let version = try? machine.connect(number, offer: offer, by: Principal(app: Simulation.app, user: Self.user))
+        connection = version.map { (number, $0) }
+    }
+
+    // MARK: What it says
+
+    private func message(_ random: inout SeededRandom, _ simulation: Simulation) -> [UInt8] {
+        switch random.below(6) {
+        case 0: return bind(&random, simulation)
+        case 1: return (0..<random.below(60)).map { _ in UInt8(random.below(256)) }
+        case 2, 3: return overheard.isEmpty ? [] : random.pick(overheard)
+        default: return damaged(overheard.isEmpty ? [] : random.pick(overheard), &random)
+        }
+    }
+
+    private func bind(_ random: inout SeededRandom, _ simulation: Simulation) -> [UInt8] {
+        let session = SessionID(rawValue: UInt64(1 + random.below(20)))
+        let codec = ClientMessageCodec(mode: simulation.plan.isFlexible ? .flexible : .partition)
+        let request =
+            simulation.plan.isFlexible
+            ? BindRequest(flexible: FlexibleBind(), needsFileIdent: random.isOne(in: 2))
+            : BindRequest(partition: Array("p0".utf8), needsFileIdent: random.isOne(in: 2))
+        return codec.encode(.bind(session: session, request)).bytes
+    }
+
+    private func damaged(_ message: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
+        var message = message
+        for _ in 0...random.below(3) where !message.isEmpty {
+            let index = random.below(message.count)
+            switch random.below(4) {
+            case 0: message[index] ^= 1 << UInt8(random.below(8))
+            case 1: message.remove(at: index)
+            case 2: message.insert(UInt8(random.below(256)), at: index)
+            // Numbers are where most of the checks are.
+            default: message[index] = UInt8(ascii: "0") + UInt8(random.below(10))
+            }
+        }
+        return message
+    }
+
+    /// Goes on with a session that has got an ident of its own, so that it may say more.
+    private func read(
+        _ simulation: Simulation, _ machine: ServerMachine, _ number: UInt64, _ version: ProtocolVersion
+    ) throws {
+        let mode = simulation.plan.isFlexible ? SyncMode.flexible : .partition
+        for output in machine.messages(to: number, countMax: 10) {
+            guard case .message(let message) = output else { return leave(simulation) }
+            guard !simulation.plan.isFlexible,
+                case .ident(let session, let file) = try ServerMessageCodec(mode: mode, version: version).decode(
+                    message.bytes)
+            else { continue }
+            var claimed = file
+            if simulation.random.isOne(in: 4) { claimed.ident = ClientFileID(UInt64(simulation.random.below(10))) }
+            let ident = IdentRequest(
+                file: claimed, download: DownloadCursor(), latest: SaltedVersion(), subscriptions: nil)
+            let bytes = ClientMessageCodec(mode: mode).encode(.ident(session: session, ident)).bytes
+            machine.receive(bytes, isFirst: true, isLast: true, from: number)
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+
+/// A client of one synced file: its disk, and its process if there is one. It does what `Spec/Replica.md` says that
+/// clients do.
+final class SimulatedClient {
+    let number: Int
+    let file: Int
+    let user: Principal
+    let mode: SyncMode
+    let partition: [UInt8]
+    /// How far its clock is off, in milliseconds.
+    let clockOffset: Int64
+    private(set) var disk: SimulatedDisk
+    var process: Process?
+    /// When the next process begins.
+    var startsAt: Int64 = 0
+    /// Another client has a copy of its file.
+    var isTwin = false
+    /// How often it has stopped since it was last whole.
+    var stopCount = 0
+    /// Its token is not accepted before it has got another one.
+    var hasExpiredToken = false
+
+    /// What ends with a process.
+    struct Process {
+        var replica: Replica<SimulatedDisk>
+        var session: ClientSession
+        var connection: ClientConnection?
+        var link: SimulatedLink?
+        var openedAt: Int64 = 0
+        var lastConnected: Int64?
+        var retry = RetryDelay<ConnectionEnd>()
+        var sessionRetry = RetryDelay<ErrorCode>()
+        var connectsAt: Int64?
+        var resumesAt: Int64?
+        /// In a client reset: the replica as it was, and whether its changes are made again.
+        var old: (replica: Replica<SimulatedDisk>, recovers: Bool)?
+        /// Nothing happens any more before somebody does something about it.
+        var isStopped = false
+        /// What was recovered is not acknowledged yet.
+        var isRecovering = false
+    }
+
+    init(
+        _ number: Int, file: Int, user: Principal, mode: SyncMode, partition: [UInt8], clockOffset: Int64,
+        disk: SimulatedDisk = SimulatedDisk()
+    ) {
+        self.number = number
+        self.file = file
+        self.user = user
+        self.mode = mode
+        self.partition = partition
+        self.clockOffset = clockOffset
+        self.disk = disk
+    }
+
+    /// What its clock shows, in milliseconds since 2015.
+    func time(at now: Int64) -> ChangesetTime {
+        let sinceEpoch = (SimulatedClock.start - 1_420_070_400) * 1000
+        return ChangesetTime(rawValue: UInt64(max(1, sinceEpoch + now + clockOffset)))
+    }
+
+    // MARK: Processes
+
+    func start(at now: Int64, session: UInt64) throws {
+        disk = disk.reopened()
+        var replica = try Replica(disk)
+        if mode == .flexible { try replica.useFlexibleSync() }
+        process = Process(
+            replica: replica, session: newSession(session, uploads: true), connectsAt: now,
+            isRecovering: replica.record.isRecovering)
+    }
+
+    func newSession(_ number: UInt64, uploads: Bool) -> ClientSession {
+        mode == .flexible
+            ? ClientSession(SessionID(rawValue: number), uploads: uploads)
+            : ClientSession(SessionID(rawValue: number), partition: partition, uploads: uploads)
+    }
+
+    // MARK: A fresh file
+
+    /// A client reset begins: another replica downloads what the server has.
+    func beginReset(recovers: Bool, session: UInt64, at now: Int64) throws {
+        guard var process else { return }
+        let old = process.old?.replica ?? process.replica
+        var fresh = try Replica(SimulatedDisk())
+        if mode == .flexible {
+            try fresh.useFlexibleSync()
+            let wanted = old.record.subscriptions?.active?.subscriptions ?? []
+            if !wanted.isEmpty { try fresh.subscribe(wanted) }
+        }
+        process.old = (old, recovers)
+        process.replica = fresh
+        process.session = newSession(session, uploads: false)
+        _ = process.session.requestMark()
+        process.isStopped = false
+        process.resumesAt = nil
+        process.connectsAt = now
+        self.process = process
+    }
+
+    /// The fresh replica has everything, and takes the place of the old one.
+    func endReset(session: UInt64, at now: Int64) throws {
+        guard var process, let old = process.old else { return }
+        let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers)
+        process.isRecovering = old.recovers && recovery.changesets > 0
+        process.old = nil
+        process.isStopped = false
+        process.session = newSession(session, uploads: true)
+        process.connectsAt = now
+        disk = process.replica.store
+        self.process = process
+    }
+
+    /// It begins with a copy of what another client has.
+    func copyFile(of other: SimulatedClient) { disk = (other.process?.replica.store ?? other.disk).copy() }
+
+    /// The application throws its file away.
+    func beginAnew() {
+        disk = SimulatedDisk()
+        process = nil
+        isTwin = false
+        stopCount = 0
+    }
+}

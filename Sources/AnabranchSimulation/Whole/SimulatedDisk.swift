@@ -1,0 +1,70 @@
+import AnabranchCore
+import AnabranchReplica
+import AnabranchTesting
+
+/// A client's disk, which outlives the client's process, and fails, or ends the process, when it is told to.
+final class SimulatedDisk: ReplicaStore {
+    enum Trouble { case fails, ends, endsBehind }
+
+    private var content: ModelReplicaStore
+    private var trouble: (callsBefore: Int, Trouble)?
+    /// The process has ended: whatever it still does comes to nothing.
+    private(set) var hasEnded = false
+    /// The trouble that the last call has met.
+    private(set) var happened: Trouble?
+
+    struct Failure: Error {}
+
+    init(_ content: ModelReplicaStore = ModelReplicaStore()) { self.content = content }
+
+    /// One of the next calls meets trouble.
+    func plan(_ trouble: Trouble, behind calls: Int) { self.trouble = (calls, trouble) }
+
+    /// The same disk for the next process, and for one that has copied its files.
+    func reopened() -> SimulatedDisk { SimulatedDisk(content) }
+    func copy() -> SimulatedDisk { SimulatedDisk(content.copy()) }
+
+    func takeHappened() -> Trouble? {
+        defer { happened = nil }
+        return happened
+    }
+
+    private func begin(isCommit: Bool = false) throws {
+        if hasEnded { throw Failure() }
+        guard let (calls, planned) = trouble else { return }
+        guard calls == 0, isCommit || planned != .endsBehind else {
+            trouble = (max(0, calls - 1), planned)
+            return
+        }
+        trouble = nil
+        happened = planned
+        if planned == .endsBehind { return }
+        hasEnded = planned == .ends
+        throw Failure()
+    }
+
+    func load() throws -> StoredReplica { try content.load() }
+
+    func changeset(of version: ClientVersion) throws -> [UInt8] {
+        try begin()
+        return try content.changeset(of: version)
+    }
+
+    func reciprocal(of version: ClientVersion) throws -> [UInt8]? {
+        try begin()
+        return content.reciprocal(of: version)
+    }
+
+    func bootstrapParts() throws -> [DownloadedChangeset] {
+        try begin()
+        return content.bootstrapParts()
+    }
+
+    func commit(_ commit: ReplicaCommit) throws {
+        try begin(isCommit: true)
+        content.commit(commit)
+        guard happened == .endsBehind else { return }
+        hasEnded = true
+        throw Failure()
+    }
+}

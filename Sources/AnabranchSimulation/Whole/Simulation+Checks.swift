@@ -1,0 +1,72 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchRules
+import AnabranchServer
+import AnabranchTesting
+
+// What has to hold.
+
+extension Simulation {
+    /// At any time.
+    func observe() throws {
+        try noteCommits()
+        guard let machine else { return }
+        let bytes = machine.bytesInUse
+        // One message beyond, where nothing smaller can be sent.
+        try require(bytes.messages <= plan.messageBytes + 1 << 20, "P6: messages occupy \(bytes.messages) bytes")
+    }
+
+    /// A client that has everything up to a version has what the server had then (P4).
+    func checkDigest(of client: SimulatedClient) throws {
+        guard !plan.isFlexible, !client.isTwin, let process = client.process, process.old == nil else { return }
+        let replica = process.replica, progress = replica.progress
+        guard progress.isComplete, replica.newestChange <= progress.cursor.clientVersion,
+            let expected = digests[client.file][progress.cursor.serverVersion]
+        else { return }
+        tally.mark("digest compared")
+        try require(
+            try StateDigest(of: replica.state) == expected,
+            "P4: client \(client.number) has another state at version \(progress.cursor.serverVersion)")
+    }
+
+    /// A client is told that something of its writes was undone.
+    func noteCompensations(_ message: ServerMessage) {
+        guard case .error(_, let error) = message, let rejection = error.rejection else { return }
+        tally.mark("compensating write")
+        for update in rejection.updates {
+            note("told that \(update.table) \(update.primaryKey) was undone: \(update.reason)")
+            if case .int(let token)? = update.key, update.table == CountedWrites.entry { ledger.undone(token) }
+        }
+    }
+
+    /// When nothing is to be done any more.
+    func checkEnd() throws {
+        if let bytes = machine?.bytesInUse {
+            try require(bytes.requests == 0, "P6: requests that are done occupy \(bytes.requests) bytes")
+        }
+        for file in 0..<plan.fileCount { try checkEnd(of: file) }
+    }
+
+    private func checkEnd(of file: Int) throws {
+        let synced = try SyncedFile(path: path(of: file), store: store.content), end = logEnds[file]
+        try require(synced.version == end, "P3: the log of file \(file) ends at \(synced.version), not \(end)")
+        let state = try synced.withState { $0 }
+        let flexible = plan.isFlexible ? try FlexibleFile(synced) : nil
+        for client in clients where client.file == file {
+            guard let replica = client.process?.replica else { continue }
+            let expected = try flexible?.visibleState(to: replica.ident, by: .everything) ?? state
+            guard try StateDigest(of: expected) != StateDigest(of: replica.state) else { continue }
+            let texts = try [expected, replica.state].map { String(decoding: try $0.canonicalJSON(), as: UTF8.self) }
+            let common = zip(texts[0], texts[1]).prefix { $0 == $1 }.count, start = max(0, common - 80)
+            throw SimulationFailure(
+                """
+                P4: client \(client.number), ident \(replica.ident), has not what the server has
+                server: …\(texts[0].dropFirst(start).prefix(200))
+                client: …\(texts[1].dropFirst(start).prefix(200))
+                """)
+        }
+        if plan.workload == .counted { try ledger.check(try WriteLedger.counts(in: state), of: file) }
+    }
+}

@@ -1,0 +1,110 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+
+// The processes of clients, and their connections.
+
+extension Simulation {
+    // MARK: Processes
+
+    /// A client does the next thing that it has to do.
+    func advance(_ client: SimulatedClient) throws {
+        guard client.process != nil else {
+            guard clock.now >= client.startsAt else { return }
+            try client.start(at: clock.now, session: nextSession())
+            return note("client \(client.number) starts")
+        }
+        if client.process?.isStopped == true, random.isOne(in: 10) { return restart(client) }
+        try guardingDisk(of: client) {
+            if let resumesAt = client.process?.resumesAt, clock.now >= resumesAt { try resume(client) }
+            if client.process?.connection?.isOverdue(at: clock.now) == true { disconnect(client, .pongTimeout) }
+            if client.process?.connection == nil { try connect(client) }
+            for _ in 0..<(isCalm ? 100 : random.pick([1, 3, 10])) { guard try speak(client) else { break } }
+        }
+    }
+
+    /// A disk that fails ends the connection, and a process that ends has none.
+    func guardingDisk(of client: SimulatedClient, _ body: () throws -> Void) throws {
+        do { try body() } catch {
+            let disks = [client.process?.replica.store, client.process?.old?.replica.store]
+            guard let happened = disks.compactMap({ $0?.takeHappened() }).first else { throw error }
+            switch happened {
+            case .fails:
+                tally.mark(SimulationPlan.Fault.clientStoreError.rawValue)
+                disconnect(client, .lost)
+            case .ends, .endsBehind: end(client)
+            }
+        }
+    }
+
+    /// The process of a client ends.
+    func end(_ client: SimulatedClient) {
+        tally.mark(SimulationPlan.Fault.clientCrash.rawValue)
+        note("client \(client.number) ends")
+        loseLink(of: client)
+        client.process = nil
+        client.startsAt = clock.now + Int64(random.pick([0, 1_000, 100_000]))
+    }
+
+    // MARK: Connections
+
+    func connect(_ client: SimulatedClient) throws {
+        guard let connectsAt = client.process?.connectsAt, clock.now >= connectsAt,
+            client.process?.isStopped == false
+        else { return }
+        guard let machine else { return retry(client, behind: .unreachable) }
+        if client.hasExpiredToken {
+            client.hasExpiredToken = false
+            tally.mark("token refused")
+            return retry(client, behind: .status(401))
+        }
+        let number = nextConnection()
+        let version = try machine.connect(number, offer: ClientHandshake(client.mode).offer, by: client.user)
+        let isFast = client.process?.lastConnected.map { clock.now - $0 <= ClientTimers().fastReconnectMilliseconds }
+        client.process?.connection = ClientConnection(version, client.mode, openedAt: clock.now, using: &random)
+        client.process?.link = SimulatedLink(number)
+        client.process?.openedAt = clock.now
+        client.process?.connectsAt = nil
+        try client.process?.replica.dropBootstrapParts()
+        client.process?.session.connected(version, isFast: isFast ?? false)
+        enlist(client)
+        note("client \(client.number) connects as \(number)")
+    }
+
+    func retry(_ client: SimulatedClient, behind end: ConnectionEnd, _ error: ErrorMessage? = nil) {
+        let delay = client.process?.retry.next(after: end, error: error, using: &random)
+        client.process?.connectsAt = delay.map { clock.now + $0 }
+        if delay == nil { client.process?.isStopped = true }
+    }
+
+    func enlist(_ client: SimulatedClient) {
+        if let session = client.process?.session.ident { client.process?.connection?.enlist(session) }
+    }
+
+    /// The client's end of the connection is gone.
+    func disconnect(_ client: SimulatedClient, _ end: ConnectionEnd, _ error: ErrorMessage? = nil) {
+        guard client.process?.connection != nil else { return }
+        loseLink(of: client)
+        client.process?.connection = nil
+        client.process?.session.disconnected()
+        client.process?.lastConnected = clock.now
+        let opened = client.process?.openedAt ?? 0
+        client.process?.retry.connectionHeld(milliseconds: clock.now - opened)
+        note("client \(client.number) disconnects")
+        switch end.reaction(isRouteVerified: true) {
+        case .stop, .deleteFile: client.process?.isStopped = true
+        case .clientReset, .retry, .refreshUser, .refreshLocation, .logOutUser: retry(client, behind: end, error)
+        }
+    }
+
+    /// The server learns of it, now or later.
+    func loseLink(of client: SimulatedClient) {
+        guard let link = client.process?.link else { return }
+        link.isOpenForClient = false
+        client.process?.link = nil
+        guard link.isOpenForServer else { return }
+        if !isCalm, random.isOne(in: 3) { orphans.append((link, clock.now)) } else { machine?.disconnect(link.number) }
+    }
+}

@@ -1,0 +1,183 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+
+// What goes wrong.
+
+extension Simulation {
+    func happen(_ fault: SimulationPlan.Fault) throws {
+        let client = random.pick(clients)
+        switch fault {
+        case .cut: cut(client)
+        case .halfOpen: leaveHalfOpen(client)
+        case .clog: clog(client)
+        case .clientCrash: crash(client)
+        case .clientStoreError: client.process?.replica.store.plan(.fails, behind: random.below(6))
+        case .serverCrash: crashServer()
+        case .serverStoreError:
+            random.isOne(in: 2)
+                ? store.planSilence(behind: random.below(10)) : store.plan(.fails, behind: random.below(4))
+        case .lateStoreError: store.plan(.failsLate, behind: random.below(4))
+        case .diskFull: fillDisk()
+        case .slowStore: stall()
+        case .restore: try restoreBackup()
+        case .clone: try copyFile(of: client)
+        case .clockJump: jump()
+        case .absence: beAbsent()
+        case .expiredToken:
+            client.hasExpiredToken = true
+            tally.mark(fault.rawValue)
+        case .rights: changeRights(of: client)
+        case .schemaConflict: try conflict(client)
+        }
+    }
+
+    // MARK: The network
+
+    /// A connection ends, in the middle of a message perhaps.
+    private func cut(_ client: SimulatedClient) {
+        guard let link = client.process?.link else { return }
+        tally.mark(SimulationPlan.Fault.cut.rawValue)
+        link.drop(toServer: random.isOne(in: 2), toClient: random.isOne(in: 2))
+        // What has arrived in part stays what it is.
+        while !link.toServer.isEmpty, !random.isOne(in: 4), let part = link.nextPart(), link.halfOpenSince == nil {
+            machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+        }
+        disconnect(client, .lost)
+    }
+
+    /// The server's end is gone, or behind something that forgets it; the client does not know.
+    private func leaveHalfOpen(_ client: SimulatedClient) {
+        guard let link = client.process?.link, link.halfOpenSince == nil else { return }
+        tally.mark(SimulationPlan.Fault.halfOpen.rawValue)
+        link.halfOpenSince = clock.now
+        link.isOpenForServer = false
+        if random.isOne(in: 2) { orphans.append((link, clock.now)) } else { machine?.disconnect(link.number) }
+    }
+
+    private func clog(_ client: SimulatedClient) {
+        guard let link = client.process?.link else { return }
+        tally.mark(SimulationPlan.Fault.clog.rawValue)
+        link.cloggedUntil = clock.now + Int64(random.pick([100, 5_000, 100_000]))
+    }
+
+    // MARK: Processes and disks
+
+    private func crash(_ client: SimulatedClient) {
+        guard let process = client.process else { return }
+        // Between two calls of its disk, or in one.
+        guard plan.workload == .counted, random.isOne(in: 2) else { return end(client) }
+        process.replica.store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
+    }
+
+    private func crashServer() {
+        guard machine != nil else { return }
+        guard random.isOne(in: 3) else {
+            return store.plan(random.isOne(in: 2) ? .ends : .endsBehind, behind: random.below(6))
+        }
+        tally.mark(SimulationPlan.Fault.serverCrash.rawValue)
+        endServer(for: Int64(random.pick([0, 1_000, 60_000])))
+    }
+
+    private func fillDisk() {
+        store.fill(true)
+        diskIsFullUntil = clock.now + Int64(random.pick([1_000, 30_000]))
+    }
+
+    private func stall() {
+        tally.mark(SimulationPlan.Fault.slowStore.rawValue)
+        serverIsBusyUntil = clock.now + Int64(random.pick([100, 2_000, 20_000]))
+    }
+
+    /// What has its time is over.
+    func endTroubles() throws {
+        if let end = diskIsFullUntil, clock.now >= end {
+            store.fill(false)
+            diskIsFullUntil = nil
+        }
+        if machine == nil, clock.now >= serverStartsAt { startServer() }
+        orphans.removeAll { orphan in
+            let isSuperseded = machine?.isSuperseded(orphan.link.number) ?? false
+            guard isCalm || clock.now >= orphan.since + 180_000 || isSuperseded else { return false }
+            if isSuperseded { tally.mark("superseded") }
+            machine?.disconnect(orphan.link.number)
+            return true
+        }
+    }
+
+    /// Everything is as it was at some time before; or that is remembered now.
+    private func restoreBackup() throws {
+        guard let backup, random.isOne(in: 2) else { return backup = store.backup() }
+        tally.mark(SimulationPlan.Fault.restore.rawValue)
+        endServer(for: 1_000)
+        let restored = backup.copy()
+        restored.renewSalts(using: &random)
+        store = SimulatedStore(restored, isInMemory: store.isInMemory)
+        for file in 0..<plan.fileCount {
+            let opened = try restored.open(path(of: file))
+            logEnds[file] = opened.head.version
+            digests[file] = digests[file].filter { $0.key <= opened.head.version }
+            ledger.restored(file, with: Set(try WriteLedger.counts(in: try restored.state(of: opened.id)).keys))
+        }
+    }
+
+    // MARK: People
+
+    /// Somebody copies a client's file to another device.
+    private func copyFile(of client: SimulatedClient) throws {
+        guard client.process?.old == nil, !client.isTwin else { return }
+        let others = clients.filter { $0 !== client && $0.file == client.file && !$0.isTwin && $0.process?.old == nil }
+        guard !others.isEmpty else { return }
+        let other = random.pick(others)
+        tally.mark(SimulationPlan.Fault.clone.rawValue)
+        throwAway(other)
+        other.copyFile(of: client)
+        for twin in [client, other] {
+            twin.isTwin = true
+            ledger.doubt(twin.number)
+        }
+    }
+
+    /// Somebody sets the server's clock.
+    private func jump() {
+        tally.mark(SimulationPlan.Fault.clockJump.rawValue)
+        clock.serverOffset += Int64(random.pick([-3_600, 3_600, 86_400 * 400, -86_400 * 400]))
+    }
+
+    /// Nobody comes for so long that files expire.
+    private func beAbsent() {
+        tally.mark(SimulationPlan.Fault.absence.rawValue)
+        let milliseconds = Int64(random.pick([8, 61])) * 86_400_000
+        let away = random.pick(clients)
+        if away.process != nil { end(away) }
+        clock.advance(milliseconds: milliseconds)
+        away.startsAt = clock.now + Int64(random.pick([0, 10_000, 500_000]))
+    }
+
+    private func changeRights(of client: SimulatedClient) {
+        tally.mark(SimulationPlan.Fault.rights.rawValue)
+        permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
+        machine?.recheckPermissions()
+    }
+
+    /// An application adds a column that others have, or will have, with another type.
+    private func conflict(_ client: SimulatedClient) throws {
+        guard let replica = client.process?.replica, client.process?.old == nil else { return }
+        tally.mark(SimulationPlan.Fault.schemaConflict.rawValue)
+        let asText = client.number.isMultiple(of: 2)
+        do {
+            try client.process?.replica.write(at: replica.writingTime(client.time(at: clock.now))) { transaction in
+                try CountedWrites.declare(transaction)
+                try CountedWrites.declareConflict(transaction, asText: asText)
+            }
+        } catch is ApplyError {
+            // The column is there already.
+        } catch {
+            guard client.process?.replica.store.takeHappened() != nil else { throw error }
+            end(client)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+
+// What clients say and hear, and what they do about errors.
+
+extension Simulation {
+    // MARK: Messages
+
+    /// - Returns: whether it had something to say.
+    func speak(_ client: SimulatedClient) throws -> Bool {
+        guard let link = client.process?.link, link.toServer.count < 1_000 || isCalm else { return false }
+        let message: EncodedMessage
+        switch client.process?.connection?.next(at: clock.now) {
+        case nil: return false
+        case .ping(let ping)?: message = ping
+        case .session?:
+            guard var process = client.process else { return false }
+            let next = Result { try process.session.next(&process.replica) }
+            client.process = process
+            guard let next = try next.get() else { return true }
+            guard let encoded = client.process?.connection?.encode(next) else { return false }
+            message = encoded
+            enlist(client)
+        }
+        note(message.bytes, "client \(client.number) says")
+        hostile.overhear(message.bytes)
+        link.send(message.bytes) { plan.partBytesMax == .max ? .max : 1 + random.below(plan.partBytesMax) }
+        return true
+    }
+
+    /// The client reads what has come.
+    /// - Returns: whether there was anything.
+    func hear(_ client: SimulatedClient) throws -> Bool {
+        guard let output = client.process?.link?.nextOutput() else { return false }
+        switch output {
+        case .close(let code):
+            note("client \(client.number) hears that the connection is closed, with \(code)")
+            disconnect(client, code == 1000 ? .lost : .closeCode(code))
+        case .message(let message):
+            note(message.bytes, "client \(client.number) hears")
+            try guardingDisk(of: client) { try hear(message.bytes, client) }
+        }
+        return true
+    }
+
+    func hear(_ message: [UInt8], _ client: SimulatedClient) throws {
+        guard var process = client.process else { return }
+        let event: ClientConnection.Event?
+        do {
+            event = try process.connection?.receive(message, at: clock.now, using: &random)
+            client.process = process
+        } catch {
+            return try violation(error, client)
+        }
+        switch event {
+        case .session(process.session.ident, let message)?: try carryOut(message, client)
+        case .failed(let error)?:
+            tally.mark("error \(error.code.rawValue)")
+            disconnect(client, .failed(error), error)
+        case .session?, .log?, nil: break
+        }
+        enlist(client)
+    }
+
+    /// The server has said what it may not.
+    func violation(_ error: any Error, _ client: SimulatedClient) throws {
+        guard client.isTwin else {
+            throw SimulationFailure("client \(client.number) is told what may not be: \(error)")
+        }
+        tally.mark("twin stopped")
+        disconnect(client, .violation(.badMessageOrder))
+    }
+
+    func carryOut(_ message: ServerMessage, _ client: SimulatedClient) throws {
+        noteCompensations(message)
+        guard var process = client.process else { return }
+        let event: ClientSession.Event?
+        do {
+            event = try process.session.receive(message, process.replica)
+        } catch {
+            return try violation(error, client)
+        }
+        client.process = process
+        switch event {
+        case .ident(let file)?:
+            try client.process?.replica.identify(as: file)
+        case .download(let download, let kind)?: try integrate(download, kind, client)
+        case .marked(_, let complete)?:
+            if complete != nil { try client.process?.replica.subscriptionsMarked() }
+            try client.process?.replica.downloaded()
+            try endReset(of: client)
+        case .queryRefused(let refusal)?:
+            tally.mark("query refused")
+            try client.process?.replica.subscriptionsRefused(refusal.version, refusal.message)
+        case .failed(let error)?: try react(to: error, client)
+        case .downloadRefused(let code, let reason)?:
+            try violation(SimulationFailure("download refused with \(code): \(reason)"), client)
+        case .log?, .unbound?, nil: break
+        }
+    }
+
+    func integrate(_ download: Download, _ kind: DownloadKind, _ client: SimulatedClient) throws {
+        let hadLocal = client.process?.replica.isAcknowledged == false
+        do {
+            try client.process?.replica.integrate(download, as: kind)
+        } catch let error as ReplicaError where error.code == .badDownload && tally.marks[conflict] != nil {
+            return refuse(error, client)
+        } catch let error as ReplicaError where error.code != .storeFailed {
+            return try violation(error, client)
+        }
+        if hadLocal, !download.changesets.isEmpty { tally.mark("merge") }
+        if case .bootstrap(_, isLast: true) = kind { tally.mark("bootstrap") }
+        _ = client.process?.session.integrated()
+        noteProgress(of: client)
+        try checkDigest(of: client)
+    }
+
+    /// Where an application has given a column two types, one of two clients cannot go on, and says so.
+    func refuse(_ error: ReplicaError, _ client: SimulatedClient) {
+        tally.mark("refused by client")
+        note("client \(client.number) cannot integrate: \(error)")
+        client.process?.session.integrationFailed(.badChangeset, error.reason)
+        client.process?.isStopped = true
+    }
+
+    var conflict: String { SimulationPlan.Fault.schemaConflict.rawValue }
+
+    func noteProgress(of client: SimulatedClient) {
+        guard let process = client.process, process.old == nil else { return }
+        let acknowledged = process.replica.progress.upload.clientVersion
+        for _ in 0..<ledger.acknowledge(through: acknowledged, of: client.number) { tally.mark("acknowledged") }
+        guard process.isRecovering, process.replica.isAcknowledged else { return }
+        client.process?.isRecovering = false
+        ledger.recovered(client.number)
+    }
+
+    // MARK: Errors
+
+    func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
+        tally.mark("error \(error.code.rawValue)")
+        note("client \(client.number): \(error.message)")
+        switch error.reaction {
+        case .retry:
+            let delay = client.process?.sessionRetry.next(after: error, using: &random)
+            client.process?.resumesAt = delay.map { clock.now + $0 }
+            if delay == nil { client.process?.isStopped = true }
+        case .clientReset(let isRecoveryAllowed):
+            try beginReset(of: client, recovers: isRecoveryAllowed && plan.workload == .counted && random.isOne(in: 2))
+        case .refreshUser, .refreshLocation: client.process?.resumesAt = clock.now + 1_000
+        case .stop, .deleteFile, .logOutUser: client.process?.isStopped = true
+        }
+    }
+
+    func resume(_ client: SimulatedClient) throws {
+        client.process?.resumesAt = nil
+        try client.process?.replica.dropBootstrapParts()
+        client.process?.session.resume()
+        enlist(client)
+    }
+
+    func beginReset(of client: SimulatedClient, recovers: Bool) throws {
+        tally.mark("client reset")
+        disconnect(client, .closedByClient)
+        try client.beginReset(recovers: recovers, session: nextSession(), at: clock.now)
+    }
+
+    func endReset(of client: SimulatedClient) throws {
+        guard let old = client.process?.old else { return }
+        switch client.process?.replica.record.subscriptions?.latest.state {
+        case .refused?:
+            client.process?.isStopped = true
+            return
+        case .complete?, nil: break
+        case .pending?, .bootstrapping?, .awaitingMark?: return
+        }
+        disconnect(client, .closedByClient)
+        // If that fails, the application has to open its file again.
+        client.process?.isStopped = true
+        try client.endReset(session: nextSession(), at: clock.now)
+        tally.mark(old.recovers ? "recovered" : "discarded")
+        ledger.reset(client.number, isRecovered: old.recovers)
+        if plan.isFlexible { ledger.untold(client.number) }
+        client.isTwin = false
+        if client.process?.isRecovering == false { ledger.recovered(client.number) }
+    }
+
+    /// A client that has stopped is started again by its user, who throws its file away if that does not help.
+    func restart(_ client: SimulatedClient) {
+        client.stopCount += 1
+        guard client.stopCount < 3 else { return throwAway(client) }
+        note("client \(client.number) is started again")
+        loseLink(of: client)
+        client.process = nil
+        client.startsAt = clock.now
+    }
+
+    /// The application begins anew with an empty file.
+    func throwAway(_ client: SimulatedClient) {
+        note("client \(client.number) begins anew")
+        loseLink(of: client)
+        ledger.reset(client.number, isRecovered: false)
+        if plan.isFlexible { ledger.untold(client.number) }
+        client.beginAnew()
+        client.startsAt = clock.now
+        tally.mark("thrown away")
+    }
+}

@@ -1,0 +1,40 @@
+extension Simulation {
+    /// Runs a seed, and once more to see that nothing in it is by chance.
+    package static func tally(of seed: UInt64, twice: Bool) -> SimulationTally {
+        let (tally, trace) = tally(of: seed)
+        guard twice, tally.failures.isEmpty else { return tally }
+        let (again, other) = Self.tally(of: seed)
+        guard again.failures.isEmpty, trace != other else { return again.failures.isEmpty ? tally : again }
+        var failed = SimulationTally()
+        failed.failures = [(seed, "", "two runs of the seed are not the same\n\(difference(seed))")]
+        return failed
+    }
+
+    /// Where two runs begin to differ.
+    private static func difference(_ seed: UInt64) -> String {
+        let runs = (0..<2).map { _ in
+            var lines: [String] = []
+            let simulation = try? Simulation(seed: seed)
+            simulation?.narrate = { lines.append($0) }
+            try? simulation?.run()
+            return lines
+        }
+        let common = zip(runs[0], runs[1]).prefix { $0 == $1 }.count
+        return runs.map { $0.dropFirst(common).first ?? "the end" }.joined(separator: "\n")
+    }
+
+    private static func tally(of seed: UInt64) -> (tally: SimulationTally, trace: TraceHash) {
+        var plan = ""
+        do {
+            let simulation = try Simulation(seed: seed)
+            plan = "\(simulation.plan)"
+            try simulation.run()
+            simulation.tally.trace = simulation.trace.value
+            return (simulation.tally, simulation.trace)
+        } catch {
+            var tally = SimulationTally()
+            tally.failures = [(seed, plan, "\(error)")]
+            return (tally, TraceHash())
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchServer
+import AnabranchTesting
+import Synchronization
+
+// What happens between clients and the server, and in it.
+
+extension Simulation {
+    /// Parts of messages go their way, in both directions.
+    func moveLink(of client: SimulatedClient) throws {
+        guard let link = client.process?.link, !link.isClogged(at: clock.now) else { return }
+        if random.isOne(in: 2) || isCalm { deliver(link, partsMax: isCalm ? .max : random.pick([1, 5, 100])) }
+        guard link.halfOpenSince == nil else { return }
+        for _ in 0..<(isCalm ? 1_000 : random.pick([0, 1, 3, 10])) {
+            guard client.process?.link === link, try hear(client) else { return }
+        }
+    }
+
+    private func deliver(_ link: SimulatedLink, partsMax: Int) {
+        guard link.halfOpenSince == nil, link.isOpenForServer else { return }
+        var count = 0
+        while count < partsMax, let part = link.nextPart() {
+            machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
+            count += 1
+        }
+    }
+
+    func takeTurns(_ countMax: Int) throws {
+        guard clock.now >= serverIsBusyUntil else { return }
+        var count = 0
+        while count < countMax, let machine {
+            store.beginTurn()
+            guard machine.takeTurn() else { break }
+            count += 1
+            try noteCommits()
+            guard !store.hasEnded else { return endServer(for: Int64(random.pick([0, 1_000, 60_000]))) }
+        }
+    }
+
+    /// The server sends what it has to say, as far as there is room.
+    func send(to client: SimulatedClient, countMax: Int) throws {
+        guard let machine, let link = client.process?.link, link.isOpenForServer,
+            clock.now >= serverIsBusyUntil
+        else { return }
+        if machine.isSuperseded(link.number) {
+            tally.mark("superseded")
+            machine.disconnect(link.number)
+            return link.close()
+        }
+        let messages = machine.messages(to: link.number, countMax: min(countMax, 20 - min(20, link.toClient.count)))
+        let mayRead = permissions.permission(for: client.user, on: []) > .none || plan.isFlexible
+        for case .message(let message) in messages {
+            let isDownload = message.head.starts(with: "download ".utf8)
+            try require(mayRead || !isDownload, "P8: client \(client.number) is sent what its user may not read")
+        }
+        link.send(messages)
+        if store.hasEnded { endServer(for: 1_000) }
+    }
+
+    // MARK: Its own writes
+
+    func serverWrite() {
+        guard let machine else { return }
+        let file = random.below(plan.fileCount), outcome = PendingWrite.Outcome()
+        let time = ChangesetTime(secondsSince1970: Double(clock.serverSeconds))
+        switch plan.workload {
+        case .counted:
+            let token = ledger.begin(by: -1, in: file, as: nil), seed = random.next()
+            machine.write(to: path(of: file), at: time) { transaction in
+                var random = SeededRandom(seed: seed)
+                try CountedWrites.write(token, by: -1, &random, transaction)
+            } _: { result in
+                outcome.result.withLock { $0 = result }
+            }
+            serverWrites.append(PendingWrite(token: token, outcome: outcome))
+        case .anything: return
+        }
+    }
+
+    func noteServerWrites() {
+        serverWrites.removeAll { write in
+            switch write.outcome.result.withLock({ $0 }) {
+            case nil: return false
+            case .success?:
+                tally.mark("server write")
+                if let token = write.token { ledger.acknowledge(token) }
+            case .failure?: if let token = write.token { ledger.undone(token) }
+            }
+            return true
+        }
+    }
+
+    // MARK: Commits
+
+    /// What the store has taken: versions without gaps, nothing of those who may not write.
+    func noteCommits() throws {
+        for happened in store.takeHappened() { tally.mark(happened) }
+        for (path, commit) in store.takeCommits() {
+            guard let file = file(at: path) else { continue }
+            try note(commit, of: file)
+        }
+        noteServerWrites()
+    }
+
+    private func note(_ commit: Commit, of file: Int) throws {
+        for entry in commit.entries {
+            try require(
+                entry.version == logEnds[file] + 1,
+                "P3: version \(entry.version) of file \(file) follows \(logEnds[file])")
+            try require(
+                try user(of: entry.origin, commit.file) != HostileClient.user,
+                "P8: the log has what one has sent who may not write")
+            logEnds[file] = entry.version
+            note(entry.changeset, "version \(entry.version), salt \(entry.salt), by \(entry.origin)")
+        }
+        if commit.clientFiles.contains(where: \.isExpired) { tally.mark("expired") }
+        if commit.sealed != nil { tally.mark("sealed") }
+        if commit.trim != nil { tally.mark("trimmed") }
+        if commit.generation != nil { tally.mark("generation") }
+        noteAuthors(commit, of: file)
+        guard !commit.entries.isEmpty else { return }
+        if plan.isFlexible {
+            return ledger.stored(try WriteLedger.counts(in: try store.content.state(of: commit.file)).keys)
+        }
+        digests[file][logEnds[file]] = try StateDigest(of: try store.content.state(of: commit.file))
+    }
+
+    private func noteAuthors(_ commit: Commit, of file: Int) {
+        guard plan.workload == .anything else { return }
+        for entry in commit.entries where entry.origin > 0 {
+            authored[file].noteUpload(by: Int(entry.origin.rawValue), versions: [entry.version.rawValue])
+        }
+    }
+
+    private func user(of clientFile: ClientFileID, _ file: SyncedFileID) throws -> String? {
+        try store.content.read(file) { view throws(HistoryError) in try view.clientFile(clientFile)?.user }
+    }
+}

@@ -1,0 +1,282 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import AnabranchReplica
+import AnabranchServer
+import AnabranchTesting
+import Synchronization
+
+/// A whole world in one thread of virtual time: the server's machine with its store, and clients with their replicas,
+/// on a network that loses, cuts and delays. One seed decides everything.
+///
+/// First everything goes wrong that the plan says, and what has to hold at any time is looked at all the time
+/// (`Spec/Durability.md`, P1 to P8). Then nothing goes wrong any more, and within a bounded time all clients have what
+/// the server has, which is what was acknowledged.
+package final class Simulation {
+    package let plan: SimulationPlan
+    var random: SeededRandom
+    let clock = SimulatedClock()
+    let permissions = SimulatedPermissions()
+    let steps: SimulatedSteps
+    private let salts: SimulatedSalts
+    var store: SimulatedStore
+    /// Nil while the server's process is not there.
+    var machine: ServerMachine?
+    var serverStartsAt: Int64 = 0
+    /// The server does nothing before that.
+    var serverIsBusyUntil: Int64 = 0
+    var diskIsFullUntil: Int64?
+    var backup: InMemoryStore?
+    var clients: [SimulatedClient] = []
+    let hostile = HostileClient()
+    var ledger = WriteLedger()
+    var authored: [AuthoredInstructions]
+    let world: RandomWorld
+    /// By file: the state of the server by version, and its log's end.
+    var digests: [[ServerVersion: StateDigest]]
+    var logEnds: [ServerVersion]
+    var serverWrites: [PendingWrite] = []
+    /// Connections that clients have lost without a word to the server, and since when.
+    var orphans: [(link: SimulatedLink, since: Int64)] = []
+    private var lastConnection: UInt64 = 0
+    private var lastSession: UInt64 = 0
+    /// Nothing goes wrong any more.
+    var isCalm = false
+    package var tally = SimulationTally()
+    package private(set) var trace = TraceHash()
+    /// Is told what happens, a line each.
+    package var narrate: ((String) -> Void)?
+
+    /// A write of the server of which it is not known yet what has become of it.
+    struct PendingWrite {
+        let token: Int64?
+        let outcome: Outcome
+
+        final class Outcome: Sendable {
+            let result = Mutex<Result<ServerVersion, any Error>?>(nil)
+        }
+    }
+
+    package init(seed: UInt64) throws {
+        var random = SeededRandom(scrambling: seed)
+        plan = SimulationPlan(&random)
+        steps = SimulatedSteps(seed: random.next())
+        salts = SimulatedSalts(seed: random.next())
+        world = RandomWorld(&random)
+        store = SimulatedStore(InMemoryStore(), isInMemory: !plan.isOnDisk)
+        digests = Array(repeating: [:], count: plan.fileCount)
+        logEnds = Array(repeating: 0, count: plan.fileCount)
+        authored = Array(repeating: AuthoredInstructions(), count: plan.fileCount)
+        self.random = random
+        for number in 0..<plan.clientCount { addClient(number) }
+    }
+
+    private func addClient(_ number: Int) {
+        let file = number % plan.fileCount
+        let offset = Int64(random.pick([0, 0, 1, -3_600, 31_536_000, -94_608_000])) * 1000
+        clients.append(
+            SimulatedClient(
+                number, file: file, user: Principal(app: Self.app, user: "user\(number)"),
+                mode: plan.isFlexible ? .flexible : .partition, partition: Array("p\(file)".utf8), clockOffset: offset))
+    }
+
+    static let app = "sim"
+
+    func path(of file: Int) -> VirtualPath { VirtualPath(plan.isFlexible ? Self.app : "\(Self.app)/p\(file)") }
+
+    func file(at path: VirtualPath) -> Int? { (0..<plan.fileCount).first { self.path(of: $0) == path } }
+
+    func nextConnection() -> UInt64 {
+        lastConnection += 1
+        return lastConnection
+    }
+
+    func nextSession() -> UInt64 {
+        lastSession += 1
+        return lastSession
+    }
+
+    // MARK: What has happened
+
+    func note(_ event: @autoclosure () -> String) {
+        let event = event()
+        trace.add(event)
+        narrate?("\(Double(clock.now) / 1000) s: \(event)")
+    }
+
+    /// A message goes its way.
+    func note(_ message: [UInt8], _ event: @autoclosure () -> String) {
+        trace.add(message)
+        guard let narrate else { return }
+        let head = message.prefix { $0 != UInt8(ascii: "\n") }.prefix(150)
+        narrate("\(Double(clock.now) / 1000) s: \(event()): \(String(decoding: head, as: UTF8.self))")
+    }
+
+    // MARK: The run
+
+    /// - Throws: `SimulationFailure`, or what nobody has expected.
+    package func run() throws {
+        note("\(plan)")
+        startServer()
+        for _ in 0..<plan.steps { try step() }
+        try calmDown()
+        try settle()
+        try checkEnd()
+        tally.passed = 1
+    }
+
+    private func step() throws {
+        clock.advance(milliseconds: Int64(random.pick([0, 1, 1, 5, 50, 500, random.isOne(in: 20) ? 60_000 : 20])))
+        for fault in SimulationPlan.Fault.allCases {
+            if let interval = plan.rates[fault], random.isOne(in: interval) { try happen(fault) }
+        }
+        try endTroubles()
+        for _ in 0..<3 { try act() }
+        try observe()
+    }
+
+    private func act() throws {
+        let client = random.pick(clients)
+        switch random.below(20) {
+        case 0..<2: try write(client)
+        case 2..<6: try advance(client)
+        case 6..<10: try moveLink(of: client)
+        case 10..<15: try takeTurns(random.pick([1, 1, 3, 20]))
+        case 15..<18: try send(to: client, countMax: random.pick([1, 2, 10]))
+        case 18: try act(asServer: random.below(6))
+        default: try hostile.act(in: self)
+        }
+    }
+
+    /// What the server does by itself.
+    private func act(asServer number: Int) throws {
+        switch number {
+        case 0, 1: serverWrite()
+        case 2: machine?.maintain(path(of: random.below(plan.fileCount)))
+        default: machine?.tick()
+        }
+    }
+
+    // MARK: The end
+
+    /// From now on everything goes well: who has been stopped is begun anew, as users do.
+    private func calmDown() throws {
+        isCalm = true
+        store.heal()
+        steps.areShort = false
+        diskIsFullUntil = nil
+        serverIsBusyUntil = 0
+        clock.serverOffset = 0
+        permissions.allowAll()
+        machine?.recheckPermissions()
+        hostile.leave(self)
+        for client in clients {
+            client.process?.link?.cloggedUntil = 0
+            client.hasExpiredToken = false
+            client.startsAt = min(client.startsAt, clock.now)
+            if client.isTwin { throwAway(client) }
+        }
+    }
+
+    /// Lets everything come to its end.
+    private func settle() throws {
+        for _ in 0..<4_000 {
+            if try goOn() { continue }
+            guard let next = nextMoment() else { return }
+            clock.advance(milliseconds: max(1, next - clock.now))
+            if clock.now > next + 86_400_000 { break }
+        }
+        let waiting = clients.filter { !isSettled($0) }.map(describe).joined(separator: "; ")
+        throw SimulationFailure("it does not come to rest: \(waiting)")
+    }
+
+    private func describe(_ client: SimulatedClient) -> String {
+        guard let process = client.process else { return "client \(client.number) has no process" }
+        let replica = process.replica
+        return """
+            client \(client.number) \(process.session.isRunning ? "runs" : "does not run")\
+            \(process.old == nil ? "" : ", in a reset")\
+            \(process.session.isWaitingForMark ? ", waits for a MARK" : ""), \
+            newest change \(replica.newestChange), \(replica.progress), file at \(logEnds[client.file]), \
+            \(replica.record.subscriptions.map { "\($0.latest.state)" } ?? "")
+            """
+    }
+
+    /// - Returns: whether anything has happened.
+    private func goOn() throws -> Bool {
+        let before = trace
+        try endTroubles()
+        for client in clients {
+            if client.process?.isStopped == true { restart(client) }
+            try advance(client)
+            try moveLink(of: client)
+            try send(to: client, countMax: 100)
+        }
+        try takeTurns(100)
+        machine?.tick()
+        try takeTurns(100)
+        try observe()
+        return trace != before
+    }
+
+    /// When somebody does something by himself; nil if nobody need do anything more.
+    private func nextMoment() -> Int64? {
+        let unsettled = clients.filter { !isSettled($0) }
+        guard !unsettled.isEmpty || machine == nil else { return nil }
+        var moments = unsettled.flatMap { client -> [Int64] in
+            guard let process = client.process else { return [client.startsAt] }
+            let ping = process.connection?.deadline(after: clock.now)
+            return [process.connectsAt, process.resumesAt, ping].compactMap { $0 }
+        }
+        if machine == nil { moments.append(serverStartsAt) }
+        return moments.min()
+    }
+
+    private func isSettled(_ client: SimulatedClient) -> Bool {
+        guard let process = client.process, process.old == nil, process.session.isRunning else { return false }
+        let replica = process.replica
+        guard !process.session.isWaitingForMark, replica.isAcknowledged else { return false }
+        if let latest = replica.record.subscriptions?.latest, latest.version > 0 {
+            switch latest.state {
+            case .pending, .bootstrapping, .awaitingMark: return false
+            case .complete, .refused: break
+            }
+        }
+        return plan.isFlexible || replica.progress.cursor.serverVersion == logEnds[client.file]
+    }
+
+    // MARK: The server's process
+
+    func startServer() {
+        guard machine == nil else { return }
+        var settings = ServerMachineSettings(
+            unixSeconds: { [clock] in clock.serverSeconds }, monotonicSeconds: { [clock] in clock.monotonicSeconds })
+        settings.isFlexible = plan.isFlexible
+        settings.history = plan.history
+        settings.authorizer = permissions
+        settings.downloadBytes = plan.downloadBytes
+        settings.messageBytesMax = plan.messageBytes
+        settings.beginStep = { [steps] in steps.begin() }
+        settings.randomness = { [salts] in salts.next() }
+        store = store.reopened()
+        machine = ServerMachine(over: store, paths: (0..<plan.fileCount).map(path), settings)
+        note("server starts")
+    }
+
+    /// The server's process ends, and with it all connections.
+    func endServer(for milliseconds: Int64) {
+        machine = nil
+        note("server ends")
+        serverStartsAt = clock.now + milliseconds
+        hostile.lose()
+        for client in clients {
+            guard let link = client.process?.link else { continue }
+            link.isOpenForServer = false
+            link.drop(toServer: true, toClient: random.isOne(in: 2))
+            // Nobody says a word where the machine has lost its power.
+            if random.isOne(in: 4), !isCalm { link.halfOpenSince = clock.now } else { link.close() }
+        }
+        for write in serverWrites { if let token = write.token { ledger.undone(token) } }
+        serverWrites = []
+    }
+}

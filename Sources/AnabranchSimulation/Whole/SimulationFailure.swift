@@ -1,0 +1,10 @@
+/// What is wrong.
+package struct SimulationFailure: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+func require(_ holds: Bool, _ what: @autoclosure () -> String) throws {
+    if !holds { throw SimulationFailure(what()) }
+}

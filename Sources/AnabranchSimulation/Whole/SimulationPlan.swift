@@ -1,0 +1,81 @@
+import AnabranchHistory
+import AnabranchTesting
+
+/// What happens in a run, and how often: all of it from the seed.
+package struct SimulationPlan: Sendable, CustomStringConvertible {
+    /// What clients write.
+    package enum Workload: String, Sendable {
+        /// Objects that are counted: each write has to be there in the end, once.
+        case counted
+        /// Changes of every kind to few objects.
+        case anything
+    }
+
+    let isFlexible: Bool
+    let workload: Workload
+    let fileCount: Int
+    let clientCount: Int
+    let steps: Int
+    let history: HistoryPolicy
+    /// Whether the server takes the store for one on a disk, and keeps in memory what is costly to read.
+    let isOnDisk: Bool
+    let downloadBytes: Int
+    let messageBytes: Int
+    /// A message goes in parts of at most so many bytes.
+    let partBytesMax: Int
+    /// What happens now and then: once in so many steps.
+    private(set) var rates: [Fault: Int] = [:]
+
+    /// What goes wrong.
+    package enum Fault: String, CaseIterable, Sendable {
+        case cut, halfOpen, clog
+        case clientCrash, clientStoreError
+        case serverCrash, serverStoreError, lateStoreError, diskFull, slowStore
+        case restore, clone, clockJump, absence, expiredToken, rights, schemaConflict
+    }
+
+    init(_ random: inout SeededRandom) {
+        isFlexible = random.below(5) < 2
+        workload = !isFlexible && random.isOne(in: 3) ? .anything : .counted
+        fileCount = isFlexible ? 1 : random.pick([1, 1, 2])
+        clientCount = fileCount + random.pick([1, 2, 3, 4, 8])
+        steps = random.pick([400, 800, 1600])
+        var history = HistoryPolicy()
+        history.sealEntries = UInt64(random.pick([1, 5, 20, 768]))
+        history.sealBytes = UInt64(random.pick([200, 5_000, 256 << 10]))
+        history.generationBytes = UInt64(random.pick([0, 500, 3_000, 4 << 20]))
+        history.generationRatio = random.pick([0, 0.5, 2])
+        history.keep = random.isOne(in: 3) ? .archive : .drop
+        self.history = history
+        isOnDisk = random.isOne(in: 2)
+        downloadBytes = random.pick([1, 100, 1_000, 1 << 20])
+        messageBytes = random.pick([200_000, 1 << 30])
+        partBytesMax = random.pick([1, 7, 100, .max, .max])
+        for fault in Fault.allCases where random.isOne(in: 2) { rates[fault] = fault.interval(&random) }
+        guard workload == .anything else { return }
+        // What is made again, or lost, would meet what is known not to converge.
+        for fault in [Fault.restore, .clone, .rights, .schemaConflict, .clientStoreError] { rates[fault] = nil }
+    }
+
+    package var description: String {
+        let mode = isFlexible ? "flexible" : "partition"
+        let faults = Fault.allCases.compactMap { fault in rates[fault].map { "\(fault.rawValue) 1/\($0)" } }
+        return """
+            \(mode), \(workload.rawValue), \(fileCount) files, \(clientCount) clients, \(steps) steps, \
+            seal \(history.sealEntries), generation \(history.generationBytes) B, \(history.keep.rawValue), \
+            \(isOnDisk ? "disk" : "memory"), download \(downloadBytes) B, messages \(messageBytes) B, \
+            parts \(partBytesMax == .max ? "whole" : "\(partBytesMax) B"); \(faults.joined(separator: ", "))
+            """
+    }
+}
+
+extension SimulationPlan.Fault {
+    fileprivate func interval(_ random: inout SeededRandom) -> Int {
+        switch self {
+        case .cut, .halfOpen, .clog, .rights: random.pick([20, 60, 200])
+        case .clientCrash, .clientStoreError, .serverStoreError, .lateStoreError: random.pick([40, 150])
+        case .serverCrash, .diskFull, .slowStore, .clockJump, .expiredToken, .restore: random.pick([60, 200])
+        case .clone, .absence, .schemaConflict: random.pick([200, 500])
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import AnabranchTesting
+
+/// What runs have come to.
+package struct SimulationTally: RunTally {
+    package var passed = 0
+    package var failures: [(seed: UInt64, plan: String, reason: String)] = []
+    /// How often what has happened: proves that it does.
+    package var marks: [String: Int] = [:]
+    /// Of all runs together, in any order.
+    package var trace: UInt64 = 0
+
+    package init() {}
+
+    package mutating func add(_ other: SimulationTally) {
+        passed += other.passed
+        failures += other.failures
+        marks.merge(other.marks, uniquingKeysWith: +)
+        trace &+= other.trace
+    }
+
+    package var hasFailed: Bool { failures.count >= 10 }
+
+    mutating func mark(_ what: String) { marks[what, default: 0] += 1 }
+
+    /// What has to happen in many runs, or they prove nothing.
+    package static let expected: [String] =
+        SimulationPlan.Fault.allCases.map(\.rawValue) + [
+            "acknowledged", "bootstrap", "client reset", "compensating write", "discarded", "expired", "generation",
+            "hostile message", "merge", "query", "query refused", "recovered", "sealed", "server write", "superseded",
+            "trimmed", "token refused",
+            "error 201", "error 206", "error 208", "error 209", "error 211", "error 222", "error 230",
+        ]
+
+    /// Those of them that have happened less than ten times for 200 runs.
+    package var missing: [String] {
+        Self.expected.filter { marks[$0, default: 0] * 200 < 10 * (passed + failures.count) }
+    }
+}

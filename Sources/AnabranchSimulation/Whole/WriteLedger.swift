@@ -1,0 +1,136 @@
+import AnabranchCore
+
+/// What became of counted writes (`Spec/Durability.md`, P1 and P2): what was acknowledged is there, and once.
+struct WriteLedger {
+    struct Write {
+        let file: Int
+        let client: Int
+        /// The client's version that it made; nil when the client has begun anew.
+        var version: ClientVersion?
+        var isAcknowledged = false
+        /// It was taken back where somebody was told so: a backup was restored, a client has thrown it away, the server
+        /// has undone it.
+        var mayBeMissing = false
+        /// The server's state has had it.
+        var wasStored = false
+        /// Who has made it may have made it again, without knowing that it had arrived.
+        var mayBeTwice = false
+    }
+
+    private(set) var writes: [Int64: Write] = [:]
+    private var lastToken: Int64 = 0
+
+    mutating func begin(by client: Int, in file: Int, as version: ClientVersion?) -> Int64 {
+        lastToken += 1
+        writes[lastToken] = Write(file: file, client: client, version: version)
+        return lastToken
+    }
+
+    /// The transaction has not taken place, as far as its author knows.
+    mutating func failed(_ token: Int64) { writes[token]?.mayBeMissing = true }
+
+    mutating func acknowledge(_ token: Int64) { writes[token]?.isAcknowledged = true }
+
+    /// - Returns: how many more are acknowledged now.
+    mutating func acknowledge(through version: ClientVersion, of client: Int) -> Int {
+        change(of: client) { write in
+            guard let own = write.version, own <= version, !write.isAcknowledged else { return false }
+            write.isAcknowledged = true
+            return true
+        }
+    }
+
+    mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
+
+    /// A client of flexible sync has gone before it was told what of its writes was not allowed.
+    mutating func untold(_ client: Int) {
+        _ = change(of: client) { write in
+            guard write.isAcknowledged, !write.wasStored else { return false }
+            write.mayBeMissing = true
+            return true
+        }
+    }
+
+    /// A client begins anew.
+    /// - Parameter isRecovered: whether it makes again what was not acknowledged.
+    mutating func reset(_ client: Int, isRecovered: Bool) {
+        _ = change(of: client) { write in
+            guard !write.isAcknowledged else { return false }
+            write.version = nil
+            if isRecovered { write.mayBeTwice = true } else { write.mayBeMissing = true }
+            return true
+        }
+    }
+
+    /// A client has made again what it could, and everything of it is acknowledged.
+    mutating func recovered(_ client: Int) {
+        _ = change(of: client) { write in
+            guard write.version == nil else { return false }
+            write.isAcknowledged = true
+            return true
+        }
+    }
+
+    /// Nothing of a client is sure any more: another one has its file.
+    mutating func doubt(_ client: Int) {
+        _ = change(of: client) { write in
+            (write.mayBeMissing, write.mayBeTwice) = (true, true)
+            return true
+        }
+    }
+
+    mutating func undone(_ token: Int64) { writes[token]?.mayBeMissing = true }
+
+    /// A backup is all that there is of a file.
+    mutating func restored(_ file: Int, with tokens: Set<Int64>) {
+        for (token, write) in writes where write.file == file {
+            // What was on its way may be made again by who thinks that it has not arrived.
+            writes[token]?.mayBeTwice = true
+            if !tokens.contains(token) { writes[token]?.mayBeMissing = true }
+        }
+    }
+
+    private mutating func change(of client: Int, _ body: (inout Write) -> Bool) -> Int {
+        var count = 0
+        for token in writes.keys where writes[token]?.client == client {
+            if var write = writes[token], body(&write) {
+                writes[token] = write
+                count += 1
+            }
+        }
+        return count
+    }
+
+    // MARK: Checking
+
+    /// - Parameter counts: of each object that is there, how often it was written.
+    func check(_ counts: [Int64: Int64], of file: Int) throws {
+        for (token, write) in writes.sorted(by: { $0.key < $1.key }) where write.file == file {
+            guard let count = counts[token] else {
+                try require(
+                    !write.isAcknowledged || write.mayBeMissing,
+                    "P1: write \(token) of client \(write.client) was acknowledged, and is gone")
+                continue
+            }
+            try require(
+                count == 1 || write.mayBeTwice, "P2: write \(token) of client \(write.client) is there \(count) times")
+        }
+        for token in counts.keys {
+            try require(writes[token]?.file == file, "P2: nobody has made write \(token) in file \(file)")
+        }
+    }
+
+    static func counts(in state: ObjectGraph) throws -> [Int64: Int64] {
+        var counts: [Int64: Int64] = [:]
+        try state.read { transaction in
+            guard transaction.classNames.contains(CountedWrites.entry) else { return }
+            for object in try transaction.objects(CountedWrites.entry) {
+                guard case .int(let token)? = object.key, case .int(let count) = try object.value("count") else {
+                    continue
+                }
+                counts[token] = count
+            }
+        }
+        return counts
+    }
+}

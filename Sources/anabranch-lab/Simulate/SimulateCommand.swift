@@ -1,0 +1,90 @@
+import AnabranchSimulation
+import AnabranchTesting
+import ArgumentParser
+import CommandSupport
+import Foundation
+
+struct SimulateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulate",
+        abstract: "Prove the promises over a whole world: server, store, network and clients, in virtual time.",
+        discussion: """
+            Each seed is a world of its own: a server's machine with its store, and 2 to 10 replicas, by partition or \
+            of flexible sync, in one thread and on clocks that go on only when it says so. Connections are cut in the \
+            middle of messages, half open and clogged; processes end at any call of a store; disks fail, are full, and \
+            fail although they have done their work; backups are restored, files copied, clocks set; rights, queries \
+            and schemas change; histories are sealed, forgotten and expire; and somebody sends whatever he likes. What \
+            has to hold at any time is looked at all the time (Spec/Durability.md, P1 to P8). Then nothing goes wrong \
+            any more, and all come to have the same.
+
+            Run number i has the seed S + i; each is run twice, and has to be the same both times. The number behind \
+            `trace` is the same in every run of the same seeds, on every machine, also with \
+            SWIFT_DETERMINISTIC_HASHING=1. A run of 200 seeds or more fails if something that can go wrong, or a code \
+            of an error, has hardly ever come up: then it would prove nothing.
+
+            EXAMPLES
+              anabranch-lab simulate --seed 1 --count 200
+              anabranch-lab simulate --seed 4711 --verbose
+            """)
+
+    @Option(help: "The seed of the first run.")
+    var seed: UInt64 = 1
+
+    @Option(help: "How many seeds.")
+    var count = 1
+
+    @Option(help: "How many runs go on at a time.")
+    var jobs = ProcessInfo.processInfo.activeProcessorCount
+
+    @Flag(help: "Run each seed once.")
+    var once = false
+
+    @Flag(help: "Print what happens; with one seed.")
+    var verbose = false
+
+    func validate() throws {
+        guard count > 0 else { throw ValidationError("--count must be 1 or more.") }
+        guard jobs > 0 else { throw ValidationError("--jobs must be 1 or more.") }
+        guard !verbose || count == 1 else { throw ValidationError("--verbose is for one seed.") }
+    }
+
+    private func narrate() throws {
+        let simulation = try Simulation(seed: seed)
+        simulation.narrate = { print($0) }
+        do { try simulation.run() } catch {
+            print("FAILED: \(error)")
+            throw ExitCode.failure
+        }
+        print("1 passed, 0 failed")
+    }
+
+    func run() async throws {
+        if verbose { return try narrate() }
+        let interruption = Interruption()
+        if count == 1 { print(try Simulation(seed: seed).plan) }
+        let tally = try await SimulationTally.sum(
+            of: count, jobs: jobs, interval: RunProgress.interval, isStopped: { interruption.isAsked },
+            onProgress: { [count] tally, elapsed in
+                let done = tally.passed + tally.failures.count
+                RunProgress.report("\(done) of \(count) seeds", share: Double(done) / Double(count), after: elapsed)
+            },
+            piece: { [seed, once] number in Simulation.tally(of: seed &+ UInt64(number), twice: !once) })
+        RunProgress.end()
+        print(tally.marks.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))
+        for failure in tally.failures.sorted(by: { $0.seed < $1.seed }) {
+            print("FAILED: \(failure.reason)")
+            print("  \(failure.plan)")
+            print("repeat: anabranch-lab simulate --seed \(failure.seed)")
+        }
+        let missing = count >= 200 && !tally.hasFailed ? tally.missing : []
+        if !missing.isEmpty { print("FAILED: hardly ever happened: \(missing.joined(separator: ", "))") }
+        print("trace \(String(tally.trace, radix: 16))")
+        print("\(tally.passed) passed, \(tally.failures.count) failed")
+        if !tally.failures.isEmpty || !missing.isEmpty { throw ExitCode.failure }
+        guard tally.passed < count else { return }
+        RunProgress.note(
+            "stopped after \(tally.passed) of \(count) seeds; go on with --seed \(seed &+ UInt64(tally.passed)) "
+                + "--count \(count - tally.passed)")
+        throw ExitCode(Interruption.status)
+    }
+}
