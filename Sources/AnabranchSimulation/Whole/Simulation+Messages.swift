@@ -181,8 +181,8 @@ extension Simulation {
         client.process?.isStopped = true
         try client.endReset(session: nextSession(), at: clock.now)
         tally.mark(old.recovers ? "recovered" : "discarded")
-        ledger.reset(client.number, isRecovered: old.recovers)
         if plan.isFlexible { ledger.untold(client.number) }
+        ledger.reset(client.number, isRecovered: old.recovers)
         client.isTwin = false
         if client.process?.isRecovering == false { ledger.recovered(client.number) }
     }

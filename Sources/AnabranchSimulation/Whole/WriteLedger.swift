@@ -42,10 +42,11 @@ struct WriteLedger {
 
     mutating func stored(_ tokens: some Sequence<Int64>) { for token in tokens { writes[token]?.wasStored = true } }
 
-    /// A client of flexible sync has gone before it was told what of its writes was not allowed.
+    /// A client of flexible sync begins anew before it was told what of its writes was not allowed: of those that were
+    /// acknowledged, and of those that it has made again, of which some may have been.
     mutating func untold(_ client: Int) {
         _ = change(of: client) { write in
-            guard write.isAcknowledged, !write.wasStored else { return false }
+            guard write.isAcknowledged || write.version == nil, !write.wasStored else { return false }
             write.mayBeMissing = true
             return true
         }
