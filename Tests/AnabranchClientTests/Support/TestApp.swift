@@ -138,6 +138,8 @@ func withServer<Result>(
 ) async throws -> Result {
     var settings = ServerSettings(cores: 2)
     settings.port = port
+    // A request may wait until all other tests leave it a processor.
+    settings.handshakeSecondsMax = 30 * 60
     settings.lingerSecondsMax = 1
     settings.shutdownSecondsMax = 2
     settings.loginCheckSecondsMax = 1

@@ -47,9 +47,11 @@ struct RunningServer: Sendable {
 }
 
 extension ServerSettings {
-    /// For tests: two threads of each kind, any port, no long waits at the end.
+    /// For tests: two threads of each kind, any port, no long waits at the end, and time for whoever shares a processor
+    /// with all other tests.
     static var small: ServerSettings {
         var settings = ServerSettings(cores: 2)
+        settings.handshakeSecondsMax = 30 * 60
         settings.lingerSecondsMax = 1
         settings.shutdownSecondsMax = 2
         return settings
