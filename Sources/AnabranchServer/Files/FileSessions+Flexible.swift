@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Metrics
+import OrderedCollections
 
 /// The requests of flexible sync.
 extension FileSessions {

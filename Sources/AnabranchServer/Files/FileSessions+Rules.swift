@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchRules
+import OrderedCollections
 
 /// What the export of an app says of its flexible file (`Spec/FlexibleRules.md`).
 extension FileSessions {

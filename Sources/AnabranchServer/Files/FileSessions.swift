@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Metrics
+import OrderedCollections
 
 /// A synced file and the sessions that use it.
 ///
@@ -34,7 +35,8 @@ final class FileSessions {
     private var replies: [FileReply] = []
     /// The sessions whose client has not named its file yet.
     private var open: Set<SessionKey> = []
-    var running: [SessionKey: Running] = [:]
+    /// In an order that no hash decides: it is the order in which they are told of something.
+    var running: OrderedDictionary<SessionKey, Running> = [:]
     /// The session that uses a client file: at most one (`Spec/History.md`, invariant I-35).
     private var sessionOfClientFile: [ClientFileID: SessionKey] = [:]
     /// The sessions that wait for a new ident, with their users.
@@ -131,7 +133,7 @@ final class FileSessions {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
             }
-            running[other] = nil
+            removeRunning(other)
             reply(other, .superseded)
         }
         open.remove(key)
@@ -267,10 +269,7 @@ final class FileSessions {
             announcedVersion = file.version
             return
         }
-        var next = running.startIndex
-        while next < running.endIndex {
-            let index = next
-            running.formIndex(after: &next)
+        for index in running.keys.indices {
             let key = running.keys[index], cursor = running.values[index].progress.download
             let news = limit.isOver ? nil : news(for: running.values[index])
             guard let (progress, body) = news else {
@@ -328,9 +327,17 @@ final class FileSessions {
 
     private func remove(_ key: SessionKey) {
         open.remove(key)
-        guard let removed = running.removeValue(forKey: key) else { return }
+        guard let removed = removeRunning(key) else { return }
         sessionOfClientFile[removed.clientFile] = nil
         flexible?.leave(removed.clientFile)
+    }
+
+    /// The last one takes its place, so that the others need not move.
+    @discardableResult
+    private func removeRunning(_ key: SessionKey) -> Running? {
+        guard let index = running.index(forKey: key) else { return nil }
+        running.swapAt(index, running.count - 1)
+        return running.removeLast().value
     }
 
     /// Ends a session at once: an upload behind one that was refused would leave a gap.

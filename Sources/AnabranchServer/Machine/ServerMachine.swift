@@ -47,7 +47,9 @@ package final class ServerMachine {
             messageMemory: MemoryBudget(bytesMax: settings.messageBytesMax), beginStep: settings.beginStep,
             randomness: settings.randomness, unixSeconds: settings.unixSeconds,
             monotonicSeconds: settings.monotonicSeconds)
-        files = FileQueues(environment, threads: nil) { replies.waiting += $0.flatMap(\.replies) }
+        files = FileQueues(environment, threads: nil) { batches in
+            replies.waiting += batches.sorted { $0.connection < $1.connection }.flatMap(\.replies)
+        }
         environment.clock.note()
     }
 
