@@ -22,6 +22,8 @@ final class SimulatedClient {
     var isTwin = false
     /// How often it has stopped since it was last whole.
     var stopCount = 0
+    /// It has taken something out of its schema that the server keeps, and so cannot follow what others write there.
+    var hasRefusedSchema = false
     /// Its token is not accepted before it has got another one.
     var hasExpiredToken = false
 
@@ -124,6 +126,7 @@ final class SimulatedClient {
         disk = SimulatedDisk()
         process = nil
         isTwin = false
+        hasRefusedSchema = false
         stopCount = 0
     }
 }

@@ -14,6 +14,8 @@ extension Simulation {
         guard client.process != nil else {
             guard clock.now >= client.startsAt else { return }
             try client.start(at: clock.now, session: nextSession())
+            // The last process may have ended before it could say so.
+            noteProgress(of: client)
             return note("client \(client.number) starts")
         }
         if client.process?.isStopped == true, random.isOne(in: 10) { return restart(client) }

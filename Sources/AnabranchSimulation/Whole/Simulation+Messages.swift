@@ -106,7 +106,7 @@ extension Simulation {
         let hadLocal = client.process?.replica.isAcknowledged == false
         do {
             try client.process?.replica.integrate(download, as: kind)
-        } catch let error as ReplicaError where error.code == .badDownload && tally.marks[conflict] != nil {
+        } catch let error as ReplicaError where error.code == .badDownload && canFail(client) {
             return refuse(error, client)
         } catch let error as ReplicaError where error.code != .storeFailed {
             return try violation(error, client)
@@ -118,15 +118,18 @@ extension Simulation {
         try checkDigest(of: client)
     }
 
-    /// Where an application has given a column two types, one of two clients cannot go on, and says so.
+    private func canFail(_ client: SimulatedClient) -> Bool {
+        tally.marks[SimulationPlan.Fault.schemaConflict.rawValue] != nil || client.hasRefusedSchema
+    }
+
+    /// Where an application has given a column two types, or has taken one away that others use, one of two clients
+    /// cannot go on, and says so.
     func refuse(_ error: ReplicaError, _ client: SimulatedClient) {
         tally.mark("refused by client")
         note("client \(client.number) cannot integrate: \(error)")
         client.process?.session.integrationFailed(.badChangeset, error.reason)
         client.process?.isStopped = true
     }
-
-    var conflict: String { SimulationPlan.Fault.schemaConflict.rawValue }
 
     func noteProgress(of client: SimulatedClient) {
         guard let process = client.process, process.old == nil else { return }
@@ -142,6 +145,7 @@ extension Simulation {
     func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
         tally.mark("error \(error.code.rawValue)")
         note("client \(client.number): \(error.message)")
+        if error.code == .invalidSchemaChange { client.hasRefusedSchema = true }
         switch error.reaction {
         case .retry:
             let delay = client.process?.sessionRetry.next(after: error, using: &random)

@@ -25,18 +25,25 @@ extension Simulation {
             machine?.receive(part.bytes, isFirst: part.isFirst, isLast: part.isLast, from: link.number)
             count += 1
         }
+        hasMoved = hasMoved || count > 0
     }
 
-    func takeTurns(_ countMax: Int) throws {
-        guard clock.now >= serverIsBusyUntil else { return }
+    /// - Returns: whether there may be more to do.
+    @discardableResult
+    func takeTurns(_ countMax: Int) throws -> Bool {
+        guard clock.now >= serverIsBusyUntil else { return false }
         var count = 0
         while count < countMax, let machine {
             store.beginTurn()
             guard machine.takeTurn() else { break }
             count += 1
             try noteCommits()
-            guard !store.hasEnded else { return endServer(for: Int64(random.pick([0, 1_000, 60_000]))) }
+            guard !store.hasEnded else {
+                endServer(for: Int64(random.pick([0, 1_000, 60_000])))
+                break
+            }
         }
+        return count == countMax
     }
 
     /// The server sends what it has to say, as far as there is room.
@@ -56,6 +63,7 @@ extension Simulation {
             try require(mayRead || !isDownload, "P8: client \(client.number) is sent what its user may not read")
         }
         link.send(messages)
+        hasMoved = hasMoved || !messages.isEmpty
         if store.hasEnded { endServer(for: 1_000) }
     }
 

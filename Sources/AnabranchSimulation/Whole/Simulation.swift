@@ -42,6 +42,8 @@ package final class Simulation {
     private var lastSession: UInt64 = 0
     /// Nothing goes wrong any more.
     var isCalm = false
+    /// Whether bytes have gone a part of their way.
+    var hasMoved = false
     package var tally = SimulationTally()
     package private(set) var trace = TraceHash()
     /// Is told what happens, a line each.
@@ -181,7 +183,8 @@ package final class Simulation {
     /// Lets everything come to its end.
     private func settle() throws {
         for _ in 0..<4_000 {
-            if try goOn() { continue }
+            // What the server has to say after its last turn, it says the next time.
+            if try goOn() || goOn() { continue }
             guard let next = nextMoment() else { return }
             clock.advance(milliseconds: max(1, next - clock.now))
             if clock.now > next + 86_400_000 { break }
@@ -202,9 +205,10 @@ package final class Simulation {
             """
     }
 
-    /// - Returns: whether anything has happened.
+    /// - Returns: whether anything has happened: also within the server, which may have long work to do, and on the way.
     private func goOn() throws -> Bool {
         let before = trace
+        hasMoved = false
         try endTroubles()
         for client in clients {
             if client.process?.isStopped == true { restart(client) }
@@ -214,9 +218,9 @@ package final class Simulation {
         }
         try takeTurns(100)
         machine?.tick()
-        try takeTurns(100)
+        let isServerAtWork = try takeTurns(100)
         try observe()
-        return trace != before
+        return isServerAtWork || hasMoved || trace != before
     }
 
     /// When somebody does something by himself; nil if nobody need do anything more.

@@ -5,8 +5,11 @@ import Testing
 
 /// Whole worlds (`anabranch-lab simulate`), of which `scripts/test` runs more.
 @Suite struct SimulationTests {
-    /// Each has shown a bug, of the client or of the simulation (`Tests/Known.md`).
-    @Test(arguments: [1104, 1124, 1246, 1392, 1519, 20_002, 26, 144, 101_504, 102_222])
+    /// Each has shown a bug, of the server, the client or the simulation (`Tests/Known.md`).
+    @Test(arguments: [
+        1104, 1124, 1246, 1392, 1519, 20_002, 26, 144, 101_504, 102_222, 100_082, 302_298, 307_317, 311_079, 311_858,
+        316_188, 305_959,
+    ])
     func seedsThatHaveFoundSomethingPass(seed: UInt64) {
         let tally = Simulation.tally(of: seed, twice: true)
         #expect(tally.failures.isEmpty, "repeat: anabranch-lab simulate --seed \(seed)\n\(tally.failures)")
