@@ -1,6 +1,7 @@
 package import AnabranchCore
 import Foundation
 package import GRDB
+import GRDBSQLite
 
 /// The table with the rows of states (`Spec/State.md`, part D), one state for each file. It belongs to whoever has the
 /// database: migrations and transactions are theirs.
@@ -82,6 +83,15 @@ package struct StateTable: Sendable {
         }
     }
 
+    func forEachObject(
+        of classID: ClassID, in db: Database, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        let sql = "SELECT key, content FROM state_row WHERE file = ? AND class = ? AND part = 0 ORDER BY key"
+        let rows = try BorrowedRow.fetchCursor(
+            db.cachedStatement(sql: sql), arguments: [file, Int64(classID.rawValue)])
+        while let row = try rows.next() { try body(row.key, row.content) }
+    }
+
     private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
         try db.cachedStatement(sql: sql).execute(arguments: arguments)
     }
@@ -129,6 +139,12 @@ package struct StateRows: ObjectRows {
         try read { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
     }
 
+    package func forEachObject(
+        of classID: ClassID, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        try read { db in try table.forEachObject(of: classID, in: db, body) }
+    }
+
     private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
         do {
             return try reader.unsafeReentrantRead(body)
@@ -140,4 +156,25 @@ package struct StateRows: ObjectRows {
     package func readTogether(_ body: () throws -> Void) throws {
         try reader.unsafeReentrantRead { _ in try body() }
     }
+}
+
+/// The columns `key` and `content` where SQLite has them until the next row is asked for.
+private struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
+    let key: UnsafeRawBufferPointer
+    let content: UnsafeRawBufferPointer
+
+    init(sqliteStatement: SQLiteStatement, index: CInt) {
+        key = BorrowedRow.bytes(sqliteStatement, index)
+        content = BorrowedRow.bytes(sqliteStatement, index + 1)
+    }
+
+    private static func bytes(_ statement: SQLiteStatement, _ index: CInt) -> UnsafeRawBufferPointer {
+        // In this order: what is no blob becomes one.
+        let start = sqlite3_column_blob(statement, index)
+        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index)))
+    }
+
+    /// Only statements have such rows.
+    var databaseValue: DatabaseValue { .null }
+    static func fromDatabaseValue(_ value: DatabaseValue) -> BorrowedRow? { nil }
 }

@@ -84,8 +84,18 @@ extension ObjectReading {
         guard let bound = try view.classes.bound(schema), let property = bound.properties[try schema.index(of: keyPath)]
         else { return [] }
         var values: [Value] = []
-        try view.forEach(query) { object throws(ObjectError) in
-            values.append(try Value(object.value(of: property), view.classes))
+        guard query.isEverything else {
+            try view.forEach(query) { object throws(ObjectError) in
+                values.append(try Value(object.value(of: property), view.classes))
+            }
+            return values
+        }
+        do {
+            try view.graph.forEachValue(of: property, in: bound.number) { value in
+                values.append(try Value(value, view.classes))
+            }
+        } catch {
+            throw ObjectError(asking: error)
         }
         return values
     }

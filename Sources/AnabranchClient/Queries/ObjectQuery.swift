@@ -47,6 +47,9 @@ public struct ObjectQuery<Object: SyncedObject>: Sendable {
         return query
     }
 
+    /// Whether all objects fulfil it, and are wanted in the order of their keys.
+    var isEverything: Bool { predicate == nil && order.isEmpty && countMax == nil }
+
     /// The query as `Spec/Query.md` has it.
     var text: QueryText {
         var text = predicate ?? QueryText("TRUEPREDICATE")

@@ -17,11 +17,32 @@ public protocol ObjectRows: Sendable {
         of classID: ClassID, after key: [UInt8]?, limit: Int
     ) throws -> [(key: [UInt8], row: [UInt8])]
 
+    /// Calls `body` with each of these rows, in the same order, where it lies: the bytes are there until it returns.
+    func forEachObject(
+        of classID: ClassID, _ body: (_ key: UnsafeRawBufferPointer, _ row: UnsafeRawBufferPointer) throws -> Void
+    ) throws
+
     /// Calls `body`, which reads many single rows: a store can prepare once for all of them.
     func readTogether(_ body: () throws -> Void) throws
 }
 
 extension ObjectRows {
+    /// Reads some rows at a time.
+    public func forEachObject(
+        of classID: ClassID, _ body: (_ key: UnsafeRawBufferPointer, _ row: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        let limit = 64
+        var last: [UInt8]?
+        while true {
+            let rows = try objects(of: classID, after: last, limit: limit)
+            for (key, row) in rows {
+                try key.withUnsafeBytes { key in try row.withUnsafeBytes { row in try body(key, row) } }
+            }
+            guard rows.count == limit else { return }
+            last = rows.last?.key
+        }
+    }
+
     /// Calls `body`, and prepares nothing.
     public func readTogether(_ body: () throws -> Void) throws { try body() }
 }
@@ -207,6 +228,17 @@ extension ObjectGraph {
         return try storedEntry(row, of: source)
     }
 
+    /// The object of a row as it was read; nil if that is a tombstone.
+    func storedObject(
+        _ row: consuming [UInt8], at address: RowAddress
+    ) throws(ApplyError) -> (key: PrimaryKey, fields: Fields)? {
+        guard let source = source(of: address) else { return nil }
+        let content = try source.check(row, at: address)
+        guard let fields = try storedEntry(content, of: source).object?.fields else { return nil }
+        guard let key = PrimaryKey(rowKey: address.key) else { throw .damaged("a row's key is none") }
+        return (key, fields)
+    }
+
     /// Whether an object is stored.
     func isStored(_ object: ObjectReference) throws(ApplyError) -> Bool {
         guard rows != nil, let row = try source(of: RowAddress(object))?.row() else { return false }
@@ -247,12 +279,10 @@ struct StoredObjects {
             while position < batch.count {
                 let (key, row) = batch[position]
                 position += 1
-                let address = RowAddress(classID: classID, key: key)
-                guard let source = graph.source(of: address) else { return nil }
-                let content = try source.check(row, at: address)
-                guard let fields = try graph.storedEntry(content, of: source).object?.fields else { continue }
-                guard let key = PrimaryKey(rowKey: key) else { throw .damaged("a row's key is none") }
-                return (key, fields)
+                guard let object = try graph.storedObject(row, at: RowAddress(classID: classID, key: key)) else {
+                    continue
+                }
+                return object
             }
             guard let rows = graph.rows, !isAtEnd else { return nil }
             do {

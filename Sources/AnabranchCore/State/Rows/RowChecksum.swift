@@ -5,26 +5,43 @@ package enum RowChecksum {
 
     /// A content as it is stored.
     package static func append(to content: inout [UInt8], at address: RowAddress) {
-        let sum = sum(of: content, count: content.count, at: address)
+        let sum = content.withUnsafeBytes { RowChecksum.sum(of: $0, at: address) }
         for shift in stride(from: UInt64(0), to: 64, by: 8) { content.append(UInt8(truncatingIfNeeded: sum >> shift)) }
     }
 
     /// The content of a stored row; nil if it was not written at this address.
     package static func content(of row: consuming [UInt8], at address: RowAddress) -> [UInt8]? {
-        let count = row.count - byteCount
-        guard count >= 0 else { return nil }
-        let stored = row[count...].reversed().reduce(0) { $0 << 8 | UInt64($1) }
-        guard stored == sum(of: row, count: count, at: address) else { return nil }
+        let isWhole = address.key.withUnsafeBytes { key in
+            row.withUnsafeBytes { content(of: $0, address.classID, key, address.part) != nil }
+        }
+        guard isWhole else { return nil }
         row.removeLast(byteCount)
         return row
     }
 
-    private static func sum(of row: [UInt8], count: Int, at address: RowAddress) -> UInt64 {
+    /// The same, where the row and the key of its address lie.
+    static func content(
+        of row: UnsafeRawBufferPointer, _ classID: ClassID, _ key: UnsafeRawBufferPointer, _ part: UInt64
+    ) -> UnsafeRawBufferPointer? {
+        let count = row.count - byteCount
+        guard count >= 0 else { return nil }
+        let content = UnsafeRawBufferPointer(rebasing: row[..<count])
+        let stored = UInt64(littleEndian: row.loadUnaligned(fromByteOffset: count, as: UInt64.self))
+        return stored == sum(of: content, classID, key, part) ? content : nil
+    }
+
+    private static func sum(of content: UnsafeRawBufferPointer, at address: RowAddress) -> UInt64 {
+        address.key.withUnsafeBytes { sum(of: content, address.classID, $0, address.part) }
+    }
+
+    private static func sum(
+        of content: UnsafeRawBufferPointer, _ classID: ClassID, _ key: UnsafeRawBufferPointer, _ part: UInt64
+    ) -> UInt64 {
         var sum = RowSum()
-        sum.add(UInt64(address.classID.rawValue))
-        sum.add(address.part)
-        sum.add(address.key, count: address.key.count)
-        sum.add(row, count: count)
+        sum.add(UInt64(classID.rawValue))
+        sum.add(part)
+        sum.add(key)
+        sum.add(content)
         return sum.value
     }
 }
@@ -40,17 +57,16 @@ private struct RowSum {
         state = (product.high ^ product.low) &+ (word.byteSwapped &* 0xD6E8_FEB8_6659_FD93)
     }
 
-    /// The first bytes, with their count.
-    mutating func add(_ bytes: [UInt8], count: Int) {
+    /// Bytes, with their count.
+    mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        let count = bytes.count
         add(UInt64(count))
-        bytes.withUnsafeBytes { bytes in
-            for position in stride(from: 0, through: count - 8, by: 8) {
-                add(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self)))
-            }
-            var last: UInt64 = 0
-            for position in (count & ~7)..<count { last = last << 8 | UInt64(bytes[position]) }
-            add(last)
+        for position in stride(from: 0, through: count - 8, by: 8) {
+            add(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self)))
         }
+        var last: UInt64 = 0
+        for position in (count & ~7)..<count { last = last << 8 | UInt64(bytes[position]) }
+        add(last)
     }
 
     var value: UInt64 {

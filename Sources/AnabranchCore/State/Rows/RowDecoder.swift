@@ -1,12 +1,12 @@
 /// Reads what `RowEncoder` writes, in the same order. A damaged row is an error, never a trap.
 struct RowDecoder {
-    private let row: [UInt8]
+    private let bytes: UnsafeBufferPointer<UInt8>
     private let source: PartSource
     private var reader: ByteReader
     private var depth = 0
 
-    private init(_ row: [UInt8], _ bytes: UnsafeBufferPointer<UInt8>, _ source: PartSource) {
-        self.row = row
+    private init(_ bytes: UnsafeBufferPointer<UInt8>, _ source: PartSource) {
+        self.bytes = bytes
         self.source = source
         reader = ByteReader(bytes)
     }
@@ -15,7 +15,7 @@ struct RowDecoder {
         _ row: [UInt8], of source: PartSource, _ body: (inout RowDecoder) throws(ChangesetError) -> Result
     ) throws(ChangesetError) -> Result {
         try row.withUnsafeBufferPointer { bytes throws(ChangesetError) in
-            var decoder = RowDecoder(row, bytes, source)
+            var decoder = RowDecoder(bytes, source)
             let result = try body(&decoder)
             guard decoder.reader.isAtEnd else { throw decoder.damage() }
             return result
@@ -36,7 +36,7 @@ struct RowDecoder {
         return Int(count)
     }
 
-    mutating func counted() throws(ChangesetError) -> [UInt8] { Array(row[try reader.counted(atMost: .max)]) }
+    mutating func counted() throws(ChangesetError) -> [UInt8] { Array(bytes[try reader.counted(atMost: .max)]) }
 
     // MARK: row := tombstone | object
 
@@ -49,6 +49,47 @@ struct RowDecoder {
                 Fields(contents: try contents()), lastPart: lastPart, erasedColumnCount: erasedColumnCount)
         default: throw damage()
         }
+    }
+
+    /// What an object's row has in one slot, if that is a value that lies in the row; nothing else is made of the row.
+    /// - Returns: nil if the row has to be decoded to know.
+    static func value(
+        in slot: Int, of row: UnsafeBufferPointer<UInt8>, _ source: PartSource
+    ) throws(ChangesetError) -> Content? {
+        var decoder = RowDecoder(row, source)
+        guard try decoder.tag() == .object else { return nil }
+        _ = (try decoder.reader.u64(), try decoder.reader.u32())
+        guard slot < (try decoder.count()) else { return nil }
+        for _ in 0..<slot { guard try decoder.skip() else { return nil } }
+        let start = decoder.reader.offset
+        guard try decoder.skip() else { return nil }
+        return try RowDecoder.content(at: start..<decoder.reader.offset, of: row, source)
+    }
+
+    private static func content(
+        at range: Range<Int>, of row: UnsafeBufferPointer<UInt8>, _ source: PartSource
+    ) throws(ChangesetError) -> Content {
+        var decoder = RowDecoder(UnsafeBufferPointer(rebasing: row[range]), source)
+        return try decoder.content()
+    }
+
+    /// Passes over a value.
+    /// - Returns: false if it is none, or does not lie in the row.
+    private mutating func skip() throws(ChangesetError) -> Bool {
+        switch try tag() {
+        case .null: break
+        case .int: _ = try reader.i64()
+        case .bool: _ = try reader.bool()
+        case .string, .binary: _ = try reader.counted(atMost: .max)
+        case .timestamp: _ = (try reader.i64(), try reader.i64())
+        case .float: _ = try reader.littleEndian(4)
+        case .double: _ = try reader.littleEndian(8)
+        case .decimal, .uuid: _ = (try reader.littleEndian(8), try reader.littleEndian(8))
+        case .objectID: _ = (try reader.littleEndian(8), try reader.littleEndian(4))
+        case .link: _ = (try reader.u32(), try reader.counted(atMost: .max))
+        default: return false
+        }
+        return true
     }
 
     // MARK: part := value | leaf | inner

@@ -309,6 +309,39 @@ import Testing
         }
     }
 
+    /// Also where one property is read of rows as they lie, and the damage is in another one.
+    @Test func damagedRowsAreFoundWhereTheyLie() throws {
+        var rows = MemoryRows()
+        try store(changeset(ApplyTests.schema + ApplyTests.object), in: &rows)
+        let classes = try ObjectGraph(rows: rows).classes
+        func values(_ rows: MemoryRows) throws -> Int {
+            var count = 0
+            for schema in classes {
+                for property in schema.properties {
+                    try ObjectGraph(rows: rows).forEachValue(of: property, in: schema.number) { _ in count += 1 }
+                }
+            }
+            return count
+        }
+        #expect(try values(rows) > 0)
+        let numbers = classes.map(\.number)
+        for (address, bytes) in rows.rows where address.part == 0 && numbers.contains(address.classID) {
+            for bit in 0..<8 * bytes.count {
+                var damaged = rows, row = bytes
+                row[bit / 8] ^= 1 << UInt8(bit % 8)
+                damaged.damage(address, row)
+                #expect(throws: ApplyError.self) { try values(damaged) }
+            }
+        }
+        // What the reader throws comes out as it is.
+        let schema = try #require(classes.first { !$0.properties.isEmpty })
+        #expect(throws: CancellationError.self) {
+            try ObjectGraph(rows: rows).forEachValue(of: schema.properties[0], in: schema.number) { _ in
+                throw CancellationError()
+            }
+        }
+    }
+
     private func read(_ rows: MemoryRows, _ address: RowAddress, _ bytes: [UInt8]) throws {
         var rows = rows
         rows.damage(address, bytes)

@@ -78,9 +78,34 @@ import Testing
                 #expect(try StateDigest(of: pair.stored) == StateDigest(of: pair.memory), hint)
             }
             #expect(try pair.stored.canonicalJSON() == pair.memory.canonicalJSON(), hint)
+            let fromRows = try ObjectGraph(rows: pair.rows.snapshot)
+            for state in [pair.stored, fromRows] {
+                #expect(try Self.values(of: state) == Self.values(of: pair.memory), hint)
+            }
             #expect(try !pair.stored.hasDamagedLinks(), hint)
             #expect(try Self.parts(of: pair.stored) == Self.parts(in: pair.rows.snapshot), hint)
         }
+    }
+
+    /// What each property of all objects holds, one property after the other; of collections how much that is.
+    private static func values(of state: ObjectGraph) throws -> [String] {
+        var texts: [String] = []
+        for schema in state.classes {
+            for property in schema.properties + [schema.key].compactMap({ $0 }) {
+                try state.forEachValue(of: property, in: schema.number) { value in
+                    let text =
+                        switch value {
+                        case .list(let list): "list \(list.count)"
+                        case .set(let set): "set \(set.count)"
+                        case .dictionary(let entries): "dictionary \(entries.count)"
+                        case .object: "object"
+                        default: "\(value)"
+                        }
+                    texts.append(text)
+                }
+            }
+        }
+        return texts
     }
 
     /// One list, set and dictionary of strings in all sizes, which grow and shrink.
