@@ -20,13 +20,12 @@ import Testing
             "AnabranchReplica", "AnabranchRows", "CMalloc", "Dispatch", "Foundation", "GRDB", "Logging", "NIOCore",
             "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
         ],
-        "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB"],
+        "AnabranchRows": ["AnabranchCore", "Foundation", "GRDB", "GRDBSQLite"],
         "AnabranchSQLite": ["AnabranchCore", "AnabranchHistory", "AnabranchRows", "Foundation", "GRDB"],
         "AnabranchServer": [
             "AnabranchCore", "AnabranchFoundation", "AnabranchHTTP", "AnabranchProtocol", "AnabranchHistory",
             "AnabranchRules", "Crypto", "CryptoExtras", "Foundation", "JWTKit", "Logging", "Metrics", "NIOCore",
-            "NIOHTTP1", "NIOPosix", "NIOSSL",
-            "NIOWebSocket", "ServiceLifecycle", "Yams",
+            "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket", "OrderedCollections", "ServiceLifecycle", "Yams",
         ],
         "AnabranchTesting": [
             "AnabranchCore", "AnabranchHistory", "AnabranchQuery", "AnabranchReplica", "CZlib", "CZstd", "Foundation",

@@ -82,7 +82,9 @@ final class FileEnvironment: Sendable {
             destructiveSchema: options.destructiveSchema(path), objectBytesMax: options.objectBytesMax,
             adoptsUnownedClientFiles: options.adoptsUnownedClientFiles, backlogBytesMax: options.backlogBytesMax,
             randomness: randomness())
-        let sessions = FileSessions(file, options.isFlexible(path) ? try FlexibleFile(file) : nil, self)
+        let flexible = options.isFlexible(path) ? try FlexibleFile(file) : nil
+        if let bytes = options.bootstrapPartBytes { flexible?.partBytes = bytes }
+        let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
         return sessions
     }
@@ -103,6 +105,8 @@ struct FileOptions: Sendable {
     var destructiveSchema: @Sendable (VirtualPath) -> DestructiveSchema = { _ in .refuse }
     /// Whether each client sees a part of a file, by its queries.
     var isFlexible: @Sendable (VirtualPath) -> Bool = { _ in false }
+    /// At about how many bytes a part of a bootstrap ends; nil: as `FlexibleFile` says.
+    var bootstrapPartBytes: Int?
     /// What the app of a flexible file was exported as; nil if everybody may do everything.
     var export: @Sendable (VirtualPath) -> AppExport? = { _ in nil }
     /// A user whose share of new files is used up can only open files that are open already.

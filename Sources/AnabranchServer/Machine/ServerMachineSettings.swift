@@ -12,6 +12,8 @@ package struct ServerMachineSettings: Sendable {
     package var authorizer: any Authorizer = AllowAllAuthorizer()
     /// At about how many bytes a DOWNLOAD ends.
     package var downloadBytes = 1 << 20
+    /// The same of a part of a bootstrap, which is a version of its own.
+    package var bootstrapPartBytes = 1 << 20
     /// What long messages may occupy until they are sent, in bytes.
     package var messageBytesMax = Int.max
     /// Begins a part of a turn, and says when it is over.
@@ -33,6 +35,7 @@ package struct ServerMachineSettings: Sendable {
     var fileOptions: FileOptions {
         var options = FileOptions()
         options.limits.downloadBytesSoftMax = downloadBytes
+        options.bootstrapPartBytes = bootstrapPartBytes
         options.history = history
         options.isFlexible = { [isFlexible] _ in isFlexible }
         return options

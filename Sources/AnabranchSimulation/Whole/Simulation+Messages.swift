@@ -112,7 +112,7 @@ extension Simulation {
             return try violation(error, client)
         }
         if hadLocal, !download.changesets.isEmpty { tally.mark("merge") }
-        if case .bootstrap(_, isLast: true) = kind { tally.mark("bootstrap") }
+        if case .bootstrap(_, let isLast) = kind { tally.mark(isLast ? "bootstrap" : "part of a bootstrap") }
         _ = client.process?.session.integrated()
         noteProgress(of: client)
         try checkDigest(of: client)

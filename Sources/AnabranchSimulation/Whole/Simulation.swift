@@ -205,7 +205,7 @@ package final class Simulation {
             """
     }
 
-    /// - Returns: whether anything has happened: also within the server, which may have long work to do, and on the way.
+    /// - Returns: whether anything has happened, also on the way and in the server, which may have long work to do.
     private func goOn() throws -> Bool {
         let before = trace
         hasMoved = false
@@ -259,6 +259,7 @@ package final class Simulation {
         settings.history = plan.history
         settings.authorizer = permissions
         settings.downloadBytes = plan.downloadBytes
+        settings.bootstrapPartBytes = max(500, plan.downloadBytes)
         settings.messageBytesMax = plan.messageBytes
         settings.beginStep = { [steps] in steps.begin() }
         settings.randomness = { [salts] in salts.next() }

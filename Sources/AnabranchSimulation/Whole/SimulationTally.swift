@@ -26,8 +26,8 @@ package struct SimulationTally: RunTally {
     package static let expected: [String] =
         SimulationPlan.Fault.allCases.map(\.rawValue) + [
             "acknowledged", "bootstrap", "client reset", "compensating write", "discarded", "expired", "generation",
-            "hostile message", "merge", "query", "query refused", "recovered", "sealed", "server write", "superseded",
-            "trimmed", "token refused",
+            "hostile message", "merge", "part of a bootstrap", "query", "query refused", "recovered", "sealed",
+            "server write", "superseded", "trimmed", "token refused",
             "error 201", "error 206", "error 208", "error 209", "error 211", "error 222", "error 230",
         ]
 
