@@ -99,6 +99,13 @@ final class BackupCommandTests {
                 try? FileManager.default.removeItem(atPath: backup)
                 continue
             }
+            // Where the machine is busy, the end comes when the backup is done: then it is a whole one.
+            if try await run("verify", "--data", backup).status == 0 {
+                let restored = try await run("restore", "--from", backup, "--data", folder + "/restored")
+                #expect(restored.status == 0 && restored.text.contains("12 files"), "\(place): \(restored)")
+                for path in [folder + "/restored", backup] { try FileManager.default.removeItem(atPath: path) }
+                continue
+            }
             killedCount += 1
             for command in ["verify", "inspect", "restore"] {
                 let answer = try await run(command, "--data", backup)
