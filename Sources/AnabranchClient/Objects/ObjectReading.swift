@@ -91,7 +91,7 @@ extension ObjectReading {
             return values
         }
         do {
-            try view.graph.forEachValue(of: property, in: bound.number) { value in
+            try view.graph.forEachValue(of: property) { value in
                 values.append(try Value(value, view.classes))
             }
         } catch {

@@ -23,7 +23,7 @@ final class SimulatedClient {
     /// How often it has stopped since it was last whole.
     var stopCount = 0
     /// It has taken something out of its schema that the server keeps, and so cannot follow what others write there.
-    var hasRefusedSchema = false
+    var isSchemaRefused = false
     /// Its token is not accepted before it has got another one.
     var hasExpiredToken = false
 
@@ -126,7 +126,7 @@ final class SimulatedClient {
         disk = SimulatedDisk()
         process = nil
         isTwin = false
-        hasRefusedSchema = false
+        isSchemaRefused = false
         stopCount = 0
     }
 }

@@ -119,7 +119,7 @@ extension Simulation {
     }
 
     private func canFail(_ client: SimulatedClient) -> Bool {
-        tally.marks[SimulationPlan.Fault.schemaConflict.rawValue] != nil || client.hasRefusedSchema
+        tally.marks[SimulationPlan.Fault.schemaConflict.rawValue] != nil || client.isSchemaRefused
     }
 
     /// Where an application has given a column two types, or has taken one away that others use, one of two clients
@@ -145,7 +145,7 @@ extension Simulation {
     func react(to error: ErrorMessage, _ client: SimulatedClient) throws {
         tally.mark("error \(error.code.rawValue)")
         note("client \(client.number): \(error.message)")
-        if error.code == .invalidSchemaChange { client.hasRefusedSchema = true }
+        if error.code == .invalidSchemaChange { client.isSchemaRefused = true }
         switch error.reaction {
         case .retry:
             let delay = client.process?.sessionRetry.next(after: error, using: &random)

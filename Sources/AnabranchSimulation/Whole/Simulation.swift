@@ -182,9 +182,8 @@ package final class Simulation {
 
     /// Lets everything come to its end.
     private func settle() throws {
-        for _ in 0..<4_000 {
-            // What the server has to say after its last turn, it says the next time.
-            if try goOn() || goOn() { continue }
+        for _ in 0..<20_000 {
+            if try goOn() { continue }
             guard let next = nextMoment() else { return }
             clock.advance(milliseconds: max(1, next - clock.now))
             if clock.now > next + 86_400_000 { break }
@@ -214,11 +213,11 @@ package final class Simulation {
             if client.process?.isStopped == true { restart(client) }
             try advance(client)
             try moveLink(of: client)
-            try send(to: client, countMax: 100)
         }
         try takeTurns(100)
         machine?.tick()
         let isServerAtWork = try takeTurns(100)
+        for client in clients { try send(to: client, countMax: 100) }
         try observe()
         return isServerAtWork || hasMoved || trace != before
     }

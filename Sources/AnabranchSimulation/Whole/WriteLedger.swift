@@ -87,7 +87,6 @@ struct WriteLedger {
         for (token, write) in writes where write.file == file {
             // What was on its way may be made again by who thinks that it has not arrived.
             writes[token]?.mayBeTwice = true
-            writes[token]?.wasStored = tokens.contains(token)
             if !tokens.contains(token) { writes[token]?.mayBeMissing = true }
         }
     }

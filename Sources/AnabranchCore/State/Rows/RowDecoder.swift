@@ -61,16 +61,8 @@ struct RowDecoder {
         _ = (try decoder.reader.u64(), try decoder.reader.u32())
         guard slot < (try decoder.count()) else { return nil }
         for _ in 0..<slot { guard try decoder.skip() else { return nil } }
-        let start = decoder.reader.offset
-        guard try decoder.skip() else { return nil }
-        return try RowDecoder.content(at: start..<decoder.reader.offset, of: row, source)
-    }
-
-    private static func content(
-        at range: Range<Int>, of row: UnsafeBufferPointer<UInt8>, _ source: PartSource
-    ) throws(ChangesetError) -> Content {
-        var decoder = RowDecoder(UnsafeBufferPointer(rebasing: row[range]), source)
-        return try decoder.content()
+        var wanted = decoder
+        return try decoder.skip() ? try wanted.content() : nil
     }
 
     /// Passes over a value.

@@ -1,16 +1,17 @@
-/// One property of all objects of a class.
 extension ObjectGraph {
-    /// Calls `body` with what a property of each object of a class holds, in the order of their keys. A value that lies
-    /// in a stored row is read there, and nothing else of the row is.
+    /// Calls `body` with what each object of a property's class holds in it, in the order of their keys. A value that
+    /// lies in a stored row is read there, and nothing else of the row is.
     ///
     /// - Throws: what `body` throws, or `ApplyError` with the outcome `unavailable` when objects cannot be read.
-    package func forEachValue(
-        of property: Property, in classID: ClassID, _ body: (StateValue) throws -> Void
-    ) throws {
+    package func forEachValue(of property: Property, _ body: (StateValue) throws -> Void) throws {
+        let classID = property.owner
         guard schema.contains(classID) else { return }
         guard let rows, let slot = property.slot, objects[Int(classID.rawValue) - 1].isEmpty else {
-            return try forEachObject(of: classID) { object in try body(object.value(of: property)) }
+            var objects = ObjectCursor(of: classID, in: self)
+            while let object = try objects.next() { try body(try value(of: property, object)) }
+            return
         }
+        // A value that lies in its row asks for no part of an object.
         let source = PartSource(RowAddress(classID: classID, key: []), in: rows, reads: reads)
         try scan(rows, classID) { key, row in
             if let content = RowChecksum.content(of: row, classID, key, 0),
@@ -20,17 +21,16 @@ extension ObjectGraph {
             }
             // What is large, or damaged.
             let address = RowAddress(classID: classID, key: Array(key))
-            if let (key, fields) = try storedObject(Array(row), at: address) {
-                try body(StateObject(classID: classID, key: key, fields: try fields.readAll()).value(of: property))
-            }
+            if let object = try storedObject(Array(row), at: address) { try body(try value(of: property, object)) }
         }
     }
 
-    private func forEachObject(of classID: ClassID, _ body: (StateObject) throws -> Void) throws {
-        var objects = ObjectCursor(of: classID, in: self)
-        while let (key, fields) = try objects.next() {
-            try body(StateObject(classID: classID, key: key, fields: try fields.readAll()))
-        }
+    /// What is stored of other properties is not read.
+    private func value(
+        of property: Property, _ object: (key: PrimaryKey, fields: Fields)
+    ) throws(ApplyError) -> StateValue {
+        let fields = rows == nil ? object.fields : try object.fields.readAll { $0 == property.slot }
+        return StateObject(classID: property.owner, key: object.key, fields: fields).value(of: property)
     }
 
     /// Tells what the rows throw from what `body` throws.

@@ -318,7 +318,7 @@ import Testing
             var count = 0
             for schema in classes {
                 for property in schema.properties {
-                    try ObjectGraph(rows: rows).forEachValue(of: property, in: schema.number) { _ in count += 1 }
+                    try ObjectGraph(rows: rows).forEachValue(of: property) { _ in count += 1 }
                 }
             }
             return count
@@ -336,7 +336,7 @@ import Testing
         // What the reader throws comes out as it is.
         let schema = try #require(classes.first { !$0.properties.isEmpty })
         #expect(throws: CancellationError.self) {
-            try ObjectGraph(rows: rows).forEachValue(of: schema.properties[0], in: schema.number) { _ in
+            try ObjectGraph(rows: rows).forEachValue(of: schema.properties[0]) { _ in
                 throw CancellationError()
             }
         }

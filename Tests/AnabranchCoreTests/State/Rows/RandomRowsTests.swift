@@ -92,7 +92,7 @@ import Testing
         var texts: [String] = []
         for schema in state.classes {
             for property in schema.properties + [schema.key].compactMap({ $0 }) {
-                try state.forEachValue(of: property, in: schema.number) { value in
+                try state.forEachValue(of: property) { value in
                     let text =
                         switch value {
                         case .list(let list): "list \(list.count)"
