@@ -184,6 +184,10 @@ extension Simulation {
         // If that fails, the application has to open its file again.
         client.process?.isStopped = true
         try client.endReset(session: nextSession(), at: clock.now)
+        let sets = client.process?.replica.record.subscriptions
+        try require(
+            !old.recovers || sets?.latest.subscriptions == old.replica.record.subscriptions?.latest.subscriptions,
+            "P1: client \(client.number) has lost in a client reset what it had asked for last")
         tally.mark(old.recovers ? "recovered" : "discarded")
         if plan.isFlexible { ledger.untold(client.number) }
         ledger.reset(client.number, isRecovered: old.recovers)
