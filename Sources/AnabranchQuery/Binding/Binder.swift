@@ -118,6 +118,22 @@ struct Binder {
         if first.path?.endsAtObjects == true, first.isMany, second.isNull {
             throw QueryError(.query, at: offset, "a collection of links cannot be compared with null")
         }
+        try checkInfinity(second, beside: first, offset)
+    }
+
+    /// A constant that is infinite is refused where it is written; a result of arithmetic, and an argument, are known
+    /// only here. The canonical text of them all is `inf`.
+    func checkInfinity(
+        _ operand: BoundOperand, beside other: BoundOperand, _ offset: Int
+    ) throws(QueryError) {
+        let isInfinite =
+            switch operand.constant {
+            case .double(let number)?: number.isInfinite
+            case .float(let number)?: number.isInfinite
+            default: false
+            }
+        guard isInfinite, other.type == .int || !other.type.isNumericOrMixed else { return }
+        throw QueryError(.query, at: offset, "infinity cannot be compared with \(other.type.name)")
     }
 
     private func checkLinks(

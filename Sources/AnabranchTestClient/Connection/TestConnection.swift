@@ -25,9 +25,7 @@ package actor TestConnection {
     /// Those who wait for the answer to a PING, by its timestamp.
     private var pongs: [Int64: CheckedContinuation<Void, any Error>] = [:]
     private var lastPing: Int64 = 1
-    /// Is told when a DOWNLOAD comes, which then waits; nil: none waits.
-    private var onHeld: (@Sendable (ContinuousClock.Instant) -> Void)?
-    private var held: [(frame: WebSocketFrame, time: ContinuousClock.Instant)] = []
+    private var held: HeldDownloads?
 
     /// What clients send a minute, so that a server knows that they live; less, because a run is short.
     private static let pingInterval = TimeAmount.seconds(50)
@@ -182,33 +180,21 @@ package actor TestConnection {
 
     // MARK: Receiving
 
-    /// From now on DOWNLOADs are neither decoded nor acknowledged before `releaseDownloads`: what clients do with them
+    /// From now on what comes is neither decoded nor acknowledged before `releaseDownloads`: what clients do with it
     /// takes no time of the processor while others wait for theirs, as if each had a device of its own.
-    /// - Parameter onArrival: is told when one has come.
-    package func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
-        onHeld = onArrival
+    /// - Parameter onArrival: is told when a DOWNLOAD has come.
+    package func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) throws {
+        guard let channel else { throw TestClientError("the connection has ended") }
+        let pipeline = channel.pipeline.syncOperations, held = HeldDownloads(onArrival: onArrival)
+        let decoder = try pipeline.handler(type: ByteToMessageHandler<WebSocketFrameDecoder>.self)
+        try pipeline.addHandler(held, position: .before(decoder))
+        self.held = held
     }
 
-    /// Takes the DOWNLOADs that wait.
-    package func releaseDownloads() {
-        let waiting = held
-        held = []
-        for (frame, time) in waiting { take(frame, at: time) }
-    }
+    /// Takes what waits.
+    package func releaseDownloads() { held?.release() }
 
-    fileprivate func take(_ frame: WebSocketFrame) {
-        let time = ContinuousClock.now
-        if let onHeld, Self.isDownload(frame) {
-            held.append((frame, time))
-            onHeld(time)
-        } else {
-            take(frame, at: time)
-        }
-    }
-
-    private static func isDownload(_ frame: WebSocketFrame) -> Bool {
-        frame.opcode == .binary && frame.fin && frame.data.readableBytesView.starts(with: "download ".utf8)
-    }
+    fileprivate func take(_ frame: WebSocketFrame) { take(frame, at: .now) }
 
     private func take(_ frame: WebSocketFrame, at time: ContinuousClock.Instant) {
         switch frame.opcode {

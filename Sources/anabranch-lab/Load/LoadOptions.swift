@@ -34,7 +34,11 @@ struct LoadOptions: ParsableArguments {
     @Option(help: "The data directory of the server of --url: the size of its write-ahead log is measured.")
     var serverData: String?
 
-    @Option(help: "How many files have a bystander, who is measured before, during and after the load.")
+    @Option(
+        help: """
+            How many files have a bystander, who is measured before, during and after the load. They and one who opens \
+            connections are never idle; with 0 the load has the server for itself, and all its processor time.
+            """)
     var bystanders = 4
 
     @Option(help: "How long the bystanders are measured alone, before and after.")
@@ -57,8 +61,9 @@ struct LoadOptions: ParsableArguments {
             throw ValidationError("--server-pid and --server-data are of the server of --url.")
         }
         guard serverData == nil || serverPID != nil else { throw ValidationError("--server-data needs --server-pid.") }
-        guard bystanders > 0, threads > 0, aloneSeconds > 0 else {
-            throw ValidationError("--bystanders and --threads must be 1 or more, --alone-seconds more than 0.")
+        guard bystanders >= 0, threads > 0, aloneSeconds > 0 else {
+            throw ValidationError(
+                "--bystanders must be 0 or more, --threads 1 or more, --alone-seconds more than 0.")
         }
         guard (0...19).contains(nice) else { throw ValidationError("--nice must be from 0 to 19.") }
     }

@@ -149,6 +149,26 @@ import Testing
         #expect(line.counts["exit_status"] == 0)
     }
 
+    /// Once with 10,000 and 100: `Benchmarks/README.md`.
+    @Test func idleSessionsAndSlowReadersCostLittleMemory() throws {
+        let server = ["--serve", try LabProcess.server]
+        let idle = try Self.run(
+            ["idle", "--sessions", "500", "--connections", "50", "--seconds", "0.5"] + Self.short + server)
+        #expect(idle.status == 0, "\(idle.complaint)")
+        let perSession = try #require(try line(of: idle).counts["rss_kib_per_session"])
+        #expect(perSession < 64, "\(perSession) KiB a session")
+
+        // What each asks for in its four sessions, and does not read, has 32 MiB.
+        let slow = try Self.run(
+            ["slow", "--readers", "5", "--seconds", "2", "--ping-seconds", "0.5"] + Self.short + server)
+        #expect(slow.status == 0, "\(slow.complaint)")
+        let line = try line(of: slow)
+        let perReader = try #require(line.counts["rss_mib_per_reader"])
+        #expect(perReader < 16, "\(perReader) MiB a reader")
+        #expect(line.counts["closed"] == 0)
+        #expect(try #require(line.bystander).deliveryMs.failures == 0)
+    }
+
     /// SIGTERM comes when the server has read an upload that takes seconds to merge.
     @Test func aServerCanBeEndedInTheMiddleOfAMerge() throws {
         let answer = try Self.run(

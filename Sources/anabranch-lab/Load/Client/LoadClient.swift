@@ -76,8 +76,8 @@ actor LoadClient: SessionPeer {
     }
 
     /// As `TestConnection.holdDownloads`.
-    func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) {
-        connection?.assumeIsolated { $0.holdDownloads(onArrival) }
+    func holdDownloads(_ onArrival: @escaping @Sendable (ContinuousClock.Instant) -> Void) throws {
+        try connection?.assumeIsolated { try $0.holdDownloads(onArrival) }
     }
 
     func releaseDownloads() { connection?.assumeIsolated { $0.releaseDownloads() } }

@@ -19,12 +19,13 @@ struct Bystanders: Sendable {
     private let handshakes: ClosedLoop
     private let task: Task<Void, Never>
 
-    /// Connects all, and lets them begin.
+    /// Connects all, and lets them begin; nobody if it is to be none.
     ///
     /// - Throws: `LoadError` if the server does not let them in.
     static func begin(_ count: Int, name: String, target: SyncTarget, on eventLoops: any EventLoopGroup) async throws
-        -> Bystanders
+        -> Bystanders?
     {
+        guard count > 0 else { return nil }
         var files: [File] = []
         for number in 0..<count {
             let file = File(name: "\(name)-bystander-\(number)", target: target, on: eventLoops.next())

@@ -14,7 +14,8 @@ final class LoadRun: Sendable {
     private static let patience = Duration.seconds(60)
     private let aloneSeconds: Double
     private let eventLoops: any EventLoopGroup
-    private let bystanders: Bystanders
+    /// Nil if the load has the server for itself.
+    private let bystanders: Bystanders?
     private let sampler: ServerSampler?
     private let server: ServerUnderLoad?
     private let start = ContinuousClock.now
@@ -30,7 +31,7 @@ final class LoadRun: Sendable {
 
     init(
         name: String, target: SyncTarget, aloneSeconds: Double, eventLoops: any EventLoopGroup,
-        bystanders: Bystanders, sampler: ServerSampler?, server: ServerUnderLoad?
+        bystanders: Bystanders?, sampler: ServerSampler?, server: ServerUnderLoad?
     ) {
         self.name = name
         self.target = target
@@ -43,8 +44,10 @@ final class LoadRun: Sendable {
 
     /// Brings the load, once in a run. What is done before is preparation and not measured.
     func measure(_ load: () async throws -> LoadOutcome) async throws {
-        report("the bystanders are alone for \(aloneSeconds) s")
-        try await Task.sleep(for: .seconds(aloneSeconds / 3))  // first uploads take longer
+        if bystanders != nil {
+            report("the bystanders are alone for \(aloneSeconds) s")
+            try await Task.sleep(for: .seconds(aloneSeconds / 3))  // first uploads take longer
+        }
         let alone = ContinuousClock.now
         try await leaveBystandersAlone()
         try sampler?.sample()
@@ -58,20 +61,21 @@ final class LoadRun: Sendable {
         await disconnect()
         if server?.wasEnded != true {
             try? sampler?.sample()
-            report("the load is over, the bystanders are alone again")
+            report("the load is over\(bystanders == nil ? "" : ", the bystanders are alone again")")
             try await leaveBystandersAlone()
             try server?.checkIsRunning()
             await sampler?.readGauges()
             try sampler?.sample()
         }
         let after = ContinuousClock.now
-        await bystanders.end(patience: Self.patience)
+        await bystanders?.end(patience: Self.patience)
         let phases = LoadPhases(alone: alone..<beginning, during: beginning..<end, after: end..<after)
         result.withLock { $0 = Result(outcome: outcome, phases: phases, bytes: bytes) }
     }
 
     /// Waits until each of them has done something alone, however busy the machine is.
     private func leaveBystandersAlone() async throws {
+        guard let bystanders else { return }
         let beginning = ContinuousClock.now
         try await Task.sleep(for: .seconds(aloneSeconds))
         while !bystanders.haveBegunAndEnded(since: beginning), .now - beginning < Self.patience {
@@ -92,7 +96,7 @@ final class LoadRun: Sendable {
             counts: result.outcome.counts.mapValues { $0.rounded(places: 3) },
             server: sampler?.figures(
                 of: during.lowerBound...during.upperBound, operations: result.outcome.operations),
-            bystander: bystanders.figures(result.phases))
+            bystander: bystanders?.figures(result.phases))
     }
 
     /// Says on standard error how far the run is.
