@@ -12,8 +12,8 @@ import Testing
         var deflatedBytes: Int
     }
 
-    private func workloads(_ options: String...) throws -> [Workload] {
-        let answer = try LabProcess.run(["bench", "generation", "--repeats", "1"] + options)
+    private func workloads(_ options: String...) async throws -> [Workload] {
+        let answer = try await LabProcess.run(["bench", "generation", "--repeats", "1"] + options)
         #expect(answer.status == 0, "\(answer.complaint)")
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
@@ -22,8 +22,8 @@ import Testing
         }
     }
 
-    @Test func aGenerationIsSomeTimesAsLargeAsItsStateAndDeflatesWell() throws {
-        let workloads = try workloads("--objects", "2000")
+    @Test func aGenerationIsSomeTimesAsLargeAsItsStateAndDeflatesWell() async throws {
+        let workloads = try await workloads("--objects", "2000")
         #expect(workloads.map(\.name) == ["objects", "list"])
         #expect(workloads.map(\.objects) == [2_000, 1])
         for workload in workloads {
@@ -33,16 +33,16 @@ import Testing
         }
     }
 
-    @Test func whereChangesetsEndCanBeSaid() throws {
-        let few = try workloads("--objects", "20", "--cut", "1000")
-        let many = try workloads("--objects", "20", "--cut", "1")
+    @Test func whereChangesetsEndCanBeSaid() async throws {
+        let few = try await workloads("--objects", "20", "--cut", "1000")
+        let many = try await workloads("--objects", "20", "--cut", "1")
         #expect(few[1].changesets == 1 && many[1].changesets == 23)
         #expect(few[0].changesets > 1 && many[0].changesets > few[0].changesets)
     }
 
     @Test(arguments: [["--objects", "0"], ["--cut", "0"], ["--level", "10"], ["--repeats", "0"]])
-    func aNumberOutOfRangeIsRefused(options: [String]) throws {
-        let answer = try LabProcess.run(["bench", "generation"] + options)
+    func aNumberOutOfRangeIsRefused(options: [String]) async throws {
+        let answer = try await LabProcess.run(["bench", "generation"] + options)
         #expect(answer.status == 64 && answer.output.isEmpty)
         #expect(answer.complaint.contains("Error:"))
     }

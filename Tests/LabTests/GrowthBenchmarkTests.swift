@@ -11,8 +11,8 @@ import Testing
         var slopeBytes: Double, slopeShare: Double
     }
 
-    @Test func theSizeAfterEachCycleIsPrintedAndTheSlope() throws {
-        let answer = try LabProcess.run(["bench", "growth", "--cycles", "4", "--megabytes", "2"])
+    @Test func theSizeAfterEachCycleIsPrintedAndTheSlope() async throws {
+        let answer = try await LabProcess.run(["bench", "growth", "--cycles", "4", "--megabytes", "2"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -13,7 +13,7 @@ final class LabProcess {
     /// The built server.
     static var server: String { get throws { try #require(BuiltProducts.command("anabranch")).path } }
 
-    static func run(_ arguments: [String]) throws -> Answer { try LabProcess(arguments).end() }
+    static func run(_ arguments: [String]) async throws -> Answer { try await LabProcess(arguments).end() }
 
     private let process = Process()
     private let output = Pipe()
@@ -49,13 +49,21 @@ final class LabProcess {
 
     func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
 
-    /// Waits for its end. It says little on standard error.
-    func end() throws -> Answer {
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        complaint += try complaints.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        return Answer(
-            status: process.terminationStatus, output: String(decoding: text, as: UTF8.self),
-            complaint: String(decoding: complaint, as: UTF8.self))
+    /// Waits for its end, on a thread of its own: there are few for all tests. It says little on standard error.
+    func end() async throws -> Answer {
+        let process = process, output = output, complaints = complaints, said = complaint
+        return try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(
+                    with: Result {
+                        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+                        let complaint = said + (try complaints.fileHandleForReading.readToEnd() ?? Data())
+                        process.waitUntilExit()
+                        return Answer(
+                            status: process.terminationStatus, output: String(decoding: text, as: UTF8.self),
+                            complaint: String(decoding: complaint, as: UTF8.self))
+                    })
+            }
+        }
     }
 }

@@ -8,8 +8,8 @@ import Testing
         var logBytes: Int?
     }
 
-    @Test func everyWorkloadWritesLittle() throws {
-        let answer = try LabProcess.run(["bench", "rows", "--list", "20000", "--changes", "2"])
+    @Test func everyWorkloadWritesLittle() async throws {
+        let answer = try await LabProcess.run(["bench", "rows", "--list", "20000", "--changes", "2"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -41,7 +41,7 @@ import Testing
         // The first line says that the run has begun.
         try process.waitForComplaint("1000000000 cases from seed 7 on")
         process.send(SIGINT)
-        let answer = try process.end()
+        let answer = try await process.end()
         #expect(answer.status == 130)
         struct Report: Decodable { var cases: Int, differences: [UInt64] }
         let cases = try JSONDecoder().decode(Report.self, from: Data(answer.output.utf8)).cases
@@ -52,20 +52,20 @@ import Testing
     }
 
     @Test(arguments: [["bench", "merge"], ["merge", "--out", "-", "--in"], ["check", "vectors"]])
-    func anEmptyInputIsAMistake(command: [String]) throws {
+    func anEmptyInputIsAMistake(command: [String]) async throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("empty-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: file) }
         try Data("\n".utf8).write(to: file)
-        let outcome = try LabProcess.run(command + [file.path])
+        let outcome = try await LabProcess.run(command + [file.path])
         #expect(outcome.status == 1)
         #expect(outcome.complaint.contains("\(file.path): is empty"), "\(outcome.complaint)")
     }
 
-    @Test func aBeginningThatNoCaseHasLeavesTheFileAsItIs() throws {
+    @Test func aBeginningThatNoCaseHasLeavesTheFileAsItIs() async throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("cases-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: file) }
         try Data("precious\n".utf8).write(to: file)
-        let outcome = try LabProcess.run(["bench", "cases", file.path, "--only", "nosuch"])
+        let outcome = try await LabProcess.run(["bench", "cases", file.path, "--only", "nosuch"])
         #expect(outcome.status == 1)
         #expect(outcome.complaint.hasPrefix("Error: --only nosuch: no case begins so; there are list-insert-1000, "))
         #expect(try String(contentsOf: file, encoding: .utf8) == "precious\n")

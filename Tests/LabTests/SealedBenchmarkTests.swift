@@ -8,8 +8,8 @@ import Testing
         var storedBytes: Double
     }
 
-    @Test func allButTheNewestEntriesAreSealed() throws {
-        let answer = try LabProcess.run(["bench", "sealed", "--entries", "20000"])
+    @Test func allButTheNewestEntriesAreSealed() async throws {
+        let answer = try await LabProcess.run(["bench", "sealed", "--entries", "20000"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -9,8 +9,8 @@ import Testing
         var sealedBytes: Double
     }
 
-    @Test func smallTransactionsTakeTwelveBytes() throws {
-        let answer = try LabProcess.run(["bench", "segments", "--segments", "4"])
+    @Test func smallTransactionsTakeTwelveBytes() async throws {
+        let answer = try await LabProcess.run(["bench", "segments", "--segments", "4"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -42,9 +42,9 @@ struct ServerScript {
     }
 }
 
-func withScript(_ body: String, _ use: (ServerScript) throws -> Void) throws {
+func withScript(_ body: String, _ use: (ServerScript) async throws -> Void) async throws {
     let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }
-    try use(try ServerScript(body, in: directory))
+    try await use(try ServerScript(body, in: directory))
 }

@@ -36,7 +36,12 @@ extension SyncedReplica {
 
     /// The session goes on after an error.
     func resume() throws {
-        try replica.dropBootstrapParts()
+        do { try replica.dropBootstrapParts() } catch {
+            // The connection is closed now. The session begins on the next one, before which they are dropped.
+            session?.disconnected()
+            session?.resume()
+            throw error
+        }
         session?.resume()
         set(session?.isRunning == true ? .running : session?.isConnected == true ? .connecting : .offline)
         wake?()

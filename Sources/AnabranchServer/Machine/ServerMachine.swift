@@ -175,6 +175,11 @@ package final class ServerMachine {
         }
     }
 
+    /// The app's export has changed.
+    package func followExport() {
+        for path in paths { files.submit(FileJob(comesAfterMerge: false) { try? $0?.followExport() }, to: path) }
+    }
+
     /// What is kept for requests that are not done, and for messages that are not sent, in bytes.
     package var bytesInUse: (requests: Int, messages: Int) {
         (files.budget.bytesInUse, files.messageMemory.bytesInUse)

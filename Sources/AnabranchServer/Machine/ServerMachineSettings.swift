@@ -1,6 +1,7 @@
 import AnabranchCore
 package import AnabranchHistory
 import AnabranchProtocol
+package import AnabranchRules
 
 /// How a `ServerMachine` serves, and what takes the place of its clocks and of chance.
 package struct ServerMachineSettings: Sendable {
@@ -10,6 +11,8 @@ package struct ServerMachineSettings: Sendable {
     package var history = HistoryPolicy()
     /// Who may do what; partitions are the bytes of their names.
     package var authorizer: any Authorizer = AllowAllAuthorizer()
+    /// The app of flexible sync as it was exported, with its roles; nil if there is none.
+    package var export: @Sendable () -> AppExport? = { nil }
     /// At about how many bytes a DOWNLOAD ends.
     package var downloadBytes = 1 << 20
     /// The same of a part of a bootstrap, which is a version of its own.
@@ -38,6 +41,7 @@ package struct ServerMachineSettings: Sendable {
         options.bootstrapPartBytes = bootstrapPartBytes
         options.history = history
         options.isFlexible = { [isFlexible] _ in isFlexible }
+        options.export = { [export] _ in export() }
         return options
     }
 }

@@ -1,4 +1,5 @@
 import AnabranchHistory
+import AnabranchRules
 import AnabranchServer
 import AnabranchTesting
 import Synchronization
@@ -43,4 +44,49 @@ final class SimulatedPermissions: Authorizer {
     func allowAll() { users.withLock { $0 = [:] } }
 
     func refresh() async -> Bool { false }
+}
+
+/// What the app's roles let users of flexible sync do: everything, before there are any.
+final class SimulatedRoles: Sendable {
+    private let current = Mutex<AppExport?>(nil)
+
+    var export: AppExport? { current.withLock { $0 } }
+
+    /// - Returns: the roles, or that there are none any more.
+    func change(_ random: inout SeededRandom) throws -> String {
+        guard !random.isOne(in: 4) else {
+            current.withLock { $0 = nil }
+            return "none"
+        }
+        let first = Self.role(random.pick(["{}", #"{"%%user.id": {"$ne": "user1"}}"#]), &random)
+        let roles = random.isOne(in: 2) ? first : first + ", " + Self.role("{}", &random)
+        let board = Self.role("{}", read: "true", write: random.pick(["true", "true", "false"]))
+        let place = #""collection": "\#(CountedWrites.board)", "database": "\#(Simulation.app)""#
+        let export = try AppExport(files: [
+            AppFile(path: "data_sources/m/default_rule.json", bytes: #"{"roles": [\#(roles)]}"#.utf8),
+            AppFile(path: "data_sources/m/sim/Board/rules.json", bytes: #"{\#(place), "roles": [\#(board)]}"#.utf8),
+        ])
+        current.withLock { $0 = export }
+        return roles + ", board " + board
+    }
+
+    func rules(of user: Principal) throws -> UserRules {
+        guard let export else { return .everything }
+        return export.rules.rules(for: try RuleUser(id: user.user ?? "", customData: user.customData))
+    }
+
+    private static func role(_ applyWhen: String, _ random: inout SeededRandom) -> String {
+        let conditions = [
+            "true", "true", "false", #"{"owner": "%%user.custom_data.number"}"#, #"{"count": {"$gt": 0}}"#,
+            #"{"text": ""}"#,
+        ]
+        return role(applyWhen, read: random.pick(conditions), write: random.pick(conditions))
+    }
+
+    private static func role(_ applyWhen: String, read: String, write: String) -> String {
+        """
+        {"name": "r", "apply_when": \(applyWhen), "document_filters": {"read": \(read), "write": \(write)}, \
+        "read": true, "write": true, "insert": true, "delete": true}
+        """
+    }
 }

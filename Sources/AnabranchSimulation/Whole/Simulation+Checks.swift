@@ -56,7 +56,7 @@ extension Simulation {
         let flexible = plan.isFlexible ? try FlexibleFile(synced) : nil
         for client in clients where client.file == file {
             guard let replica = client.process?.replica else { continue }
-            let expected = try flexible?.visibleState(to: replica.ident, by: .everything) ?? state
+            let expected = try flexible?.visibleState(to: replica.ident, by: try roles.rules(of: client.user)) ?? state
             guard try StateDigest(of: expected) != StateDigest(of: replica.state) else { continue }
             let texts = try [expected, replica.state].map { String(decoding: try $0.canonicalJSON(), as: UTF8.self) }
             let common = zip(texts[0], texts[1]).prefix { $0 == $1 }.count, start = max(0, common - 80)

@@ -32,6 +32,7 @@ extension Simulation {
             tally.mark(fault.rawValue)
         case .rights: changeRights(of: client)
         case .schemaConflict: try conflict(client)
+        case .roles: try changeRoles()
         }
     }
 
@@ -161,6 +162,13 @@ extension Simulation {
         tally.mark(SimulationPlan.Fault.rights.rawValue)
         permissions.set(random.pick([.none, .read, .read, .write]), of: client.user.user)
         machine?.recheckPermissions()
+    }
+
+    private func changeRoles() throws {
+        tally.mark(SimulationPlan.Fault.roles.rawValue)
+        let changed = try roles.change(&random)
+        note("roles: \(changed)")
+        machine?.followExport()
     }
 
     /// An application adds a column that others have, or will have, with another type.

@@ -160,8 +160,9 @@ extension Simulation {
 
     func resume(_ client: SimulatedClient) throws {
         client.process?.resumesAt = nil
-        try client.process?.replica.dropBootstrapParts()
         client.process?.session.resume()
+        // If that fails, the session begins on the next connection, before which they are dropped.
+        try client.process?.replica.dropBootstrapParts()
         enlist(client)
     }
 

@@ -17,6 +17,7 @@ package final class Simulation {
     var random: SeededRandom
     let clock = SimulatedClock()
     let permissions = SimulatedPermissions()
+    let roles = SimulatedRoles()
     let steps: SimulatedSteps
     private let salts: SimulatedSalts
     var store: SimulatedStore
@@ -78,7 +79,8 @@ package final class Simulation {
         let offset = Int64(random.pick([0, 0, 1, -3_600, 31_536_000, -94_608_000])) * 1000
         clients.append(
             SimulatedClient(
-                number, file: file, user: Principal(app: Self.app, user: "user\(number)"),
+                number, file: file,
+                user: Principal(app: Self.app, user: "user\(number)", customData: #"{"number": \#(number)}"#),
                 mode: plan.isFlexible ? .flexible : .partition, partition: Array("p\(file)".utf8), clockOffset: offset))
     }
 
@@ -257,6 +259,7 @@ package final class Simulation {
         settings.isFlexible = plan.isFlexible
         settings.history = plan.history
         settings.authorizer = permissions
+        settings.export = { [roles] in roles.export }
         settings.downloadBytes = plan.downloadBytes
         settings.bootstrapPartBytes = max(500, plan.downloadBytes)
         settings.messageBytesMax = plan.messageBytes

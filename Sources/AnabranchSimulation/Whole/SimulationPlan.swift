@@ -32,6 +32,8 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
         case clientCrash, clientStoreError
         case serverCrash, serverStoreError, lateStoreError, diskFull, slowStore
         case restore, clone, clockJump, absence, expiredToken, rights, schemaConflict
+        /// Of flexible sync.
+        case roles
     }
 
     init(_ random: inout SeededRandom) {
@@ -51,7 +53,9 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
         downloadBytes = random.pick([1, 100, 1_000, 1 << 20])
         messageBytes = random.pick([200_000, 1 << 30])
         partBytesMax = random.pick([1, 7, 100, .max, .max])
-        for fault in Fault.allCases where random.isOne(in: 2) { rates[fault] = fault.interval(&random) }
+        for fault in Fault.allCases where fault != .roles || isFlexible {
+            if random.isOne(in: 2) { rates[fault] = fault.interval(&random) }
+        }
         guard workload == .anything else { return }
         // What is made again, or lost, would meet what is known not to converge.
         for fault in [Fault.restore, .clone, .rights, .schemaConflict, .clientStoreError] { rates[fault] = nil }
@@ -72,7 +76,7 @@ package struct SimulationPlan: Sendable, CustomStringConvertible {
 extension SimulationPlan.Fault {
     fileprivate func interval(_ random: inout SeededRandom) -> Int {
         switch self {
-        case .cut, .halfOpen, .clog, .rights: random.pick([20, 60, 200])
+        case .cut, .halfOpen, .clog, .rights, .roles: random.pick([20, 60, 200])
         case .clientCrash, .clientStoreError, .serverStoreError, .lateStoreError: random.pick([40, 150])
         case .serverCrash, .diskFull, .slowStore, .clockJump, .expiredToken, .restore: random.pick([60, 200])
         case .clone, .absence, .schemaConflict: random.pick([200, 500])

@@ -12,10 +12,10 @@ struct SimulateCommand: AsyncParsableCommand {
             Each seed is a world of its own: a server's machine with its store, and 2 to 10 replicas, by partition or \
             of flexible sync, in one thread and on clocks that go on only when it says so. Connections are cut in the \
             middle of messages, half open and clogged; processes end at any call of a store; disks fail, are full, and \
-            fail although they have done their work; backups are restored, files copied, clocks set; rights, queries \
-            and schemas change; histories are sealed, forgotten and expire; and somebody sends whatever he likes. What \
-            has to hold at any time is looked at all the time (Spec/Durability.md, P1 to P8). Then nothing goes wrong \
-            any more, and all come to have the same.
+            fail although they have done their work; backups are restored, files copied, clocks set; rights, roles, \
+            queries and schemas change; histories are sealed, forgotten and expire; and somebody sends whatever he \
+            likes. What has to hold at any time is looked at all the time (Spec/Durability.md, P1 to P8). Then nothing \
+            goes wrong any more, and all come to have the same.
 
             Run number i has the seed S + i; each is run twice, and has to be the same both times. The number behind \
             `trace` is the same in every run of the same seeds, on every machine, also with \

@@ -238,6 +238,41 @@ import Testing
         }
     }
 
+    /// The delay after an error is over, and the parts of a bootstrap that have come cannot be dropped. The session is
+    /// not left waiting: it begins on the next connection.
+    @Test func aFileThatFailsWhenASessionGoesOnDoesNotStopIt() async throws {
+        try await withFolder { path async throws in
+            let replica = try SyncedReplica(path: path("one")), session: SessionID = 1
+            let query = try await replica.subscribe([Subscription("Task")])
+            try await replica.begin(ClientSession(session)) {}
+            try await replica.connected(ProtocolVersion(14), isFast: false)
+            _ = try await replica.nextMessage()
+            _ = try await replica.receive(.ident(session: session, SaltedFileID(ident: 2, salt: 7)))
+            _ = try await replica.nextMessage()
+            let mark = try #require(try await replica.nextMessage())
+            guard case .mark(_, let request) = mark else {
+                Issue.record("\(mark)")
+                return
+            }
+            _ = try await replica.receive(.mark(session: session, request: request))
+            while try await replica.nextMessage() != nil {}
+            let progress = DownloadProgress(
+                cursor: DownloadCursor(serverVersion: 2, clientVersion: 0),
+                latest: SaltedVersion(version: 2, salt: 7), upload: UploadCursor(), downloadableBytes: 0)
+            let part = DownloadMessage(
+                Download(progress: progress), batch: QueryBatch(version: query, state: .more, estimate: 0.5))
+            _ = try await replica.receive(.download(session: session, part))
+            let error = try await replica.receive(.error(session: session, ErrorMessage(.otherSessionError)))
+            #expect(error?.code == .otherSessionError)
+            #expect(await replica.session?.isWaitingToResume == true)
+            try await replica.breakFile()
+            let failure = await thrown(ReplicaError.self) { try await replica.resume() }
+            #expect(failure?.code == .storeFailed)
+            #expect(try await replica.nextMessage() == nil)
+            #expect(await replica.session?.isWaitingToResume == false)
+        }
+    }
+
     /// The other replica on the connection goes on.
     @Test func aDamagedReplicaStopsAlone() async throws {
         let text = "a text that stands nowhere else"

@@ -66,16 +66,16 @@ import Testing
 
     // MARK: Bits
 
-    private func withDirectory(_ body: (URL) throws -> Void) throws {
+    private func withDirectory(_ body: (URL) async throws -> Void) async throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(
             at: directory.appendingPathComponent("more"), withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
-        try body(directory)
+        try await body(directory)
     }
 
-    @Test func allBitsOfDatabasesAndManifestsAreFlippedAndNothingElse() throws {
-        try withDirectory { directory in
+    @Test func allBitsOfDatabasesAndManifestsAreFlippedAndNothingElse() async throws {
+        try await withDirectory { directory async throws in
             let databases = ["a.sqlite", "a.sqlite-wal", "manifest.json", "more/b.sqlite"]
             let others = ["a.sqlite-shm", "accounts.sqlite", "keys.json", "more/c"]
             for name in databases + others {
@@ -92,8 +92,8 @@ import Testing
         }
     }
 
-    @Test func smallFilesAreNotPassedOver() throws {
-        try withDirectory { directory in
+    @Test func smallFilesAreNotPassedOver() async throws {
+        try await withDirectory { directory async throws in
             try Data(repeating: 0, count: 1 << 20).write(to: directory.appendingPathComponent("a.sqlite"))
             try Data([0]).write(to: directory.appendingPathComponent("manifest.json"))
             let files = try (0..<200 as Range<UInt64>).map { try BitFlip(seed: $0, in: directory).file }
@@ -101,8 +101,8 @@ import Testing
         }
     }
 
-    @Test func aBitIsFlipped() throws {
-        try withDirectory { directory in
+    @Test func aBitIsFlipped() async throws {
+        try await withDirectory { directory async throws in
             let file = directory.appendingPathComponent("a.sqlite")
             try Data([1, 2, 3]).write(to: file)
             var flip = try BitFlip(seed: 1, in: directory)
@@ -146,8 +146,8 @@ import Testing
 
     // MARK: The command
 
-    @Test func theCommandSaysWhatBecameOfEachBit() throws {
-        let answer = try LabProcess.run(
+    @Test func theCommandSaysWhatBecameOfEachBit() async throws {
+        let answer = try await LabProcess.run(
             ["fuzz", "damage", "--serve", try LabProcess.server, "--count", "5", "--files", "2", "--changesets", "8"])
         let last = try #require(answer.output.split(separator: "\n").last)
         let numbers = try #require(last.wholeMatch(of: /(\d+) passed, (\d+) failed/), "\(answer.complaint)").output
@@ -161,12 +161,12 @@ import Testing
         kill -KILL $$
         """
 
-    @Test func whatFailedIsKeptAlsoTheSecondTime() throws {
-        try withDirectory { directory in
+    @Test func whatFailedIsKeptAlsoTheSecondTime() async throws {
+        try await withDirectory { directory async throws in
             let keep = directory.appendingPathComponent("kept")
             for _ in 0..<2 {
-                try withScript(Self.dyingScript) { script in
-                    let answer = try LabProcess.run(
+                try await withScript(Self.dyingScript) { script async throws in
+                    let answer = try await LabProcess.run(
                         Self.small + ["--serve", script.path, "--seed", "7", "--count", "1", "--keep", keep.path])
                     #expect(answer.status == 1)
                     #expect(answer.output.contains("0 passed, 1 failed"), "\(answer.complaint)")
@@ -185,9 +185,9 @@ import Testing
         exec sleep 600
         """
 
-    @Test(arguments: [SIGINT, SIGTERM]) func whoEndsTheCommandEndsItsServers(signal: Int32) throws {
-        try withDirectory { directory in
-            try withScript(Self.silentScript) { script in
+    @Test(arguments: [SIGINT, SIGTERM]) func whoEndsTheCommandEndsItsServers(signal: Int32) async throws {
+        try await withDirectory { directory async throws in
+            try await withScript(Self.silentScript) { script async throws in
                 let lab = try LabProcess(
                     Self.small + ["--serve", script.path, "--count", "4", "--jobs", "2"], temporary: directory)
                 try script.waitUntilBegun()
@@ -196,15 +196,15 @@ import Testing
                     try lab.waitForComplaint("Ctrl-C again")
                 }
                 lab.send(signal)
-                #expect(try lab.end().status == 128 + signal)
+                #expect(try await lab.end().status == 128 + signal)
                 for process in try script.processes { #expect(kill(process, 0) == -1, "process \(process) runs on") }
                 #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["more"])
             }
         }
     }
 
-    @Test func aServerThatDoesNotStartIsAnError() throws {
-        let answer = try LabProcess.run(["fuzz", "damage", "--serve", "no/such/program"])
+    @Test func aServerThatDoesNotStartIsAnError() async throws {
+        let answer = try await LabProcess.run(["fuzz", "damage", "--serve", "no/such/program"])
         #expect(answer.status == 1)
         #expect(answer.complaint.contains("no/such/program"))
     }

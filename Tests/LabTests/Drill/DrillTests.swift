@@ -4,8 +4,8 @@ import Testing
 /// `anabranch-lab drill`: passes where backups are restored as they have to be, and fails where they are not.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct DrillTests {
     @Test("clients of a restored backup go on or are told to reset, and all end in one state")
-    func passes() throws {
-        let answer = try LabProcess.run(["drill", "--serve", LabProcess.server, "--count", "3", "--seed", "1"])
+    func passes() async throws {
+        let answer = try await LabProcess.run(["drill", "--serve", LabProcess.server, "--count", "3", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         let lines = answer.output.split(separator: "\n")
         #expect(lines.last == "3 passed, 0 failed")
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test("a copy that is served as it is makes drills fail, and each says how to repeat it")
-    func fails() throws {
+    func fails() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("drill-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -31,24 +31,24 @@ import Testing
             """
         try Data(script.utf8).write(to: URL(fileURLWithPath: server))
         try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: server)
-        let answer = try LabProcess.run(["drill", "--serve", server, "--count", "6", "--seed", "1"])
+        let answer = try await LabProcess.run(["drill", "--serve", server, "--count", "6", "--seed", "1"])
         #expect(answer.status == 1)
         #expect(answer.output.contains("FAILED: "), "\(answer)")
         #expect(answer.output.contains("repeat: anabranch-lab drill --serve \(server) --count 1 --seed "))
     }
 
     @Test("a drill whose server does not start fails, and is no crash")
-    func noServer() throws {
-        let answer = try LabProcess.run(["drill", "--serve", "/bin/false", "--count", "1"])
+    func noServer() async throws {
+        let answer = try await LabProcess.run(["drill", "--serve", "/bin/false", "--count", "1"])
         #expect(answer.status == 1)
         #expect(answer.output.contains("0 passed, 1 failed"))
-        let complaint = try LabProcess.run(["drill", "--serve", "/none", "--count", "1"]).complaint
+        let complaint = try await LabProcess.run(["drill", "--serve", "/none", "--count", "1"]).complaint
         #expect(complaint.contains("there is no program /none"))
     }
 
     @Test("what killed servers have acknowledged is there, and no client notices more than lost connections")
-    func kills() throws {
-        let answer = try LabProcess.run(
+    func kills() async throws {
+        let answer = try await LabProcess.run(
             ["kills", "--serve", LabProcess.server, "--count", "1", "--cycles", "4", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         #expect(answer.output == "4 servers killed\n1 passed, 0 failed\n")

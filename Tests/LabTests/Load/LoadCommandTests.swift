@@ -48,8 +48,8 @@ import Testing
         var bystander: Bystander?
     }
 
-    private static func run(_ arguments: [String]) throws -> LabProcess.Answer {
-        try LabProcess.run(["load"] + arguments)
+    private static func run(_ arguments: [String]) async throws -> LabProcess.Answer {
+        try await LabProcess.run(["load"] + arguments)
     }
 
     private func line(of answer: LabProcess.Answer) throws -> Line {
@@ -114,9 +114,9 @@ import Testing
         Expectation("attack name", ["--megabytes", "0.01"], 0, ["answered"]),
     ]
 
-    @Test(arguments: loads.indices) func aLoadIsBroughtAndMeasured(_ number: Int) throws {
+    @Test(arguments: loads.indices) func aLoadIsBroughtAndMeasured(_ number: Int) async throws {
         let expected = Self.loads[number]
-        let answer = try Self.run(
+        let answer = try await Self.run(
             expected.load.split(separator: " ").prefix(2).map(String.init) + expected.arguments + Self.short
                 + ["--serve", try LabProcess.server])
         #expect(answer.status == 0, "anabranch-lab load \(expected.load): \(answer.complaint)")
@@ -150,16 +150,16 @@ import Testing
     }
 
     /// Once with 10,000 and 100: `Benchmarks/README.md`.
-    @Test func idleSessionsAndSlowReadersCostLittleMemory() throws {
+    @Test func idleSessionsAndSlowReadersCostLittleMemory() async throws {
         let server = ["--serve", try LabProcess.server]
-        let idle = try Self.run(
+        let idle = try await Self.run(
             ["idle", "--sessions", "500", "--connections", "50", "--seconds", "0.5"] + Self.short + server)
         #expect(idle.status == 0, "\(idle.complaint)")
         let perSession = try #require(try line(of: idle).counts["rss_kib_per_session"])
         #expect(perSession < 64, "\(perSession) KiB a session")
 
         // What each asks for in its four sessions, and does not read, has 32 MiB.
-        let slow = try Self.run(
+        let slow = try await Self.run(
             ["slow", "--readers", "5", "--seconds", "2", "--ping-seconds", "0.5"] + Self.short + server)
         #expect(slow.status == 0, "\(slow.complaint)")
         let line = try line(of: slow)
@@ -170,8 +170,8 @@ import Testing
     }
 
     /// SIGTERM comes when the server has read an upload that takes seconds to merge.
-    @Test func aServerCanBeEndedInTheMiddleOfAMerge() throws {
-        let answer = try Self.run(
+    @Test func aServerCanBeEndedInTheMiddleOfAMerge() async throws {
+        let answer = try await Self.run(
             ["attack", "merge", "--shape", "nan", "--count", "10000", "--sigterm-after", "0"] + Self.short
                 + ["--serve", try LabProcess.server])
         #expect(answer.status == 0, "\(answer.complaint)")
@@ -182,22 +182,22 @@ import Testing
         #expect(line.counts["exit_status"] == 0)
     }
 
-    @Test func aServerThatEndsByItselfIsAnError() throws {
-        try withScript("exec \"$SERVER\" \"$@\"") { script in
+    @Test func aServerThatEndsByItselfIsAnError() async throws {
+        try await withScript("exec \"$SERVER\" \"$@\"") { script async throws in
             let lab = try LabProcess(
                 ["load", "attack", "merge", "--shape", "nan", "--count", "10000"] + Self.short
                     + ["--serve", script.path])
             try lab.waitForComplaint("the load begins")
             try script.processes.forEach { kill($0, SIGKILL) }
-            let answer = try lab.end()
+            let answer = try await lab.end()
             #expect(answer.status == 1)
             #expect(answer.output.isEmpty)
             #expect(answer.complaint.contains("the server has ended"), "\(answer.complaint)")
         }
     }
 
-    @Test func theFloorNeedsNoServer() throws {
-        let answer = try Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1", "--answer", "5"])
+    @Test func theFloorNeedsNoServer() async throws {
+        let answer = try await Self.run(["floor", "--readers", "3", "--rounds", "4", "--threads", "1", "--answer", "5"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let line = try line(of: answer)
         #expect(line.operations == 12)
@@ -216,14 +216,14 @@ import Testing
     @Test func usersOfAnAppLogIn() async throws {
         let server = try await ServerUnderLoad.start(try LabProcess.server)
         defer { server.kill() }
-        let answer = try Self.run(
+        let answer = try await Self.run(
             Self.fanout + ["--url", server.url, "--app", "notes", "--server-pid", "\(server.place.process)"])
         #expect(answer.status == 0, "\(answer.complaint)")
         let figures = try #require(try line(of: answer).server)
         #expect(try #require(figures.rssMib["peak"]) > 0)
         #expect(figures.walMib == nil, "the data directory is not known")
 
-        let wrong = try Self.run(
+        let wrong = try await Self.run(
             Self.fanout + [
                 "--url", server.url, "--app", "notes", "--email", "a@example.com", "--password", "not the password",
             ])
@@ -235,7 +235,7 @@ import Testing
         let server = try await ServerUnderLoad.start(try LabProcess.server, ["--rules", "everybody"])
         defer { server.kill() }
         for arguments in [[], ["--token", "no-token"]] {
-            let answer = try Self.run(Self.fanout + ["--url", server.url] + arguments)
+            let answer = try await Self.run(Self.fanout + ["--url", server.url] + arguments)
             #expect(answer.status == 1)
             #expect(answer.complaint.contains("pass --app"), "\(answer.complaint)")
             #expect(answer.output.isEmpty)
@@ -249,8 +249,8 @@ import Testing
         (["--url", "ws://a", "--email", "e"], 64, "--password"),
         (["--url", "ws://127.0.0.1:1", "--server-pid", "0"], 1, "there is no process 0"),
     ])
-    func whatCannotBeDoneIsSaid(_ arguments: [String], _ status: Int32, _ words: String) throws {
-        let answer = try Self.run(Self.fanout + arguments)
+    func whatCannotBeDoneIsSaid(_ arguments: [String], _ status: Int32, _ words: String) async throws {
+        let answer = try await Self.run(Self.fanout + arguments)
         #expect(answer.status == status)
         #expect(answer.complaint.contains(words), "\(answer.complaint)")
         #expect(answer.output.isEmpty)

@@ -5,8 +5,8 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(30))) struct ReplicaCommandTests {
     /// 30 killed processes; 1,000: `anabranch-lab torture --clients 8 --cycles 500`.
     @Test("replicas that are killed beside their server end in one state, with all that they have committed, once")
-    func torture() throws {
-        let answer = try LabProcess.run(
+    func torture() async throws {
+        let answer = try await LabProcess.run(
             ["torture", "--serve", LabProcess.server, "--clients", "4", "--cycles", "15", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         let lines = answer.output.split(separator: "\n")
@@ -20,13 +20,13 @@ import Testing
     }
 
     @Test("a server that does not start makes it fail, and it says how to repeat that")
-    func noServer() throws {
+    func noServer() async throws {
         // The files of a run that fails stay.
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("torture-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let arguments = ["torture", "--serve", "/bin/false", "--clients", "1", "--seconds", "1", "--mode", "partition"]
-        let answer = try LabProcess(arguments, temporary: folder).end()
+        let answer = try await LabProcess(arguments, temporary: folder).end()
         #expect(answer.status == 1)
         #expect(answer.output.contains("what it left: \(folder.path)"), "\(answer)")
         #expect(answer.output.contains("repeat: anabranch-lab torture --clients 1 --seconds 1 --seed 1"), "\(answer)")
@@ -34,15 +34,15 @@ import Testing
     }
 
     @Test("a replica in a file is what the same one in memory is")
-    func random() throws {
-        let answer = try LabProcess.run(["replica", "random", "--ops", "2000", "--seed", "1"])
+    func random() async throws {
+        let answer = try await LabProcess.run(["replica", "random", "--ops", "2000", "--seed", "1"])
         #expect(answer.status == 0, "\(answer)")
         #expect(answer.output.hasSuffix("20 passed, 0 failed\n"), "\(answer)")
     }
 
     @Test("the memory of clients that rest is measured")
-    func memory() throws {
-        let answer = try LabProcess.run(
+    func memory() async throws {
+        let answer = try await LabProcess.run(
             ["bench", "replica-memory", "--serve", LabProcess.server, "--objects", "1000", "--repeats", "1"])
         #expect(answer.status == 0, "\(answer)")
         let names = answer.output.split(separator: "\n").map { $0.prefix { $0 != "," } }
@@ -50,8 +50,8 @@ import Testing
     }
 
     @Test("what applications wait for is measured")
-    func bench() throws {
-        let answer = try LabProcess.run(
+    func bench() async throws {
+        let answer = try await LabProcess.run(
             ["bench", "replica", "--objects", "1000", "--instructions", "500", "--repeats", "5"])
         #expect(answer.status == 0, "\(answer)")
         let names = answer.output.split(separator: "\n").map { $0.prefix { $0 != "," } }
