@@ -16,8 +16,7 @@ extension Binder {
     /// - Parameter type: of the other side; nil if there is none.
     func value(_ constant: Constant, towards type: StaticType?) throws(QueryError) -> StateValue {
         let value = try plainValue(constant, towards: type)
-        return type == .typeOf
-            ? try types(named: value, constant.place) : try converted(value, constant, towards: type)
+        return type == .typeOf ? try types(named: value, constant.place) : converted(value, constant, towards: type)
     }
 
     /// The kinds of values that a string names.
@@ -115,14 +114,12 @@ extension Binder {
 
     private func converted(
         _ value: StateValue, _ constant: Constant, towards type: StaticType?
-    ) throws(QueryError) -> StateValue {
+    ) -> StateValue {
         switch (value, type) {
         case (.int(let value), .decimal): return .decimal(Decimal128(value))
         case (.double(let value), _) where constant.form != .argument:
-            return try converted(value, constant, towards: type)
-        case (.float(let number), .int):
-            guard number.isFinite else { throw error(constant, "infinity and NaN cannot be compared with int") }
-            return Int64(exactly: number).map(StateValue.int) ?? value
+            return converted(value, constant, towards: type)
+        case (.float(let number), .int): return Int64(exactly: number).map(StateValue.int) ?? value
         case (.string(let text), .int): return Self.integerPrefix(text).map(StateValue.int) ?? value
         case (.string(let text), .double): return Self.realPrefix(text, Double.init).map(StateValue.double) ?? value
         case (.string(let text), .float): return Self.realPrefix(text, Float.init).map(StateValue.float) ?? value
@@ -135,10 +132,7 @@ extension Binder {
 
     private func converted(
         _ value: Double, _ constant: Constant, towards type: StaticType?
-    ) throws(QueryError) -> StateValue {
-        if value.isInfinite, type == .int || type?.isNumericOrMixed != true {
-            throw error(constant, "infinity cannot be compared with \(type?.name ?? "this")")
-        }
+    ) -> StateValue {
         switch type {
         case .float: return .float(Float(value))
         case .decimal: return Decimal128(text: constant.text).map(StateValue.decimal) ?? .double(value)

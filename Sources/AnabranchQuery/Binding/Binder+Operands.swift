@@ -133,8 +133,8 @@ extension Binder {
         for operand in [first, second] where !operand.type.isNumericOrMixed {
             throw QueryError(.query, at: left.offset, "\(operand.type.name) cannot be calculated with")
         }
-        try checkInfinity(first, beside: second, left.offset)
-        try checkInfinity(second, beside: first, left.offset)
+        try checkFinite(first, beside: second, left.offset)
+        try checkFinite(second, beside: first, left.offset)
         return BoundOperand(
             kind: .arithmetic(operation, first, second), type: first.type, isMany: first.isMany || second.isMany,
             quantifier: first.isConstant ? second.quantifier : first.quantifier)

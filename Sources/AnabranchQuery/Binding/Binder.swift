@@ -118,22 +118,25 @@ struct Binder {
         if first.path?.endsAtObjects == true, first.isMany, second.isNull {
             throw QueryError(.query, at: offset, "a collection of links cannot be compared with null")
         }
-        try checkInfinity(second, beside: first, offset)
+        try checkFinite(second, beside: first, offset)
     }
 
-    /// A constant that is infinite is refused where it is written; a result of arithmetic, and an argument, are known
-    /// only here. The canonical text of them all is `inf`.
-    func checkInfinity(
-        _ operand: BoundOperand, beside other: BoundOperand, _ offset: Int
-    ) throws(QueryError) {
-        let isInfinite =
-            switch operand.constant {
-            case .double(let number)?: number.isInfinite
-            case .float(let number)?: number.isInfinite
-            default: false
-            }
-        guard isInfinite, other.type == .int || !other.type.isNumericOrMixed else { return }
-        throw QueryError(.query, at: offset, "infinity cannot be compared with \(other.type.name)")
+    /// Constants that are infinite go with no Int. They may be written so, be results of arithmetic, or arguments.
+    func checkFinite(_ operand: BoundOperand, beside other: BoundOperand, _ offset: Int) throws(QueryError) {
+        // In the canonical text 0.0 is 0: it does not say what type such a constant had.
+        guard !other.hasTypeOfConstant else { return }
+        let type = other.type
+        for value in operand.constants ?? [] {
+            let isRefused =
+                switch value {
+                case .double(let number): number.isInfinite && (type == .int || !type.isNumericOrMixed)
+                case .float(let number):
+                    type == .int ? !number.isFinite : number.isInfinite && !type.isNumericOrMixed
+                default: false
+                }
+            guard isRefused else { continue }
+            throw QueryError(.query, at: offset, "infinity and NaN go not together with \(type.name)")
+        }
     }
 
     private func checkLinks(

@@ -51,6 +51,11 @@ struct BoundOperand: Sendable {
         }
     }
 
+    /// Whether it is arithmetic that has its type from a constant.
+    var hasTypeOfConstant: Bool {
+        if case .arithmetic(_, let left, _) = kind { left.isConstant || left.hasTypeOfConstant } else { false }
+    }
+
     var constant: StateValue? { if case .constant(let value) = kind { value } else { nil } }
     var list: [StateValue]? { if case .list(let values) = kind { values } else { nil } }
     /// One constant, or those of a list.
