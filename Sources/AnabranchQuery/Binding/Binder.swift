@@ -135,7 +135,7 @@ struct Binder {
                 default: false
                 }
             guard isRefused else { continue }
-            throw QueryError(.query, at: offset, "infinity and NaN go not together with \(type.name)")
+            throw QueryError(.query, at: offset, "infinity and NaN cannot be combined with \(type.name)")
         }
     }
 

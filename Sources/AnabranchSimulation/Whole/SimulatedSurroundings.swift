@@ -52,15 +52,16 @@ final class SimulatedRoles: Sendable {
 
     var export: AppExport? { current.withLock { $0 } }
 
-    /// - Returns: the roles, or that there are none any more.
+    /// - Returns: the roles. An app that has some has some for ever.
     func change(_ random: inout SeededRandom) throws -> String {
-        guard !random.isOne(in: 4) else {
-            current.withLock { $0 = nil }
-            return "none"
-        }
+        let everything = Self.role("{}", read: "true", write: "true")
+        guard !random.isOne(in: 4) else { return try set(everything, board: everything) }
         let first = Self.role(random.pick(["{}", #"{"%%user.id": {"$ne": "user1"}}"#]), &random)
         let roles = random.isOne(in: 2) ? first : first + ", " + Self.role("{}", &random)
-        let board = Self.role("{}", read: "true", write: random.pick(["true", "true", "false"]))
+        return try set(roles, board: Self.role("{}", read: "true", write: random.pick(["true", "true", "false"])))
+    }
+
+    private func set(_ roles: String, board: String) throws -> String {
         let place = #""collection": "\#(CountedWrites.board)", "database": "\#(Simulation.app)""#
         let export = try AppExport(files: [
             AppFile(path: "data_sources/m/default_rule.json", bytes: #"{"roles": [\#(roles)]}"#.utf8),
