@@ -169,6 +169,14 @@ import Testing
         #expect(try #require(line.bystander).deliveryMs.failures == 0)
     }
 
+    @Test func aLoadCanHaveTheServerForItself() async throws {
+        let answer = try await Self.run(
+            Self.fanout + ["--serve", try LabProcess.server, "--bystanders", "0", "--threads", "1"])
+        #expect(answer.status == 0, "\(answer.complaint)")
+        let line = try line(of: answer)
+        #expect(line.operations > 0 && line.bystander == nil)
+    }
+
     /// SIGTERM comes when the server has read an upload that takes seconds to merge.
     @Test func aServerCanBeEndedInTheMiddleOfAMerge() async throws {
         let answer = try await Self.run(
