@@ -17,6 +17,8 @@ import Testing
         ("string == B64\"YQ\"", .syntax, 10), ("int BETWEEN {1}", .query, 12),
         ("1 == 1", .query, 0), ("int == $0", .query, 7), ("int == O12", .query, 7), ("int IN 1", .query, 7),
         ("timestamp == 1899-01-01@00:00:00", .query, 13), ("link == obj('Nosuch', 1)", .query, 8),
+        ("int < inf", .query, 6), ("-inf < int", .query, 0), ("string == inf", .query, 10),
+        ("int IN {1, inf}", .query, 7), ("int < 1.5 / 0", .query, 6), ("int / inf < 1", .query, 6),
     ])
     func anErrorSaysWhere(text: String, kind: QueryError.Kind, offset: Int) throws {
         let state = try QueryWorld.state(seed: 1)

@@ -134,7 +134,7 @@ extension Binder {
             throw QueryError(.query, at: left.offset, "\(operand.type.name) cannot be calculated with")
         }
         try checkFinite(first, beside: second, left.offset)
-        try checkFinite(second, beside: first, left.offset)
+        try checkFinite(second, beside: first, right.offset)
         return BoundOperand(
             kind: .arithmetic(operation, first, second), type: first.type, isMany: first.isMany || second.isMany,
             quantifier: first.isConstant ? second.quantifier : first.quantifier)

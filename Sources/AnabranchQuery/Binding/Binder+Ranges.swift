@@ -22,6 +22,7 @@ extension Binder {
         func half(_ relation: Relation, _ constant: Constant) throws(QueryError) -> Condition {
             let right = try self.operand(.constant(constant), towards: bound.type)
             try checkPair(bound, right, operand.offset)
+            try checkFinite(right, beside: bound, constant.place.offset)
             let comparison = Comparison(
                 left: operand, relation: relation, ignoresCase: false, right: .constant(constant))
             return try condition(bound, right, comparison)

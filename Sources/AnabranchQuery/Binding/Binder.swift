@@ -96,10 +96,12 @@ struct Binder {
             left = try operand(comparison.left, towards: nil)
             right = try operand(comparison.right, towards: left.type)
             try checkPair(left, right, offset)
+            try checkFinite(right, beside: left, comparison.right.offset)
         } else {
             right = try operand(comparison.right, towards: nil)
             left = try operand(comparison.left, towards: comparison.left.isConstant ? right.type : nil)
             try checkPair(right, left, offset)
+            try checkFinite(left, beside: right, offset)
         }
         return (left, right)
     }
@@ -118,7 +120,6 @@ struct Binder {
         if first.path?.endsAtObjects == true, first.isMany, second.isNull {
             throw QueryError(.query, at: offset, "a collection of links cannot be compared with null")
         }
-        try checkFinite(second, beside: first, offset)
     }
 
     /// Constants that are infinite go with no Int. They may be written so, be results of arithmetic, or arguments.
