@@ -19,11 +19,20 @@ package struct StateTable: Sendable {
         );
         """
 
+    /// Makes the tables of states whose objects are in pages, where there are none.
+    package static let sqlWithPages = sql + ObjectPages.sql
+
     /// Whose state it is.
     package let file: Int64
+    /// Nil if each row is a row of the database.
+    private let pages: ObjectPages?
 
     /// The rows of one file's state.
-    package init(file: Int64) { self.file = file }
+    /// - Parameter hasPages: whether the rows of objects are in pages, which need `sqlWithPages`.
+    package init(file: Int64, hasPages: Bool = false) {
+        self.file = file
+        pages = hasPages ? ObjectPages(file: file) : nil
+    }
 
     /// The state as it was stored last, for as long as nothing else is stored.
     ///
@@ -41,14 +50,18 @@ package struct StateTable: Sendable {
 
     /// Stores what `ObjectGraph.rowWrites(of:)` gives; the caller has a transaction.
     package func write(_ writes: RowWrites, in db: Database) throws {
+        var changes = PageChanges()
         for number in writes.erasedClasses {
             try execute("DELETE FROM state_row WHERE file = ? AND class = ?", [file, Int64(number.rawValue)], db)
+            try pages?.removeAll(of: number, in: db)
         }
         for address in writes.removed {
+            if pages != nil, changes.take(address, nil) { continue }
             let sql = "DELETE FROM state_row WHERE file = ? AND class = ? AND key = ? AND part = ?"
             try execute(sql, arguments(address), db)
         }
         for row in writes.rows {
+            if pages != nil, changes.take(row.address, row.bytes) { continue }
             // A row that is there keeps its number and its place, so that the index stays as it is.
             let sql = """
                 INSERT INTO state_row (file, class, key, part, content) VALUES (?, ?, ?, ?, ?)
@@ -56,16 +69,28 @@ package struct StateTable: Sendable {
                 """
             try execute(sql, arguments(row.address) + [Data(row.bytes)], db)
         }
+        try pages?.write(changes, in: db)
     }
 
     /// Forgets the state; the caller has a transaction.
     package func removeAll(in db: Database) throws {
         try execute("DELETE FROM state_row WHERE file = ?", [file], db)
+        try pages?.removeAll(in: db)
+    }
+
+    /// Whether there is nothing of the state.
+    package func isEmpty(in db: Database) throws -> Bool {
+        let tables = pages == nil ? ["state_row"] : ["object_page", "state_row"]
+        return try tables.allSatisfy { table in
+            let sql = "SELECT EXISTS (SELECT 1 FROM \(table) WHERE file = ?)"
+            return try Bool.fetchOne(db, sql: sql, arguments: [file]) != true
+        }
     }
 
     // MARK: Reading
 
     func row(at address: RowAddress, in db: Database) throws -> [UInt8]? {
+        if let pages, address.part == 0 { return try pages.row(of: address.classID, address.key, in: db) }
         let sql = "SELECT content FROM state_row WHERE file = ? AND class = ? AND key = ? AND part = ?"
         return try rows(sql, arguments(address), in: db) { try StateTable.bytes($0, 0) }.first
     }
@@ -73,6 +98,7 @@ package struct StateTable: Sendable {
     func objects(
         of classID: ClassID, after key: [UInt8]?, limit: Int, in db: Database
     ) throws -> [(key: [UInt8], row: [UInt8])] {
+        if let pages { return try pages.objects(of: classID, after: key, limit: limit, in: db) }
         // No key is empty, so the first one is above that.
         let sql = """
             SELECT key, content FROM state_row WHERE file = ? AND class = ? AND key > ? AND part = 0
@@ -86,6 +112,7 @@ package struct StateTable: Sendable {
     func forEachObject(
         of classID: ClassID, in db: Database, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void
     ) throws {
+        if let pages { return try pages.forEachObject(of: classID, in: db, body) }
         let sql = "SELECT key, content FROM state_row WHERE file = ? AND class = ? AND part = 0 ORDER BY key"
         let rows = try BorrowedRow.fetchCursor(
             db.cachedStatement(sql: sql), arguments: [file, Int64(classID.rawValue)])
@@ -159,7 +186,7 @@ package struct StateRows: ObjectRows {
 }
 
 /// The columns `key` and `content` where SQLite has them until the next row is asked for.
-private struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
+struct BorrowedRow: DatabaseValueConvertible, StatementColumnConvertible {
     let key: UnsafeRawBufferPointer
     let content: UnsafeRawBufferPointer
 

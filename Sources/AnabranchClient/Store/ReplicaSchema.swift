@@ -10,7 +10,7 @@ enum ReplicaSchema {
     /// "Anar": marks our files among all of SQLite.
     static let applicationID = 0x416e_6172
     /// Raised with each change of the tables, so that an older program refuses a newer file.
-    static let version = 2
+    static let version = 3
     /// What is chosen for the life of a file: the size of its pages, and that it can give free ones back.
     static let layout = "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL"
     private static let pageBytes: UInt64 = 4096
@@ -91,7 +91,7 @@ enum ReplicaSchema {
         if owner == 0 {
             try db.execute(sql: layout)
             try db.inTransaction(.immediate) {
-                try db.execute(sql: tables + PropertyIndex.tables + StateTable.sql)
+                try db.execute(sql: tables + PropertyIndex.tables + StateTable.sqlWithPages)
                 try store(ReplicaRecord(), logCount: 0, in: db)
                 try db.execute(sql: "PRAGMA application_id = \(applicationID)")
                 try db.execute(sql: "PRAGMA user_version = \(version)")

@@ -16,7 +16,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     let lock: FileLock
     private let index: Mutex<PropertyIndex>
     private let schema = Mutex<KnownSchema?>(nil)
-    static let table = StateTable(file: 1)
+    static let table = StateTable(file: 1, hasPages: true)
 
     /// Opens a replica's file, or makes it, readable for its owner alone.
     /// - Throws: `ReplicaError` with the code `inUse` if somebody writes it, `unknownFormat` if it is another kind of
@@ -94,8 +94,7 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     public func load() throws -> StoredReplica {
         try Self.translatingErrors(path) {
             let ((record, log), hasState) = try pool.read { db in
-                let sql = "SELECT EXISTS (SELECT 1 FROM state_row)"
-                return (try ReplicaSchema.recordAndLog(in: db), try Bool.fetchOne(db, sql: sql) ?? false)
+                (try ReplicaSchema.recordAndLog(in: db), try !Self.table.isEmpty(in: db))
             }
             let state = try Self.table.state(in: pool)
             guard !state.classes.isEmpty || !hasState else { throw ReplicaError(.damaged, "its schema is missing") }

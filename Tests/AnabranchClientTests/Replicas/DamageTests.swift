@@ -158,7 +158,7 @@ import Testing
     }
 
     /// In the header of SQLite: whose file it is, and its format.
-    @Test(arguments: [(68, "another program"), (63, "format 3"), (60, "format")])
+    @Test(arguments: [(68, "another program"), (63, "format 2"), (60, "format")])
     func aForeignFileIsRefusedAsItIs(offset: Int, reason: String) async throws {
         try await withFolder { path async throws in
             try Self.write(path("one"))

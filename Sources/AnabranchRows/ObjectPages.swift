@@ -1,0 +1,188 @@
+import AnabranchCore
+import Foundation
+import GRDB
+
+/// The rows of objects, many in one row of the database (`Spec/State.md`, D8): to read all of a class takes a fraction
+/// of the time.
+///
+/// A page has the objects of a class whose keys are not below its own key and below that of the next page. The first
+/// page may have no key, which is below all others.
+struct ObjectPages: Sendable {
+    static let sql = """
+        CREATE TABLE object_page (
+            file INTEGER NOT NULL,
+            class INTEGER NOT NULL,
+            key BLOB NOT NULL,
+            content BLOB NOT NULL,
+            PRIMARY KEY (file, class, key)
+        );
+        """
+
+    /// What the objects of a page take at most, in bytes, unless it has a single one. With all that is beside them they
+    /// fit a page of SQLite.
+    static let bytesMax = 3_900
+
+    let file: Int64
+
+    // MARK: Writing
+
+    /// Forgets the objects of a class; the caller has a transaction.
+    func removeAll(of classID: ClassID, in db: Database) throws {
+        try execute("DELETE FROM object_page WHERE file = ? AND class = ?", [file, Int64(classID.rawValue)], db)
+    }
+
+    /// Forgets all; likewise.
+    func removeAll(in db: Database) throws {
+        try execute("DELETE FROM object_page WHERE file = ?", [file], db)
+    }
+
+    /// Carries out changes; likewise.
+    func write(_ changes: PageChanges, in db: Database) throws {
+        for (classID, changes) in changes.ofClasses.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            try write(changes, of: classID, in: db)
+        }
+    }
+
+    private func write(_ changes: [PageChange], of classID: ClassID, in db: Database) throws {
+        let sorted = Self.sorted(changes)
+        var rest = sorted[...]
+        while let first = rest.first {
+            let page = try page(with: first.key, of: classID, in: db)
+            let next = try key(after: page.key, of: classID, in: db)
+            let here = rest.prefix { change in next.map { change.key.lexicographicallyPrecedes($0) } ?? true }
+            rest = rest.dropFirst(here.count)
+            var objects = page.objects.applying(here)
+            if let next, objects.byteCount < Self.bytesMax / 4 {
+                try takeNext(at: next, into: &objects, of: classID, in: db)
+            }
+            let isGrowing = next == nil && here.last.map { objects.objects.last?.key.elementsEqual($0.key) } == true
+            let pages = objects.divided(bytesMax: Self.bytesMax, isGrowing: isGrowing)
+            try store(pages, from: page.key, of: classID, in: db)
+        }
+    }
+
+    /// In the order of the keys, the last change of each.
+    private static func sorted(_ changes: [PageChange]) -> [PageChange] {
+        let order = changes.indices.sorted { first, second in
+            let (one, other) = (changes[first].key, changes[second].key)
+            return one == other ? first < second : one.lexicographicallyPrecedes(other)
+        }
+        var result: [PageChange] = []
+        for index in order {
+            if result.last?.key == changes[index].key { result.removeLast() }
+            result.append(changes[index])
+        }
+        return result
+    }
+
+    /// Pages that lose their objects do not stay.
+    private func takeNext(
+        at key: [UInt8], into objects: inout PageObjects, of classID: ClassID, in db: Database
+    ) throws {
+        let next = try page(with: key, of: classID, in: db)
+        guard objects.byteCount + next.objects.byteCount <= Self.bytesMax * 3 / 4 else { return }
+        objects.append(next.objects)
+        try remove(at: key, of: classID, in: db)
+    }
+
+    private func store(_ pages: [PageObjects], from key: [UInt8], of classID: ClassID, in db: Database) throws {
+        if pages.isEmpty { return try remove(at: key, of: classID, in: db) }
+        let sql = """
+            INSERT INTO object_page (file, class, key, content) VALUES (?, ?, ?, ?)
+            ON CONFLICT (file, class, key) DO UPDATE SET content = excluded.content
+            """
+        for (index, page) in pages.enumerated() {
+            let key = index == 0 ? key : Array(page.objects[0].key)
+            try execute(sql, arguments(classID, key) + [Data(page.content)], db)
+        }
+    }
+
+    private func remove(at key: [UInt8], of classID: ClassID, in db: Database) throws {
+        let sql = "DELETE FROM object_page WHERE file = ? AND class = ? AND key = ?"
+        try execute(sql, arguments(classID, key), db)
+    }
+
+    /// The page that has an object or would have it; an empty one before all keys if there is none.
+    private func page(
+        with key: [UInt8], of classID: ClassID, in db: Database
+    ) throws -> (key: [UInt8], objects: PageObjects) {
+        try withPage(with: key, of: classID, in: db) { pageKey, content in
+            let pageKey = Array(pageKey)
+            return (pageKey, try PageObjects(Array(content), from: pageKey))
+        } ?? ([], PageObjects())
+    }
+
+    /// The key of the next page.
+    private func key(after key: [UInt8], of classID: ClassID, in db: Database) throws -> [UInt8]? {
+        let sql = "SELECT key FROM object_page WHERE file = ? AND class = ? AND key > ? ORDER BY key LIMIT 1"
+        return try Data.fetchOne(db.cachedStatement(sql: sql), arguments: arguments(classID, key)).map { Array($0) }
+    }
+
+    // MARK: Reading
+
+    func row(of classID: ClassID, _ key: [UInt8], in db: Database) throws -> [UInt8]? {
+        try withPage(with: key, of: classID, in: db) { pageKey, content in
+            try PageReader(content, from: pageKey).row(of: key)
+        } ?? nil
+    }
+
+    /// Calls `body` with the key and the content of the page that has an object or would have it.
+    /// - Returns: what `body` returns; nil if there is no such page.
+    private func withPage<Value>(
+        with key: [UInt8], of classID: ClassID, in db: Database,
+        _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Value
+    ) throws -> Value? {
+        let sql = """
+            SELECT key, content FROM object_page WHERE file = ? AND class = ? AND key <= ? ORDER BY key DESC LIMIT 1
+            """
+        let pages = try pages(sql, arguments(classID, key), in: db)
+        return try withExtendedLifetime(pages) { try pages.next().map { try body($0.key, $0.content) } }
+    }
+
+    func objects(
+        of classID: ClassID, after key: [UInt8]?, limit: Int, in db: Database
+    ) throws -> [(key: [UInt8], row: [UInt8])] {
+        let sql = """
+            SELECT key, content FROM object_page WHERE file = ? AND class = ? AND key >= COALESCE(
+                (SELECT MAX(key) FROM object_page WHERE file = ? AND class = ? AND key <= ?), x'') ORDER BY key
+            """
+        let place = arguments(classID, key ?? [])
+        let pages = try pages(sql, [file, Int64(classID.rawValue)] + place, in: db)
+        var found: [(key: [UInt8], row: [UInt8])] = []
+        while found.count < limit, let page = try pages.next() {
+            var reader = PageReader(page.content, from: page.key)
+            while found.count < limit, let object = try reader.next() {
+                let isBehind = key.map { $0.withUnsafeBytes { object.key.order(to: $0) > 0 } } ?? true
+                if isBehind { found.append((Array(object.key), Array(object.row))) }
+            }
+        }
+        return found
+    }
+
+    func forEachObject(
+        of classID: ClassID, in db: Database, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        let sql = "SELECT key, content FROM object_page WHERE file = ? AND class = ? ORDER BY key"
+        let pages = try pages(sql, [file, Int64(classID.rawValue)], in: db)
+        while let page = try pages.next() {
+            var reader = PageReader(page.content, from: page.key)
+            while let object = try reader.next() { try body(object.key, object.row) }
+        }
+    }
+
+    /// - Parameter sql: selects the keys and contents of pages.
+    /// - Returns: pages whose bytes are there until the next one is asked for, or the cursor goes.
+    private func pages(
+        _ sql: String, _ arguments: StatementArguments, in db: Database
+    ) throws -> FastDatabaseValueCursor<BorrowedRow> {
+        try BorrowedRow.fetchCursor(db.cachedStatement(sql: sql), arguments: arguments)
+    }
+
+    private func arguments(_ classID: ClassID, _ key: [UInt8]) -> StatementArguments {
+        [file, Int64(classID.rawValue), Data(key)]
+    }
+
+    private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+}
