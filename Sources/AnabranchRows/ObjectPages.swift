@@ -24,6 +24,12 @@ struct ObjectPages: Sendable {
 
     let file: Int64
 
+    private struct StoredPage {
+        let key: [UInt8]
+        let content: [UInt8]
+        let objects: PageObjects
+    }
+
     // MARK: Writing
 
     /// Forgets the objects of a class; the caller has a transaction.
@@ -57,7 +63,7 @@ struct ObjectPages: Sendable {
             }
             let isGrowing = next == nil && here.last.map { objects.objects.last?.key.elementsEqual($0.key) } == true
             let pages = objects.divided(bytesMax: Self.bytesMax, isGrowing: isGrowing)
-            try store(pages, from: page.key, of: classID, in: db)
+            try store(pages, inPlaceOf: page, of: classID, in: db)
         }
     }
 
@@ -85,15 +91,19 @@ struct ObjectPages: Sendable {
         try remove(at: key, of: classID, in: db)
     }
 
-    private func store(_ pages: [PageObjects], from key: [UInt8], of classID: ClassID, in db: Database) throws {
-        if pages.isEmpty { return try remove(at: key, of: classID, in: db) }
+    /// A page that is as it was is not written: so it is with one that is full when an object comes behind it.
+    private func store(
+        _ pages: [PageObjects], inPlaceOf old: StoredPage, of classID: ClassID, in db: Database
+    ) throws {
+        if pages.isEmpty { return try remove(at: old.key, of: classID, in: db) }
         let sql = """
             INSERT INTO object_page (file, class, key, content) VALUES (?, ?, ?, ?)
             ON CONFLICT (file, class, key) DO UPDATE SET content = excluded.content
             """
         for (index, page) in pages.enumerated() {
-            let key = index == 0 ? key : Array(page.objects[0].key)
-            try execute(sql, arguments(classID, key) + [Data(page.content)], db)
+            let key = index == 0 ? old.key : Array(page.objects[0].key), content = page.content
+            if index == 0, content == old.content { continue }
+            try execute(sql, arguments(classID, key) + [Data(content)], db)
         }
     }
 
@@ -103,13 +113,11 @@ struct ObjectPages: Sendable {
     }
 
     /// The page that has an object or would have it; an empty one before all keys if there is none.
-    private func page(
-        with key: [UInt8], of classID: ClassID, in db: Database
-    ) throws -> (key: [UInt8], objects: PageObjects) {
-        try withPage(with: key, of: classID, in: db) { pageKey, content in
-            let pageKey = Array(pageKey)
-            return (pageKey, try PageObjects(Array(content), from: pageKey))
-        } ?? ([], PageObjects())
+    private func page(with key: [UInt8], of classID: ClassID, in db: Database) throws -> StoredPage {
+        try withPage(with: key, of: classID, in: db) { key, content in
+            let key = Array(key), content = Array(content)
+            return StoredPage(key: key, content: content, objects: try PageObjects(content, from: key))
+        } ?? StoredPage(key: [], content: [], objects: PageObjects())
     }
 
     /// The key of the next page.

@@ -59,6 +59,9 @@ import Testing
             try queue.read { db in try table.objects(of: classID, after: key, limit: limit, in: db) }
         }
 
+        /// How many rows of the database have been written so far.
+        func writtenRows() throws -> Int { try queue.read(\.totalChangesCount) }
+
         /// The sizes of the pages of a class in bytes, and how many objects each has.
         func sizes(_ classID: ClassID) throws -> [(bytes: Int, objects: Int)] {
             let sql = "SELECT key, content FROM object_page WHERE class = ? ORDER BY key"
@@ -164,6 +167,20 @@ import Testing
             #expect(sizes.count <= 12, "\(sizes.count) pages for 99 objects; seed \(seed)")
         }
         #expect(try pages.sizes(Self.first).isEmpty)
+    }
+
+    /// An object that has no room in the page before it costs its own page and not that one.
+    @Test(arguments: [100, 2_000, 5_000]) func aPageThatStaysAsItIsIsNotWritten(rowBytes: Int) throws {
+        let pages = try Pages(), row = [UInt8](repeating: 7, count: rowBytes)
+        for number in 0..<200 {
+            let before = try pages.writtenRows()
+            try pages.write(Self.first, Self.key(number), row)
+            #expect(try pages.writtenRows() == before + 1, "object \(number)")
+        }
+        let before = try pages.writtenRows()
+        try pages.write(Self.first, Self.key(50), row)
+        try pages.write(Self.first, Self.key(1_000), nil)
+        #expect(try pages.writtenRows() == before, "nothing has changed")
     }
 
     // MARK: Damage
