@@ -119,13 +119,20 @@ private struct ConnectionWorld: ~Copyable {
         }
     }
 
-    private mutating func download(after cursor: DownloadCursor, for handle: SessionHandle) {
+    /// - Parameter isUnasked: whether it comes before it is asked for.
+    private mutating func download(
+        after cursor: DownloadCursor, for handle: SessionHandle, isUnasked: Bool = false
+    ) {
         let end = DownloadCursor(serverVersion: cursor.serverVersion + UInt64(choices.below(4)))
         let progress = DownloadProgress(
             cursor: end, latest: SaltedVersion(version: end.serverVersion, salt: end.serverVersion == 0 ? 0 : 1),
             upload: UploadCursor(), downloadableBytes: 0)
         let changeset = DownloadedChangeset(cursor: end, tag: OriginTag(timestamp: 0, ident: 1), changeset: [])
         let body = choices.below(2) == 0 ? EncodedBody.empty : EncodedBody([changeset])
+        if isUnasked {
+            _ = connection.receive(unasked: progress, body, after: cursor, for: handle)
+            return
+        }
         guard mode == .flexible else { return connection.receive(.download(progress, body), for: handle) }
         let query = QueryVersion(UInt64(choices.below(4)))
         let kind: DownloadKind = choices.below(2) == 0 ? .steady : .bootstrap(query, isLast: choices.below(3) > 0)
@@ -137,14 +144,15 @@ private struct ConnectionWorld: ~Copyable {
     private mutating func interfere() {
         guard !handles.isEmpty else { return connection.log(LogMessage(level: .info, message: "a line")) }
         let handle = choices.pick(handles)
-        switch choices.below(8) {
+        switch choices.below(9) {
         case 0: connection.receive(.failed(ErrorMessage(.otherSessionError)), for: handle)
         case 1: connection.receive(.failed(ErrorMessage(.sessionClosed)), for: handle)
         case 2: connection.receive(.fileIdentAllocated(SaltedFileID(ident: 3, salt: 1)), for: handle)
         case 3: connection.receive(.identAccepted(DownloadCursor(), exposedVersion: version()), for: handle)
         case 4: download(after: DownloadCursor(), for: handle)
         case 5: connection.fail(handle, ErrorMessage(.badChangeset))
-        case 6: connection.failConnection(ErrorMessage(.connectionClosed))
+        case 6: download(after: DownloadCursor(serverVersion: version()), for: handle, isUnasked: true)
+        case 7: connection.failConnection(ErrorMessage(.connectionClosed))
         default: connection.receive(.superseded, for: handle)
         }
     }

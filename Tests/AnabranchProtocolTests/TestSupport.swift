@@ -114,6 +114,16 @@ final class Conversation {
         connection.receive(.download(header, .empty), for: try handle(session))
     }
 
+    /// An empty DOWNLOAD up to a version that nobody has asked for.
+    /// - Returns: whether it will be sent.
+    func offer(_ session: SessionID = 1, after version: ServerVersion, to end: ServerVersion) throws -> Bool {
+        let header = DownloadProgress(
+            cursor: DownloadCursor(serverVersion: end), latest: SaltedVersion(version: end, salt: 5),
+            upload: UploadCursor(), downloadableBytes: 0)
+        return connection.receive(
+            unasked: header, .empty, after: DownloadCursor(serverVersion: version), for: try handle(session))
+    }
+
     func fail(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.fail(try handle(session), error) }
 
     func warn(_ session: SessionID = 1, _ error: ErrorMessage) throws { connection.warn(try handle(session), error) }

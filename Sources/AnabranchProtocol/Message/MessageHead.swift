@@ -119,13 +119,14 @@ struct HeadReader {
     /// The end of the head, and the body, inflated if it was compressed; empty if it is to be skipped.
     /// - Parameter stop: whether a compressed body need not be inflated further, which then ends there.
     mutating func end(
-        _ size: BodySize, isSkipped: Bool, limits: Limits, stop: (_ begun: [UInt8]) -> Bool = { _ in false }
+        _ size: BodySize, isSkipped: @autoclosure () -> Bool, limits: Limits,
+        stop: (_ begun: [UInt8]) -> Bool = { _ in false }
     ) throws(ProtocolError) -> NumberReader {
         guard size.isCompressed || size.compressedBytes == 0 else {
             throw syntax("compressed size without compression")
         }
         var body = try end(bodyBytes: size.isCompressed ? size.compressedBytes : size.uncompressedBytes)
-        if isSkipped { return NumberReader([], from: 0) }
+        if size.isCompressed || body.remaining > 0, isSkipped() { return NumberReader([], from: 0) }
         guard size.isCompressed else { return body }
         do throws(BodyCompression.InflationError) {
             let deflated = body.skip(count: size.compressedBytes)

@@ -110,6 +110,14 @@ struct DownloadFeed: Sendable {
         return subscriptions.problem(of: query, isLast: isLast, isEmpty: download.body.isEmpty, in: version)
     }
 
+    /// - Parameter cursor: what a DOWNLOAD follows that nobody has asked for.
+    /// - Returns: whether it is what would be asked for now. Then it counts as asked for.
+    mutating func beginDownload(unaskedAfter cursor: DownloadCursor) -> Bool {
+        guard turn == .scan, subscriptions?.open == nil, cursor == self.cursor else { return false }
+        download = .underWay
+        return true
+    }
+
     /// The DOWNLOAD that was asked for.
     mutating func downloadReady(_ made: FlexibleDownload, as ident: SessionID, _ codec: ServerMessageCodec) {
         expose(made.progress.latest.version)

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 /// The server's side of one connection (`Spec/Protocol.md`, section 8): a pure machine.
 ///
@@ -95,7 +95,9 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .bind(let session, _), .ident(let session, _), .query(let session, _), .upload(let session, _),
             .mark(let session, _), .unbind(let session), .error(let session, _, _), .testCommand(let session, _, _):
             let limits = limits
-            let action = try update(session) { session throws(ProtocolError) in try session.receive(message, limits) }
+            let action = try updateExisting(session) { session throws(ProtocolError) in
+                try session.receive(message, limits)
+            }
             guard case .ask(let handle, .identify(let request, _)) = action else { return action }
             return .ask(handle, .identify(request, hasRestarted: takeRestart(of: request.file.ident)))
         }
@@ -152,6 +154,24 @@ public struct ServerConnection: ~Copyable, Sendable {
         case .superseded:
             end(saying: nil)
         }
+    }
+
+    /// Takes a DOWNLOAD that was made before the session asked for it. If that is not what it would ask for now, or too
+    /// many are under way, it is as if there was only news of the version: the session asks in its turn.
+    ///
+    /// - Parameter cursor: what the DOWNLOAD follows.
+    /// - Returns: whether it will be sent.
+    package mutating func receive(
+        unasked progress: DownloadProgress, _ body: EncodedBody, after cursor: DownloadCursor, for handle: SessionHandle
+    ) -> Bool {
+        var isTaken = false
+        guard downloadsUnderWay < limits.downloadsUnderWayMax else {
+            receive(.versionExposed(progress.latest.version), for: handle)
+            return false
+        }
+        let codec = outgoing, version = version, download = FlexibleDownload(progress: progress, body: body)
+        update(handle) { isTaken = $0.unaskedDownload(download, after: cursor, version, codec) }
+        return isTaken
     }
 
     private mutating func downloadReady(_ download: FlexibleDownload, for handle: SessionHandle) {
@@ -241,55 +261,59 @@ public struct ServerConnection: ~Copyable, Sendable {
 
     /// - Parameter ident: taken out of its queue.
     private mutating func giveTurn(to ident: SessionID) -> Output? {
-        if let error = sessions[ident]?.pendingError, !version.hasErrorMessages {
+        if !version.hasErrorMessages, let error = sessions[ident]?.pendingError {
             end(error)
             return next()
         }
         let codec = outgoing
-        return update(ident, queuedFor: .nothing) { $0.next(codec) } ?? nil
+        return update(ident, isQueued: false) { $0.next(codec) } ?? nil
     }
 
     // MARK: - Sessions
 
     private mutating func update(_ handle: SessionHandle, _ event: (inout ServerSession) -> Void) {
-        guard let session = sessions[handle.ident], session.handle == handle else { return }
-        _ = update(handle.ident, queuedFor: session.turn, event)
+        _ = update(handle.ident) { session in if session.handle == handle { event(&session) } }
     }
 
     /// - Throws: what `event` throws, or 106 if there is no such session.
-    private mutating func update<Result>(
+    private mutating func updateExisting<Result>(
         _ ident: SessionID, _ event: (inout ServerSession) throws(ProtocolError) -> Result
     ) throws(ProtocolError) -> Result {
-        guard let turn = sessions[ident]?.turn,
-            let result = try update(ident, queuedFor: turn, event)
-        else { throw ProtocolError(.badSessionIdent, "no such session") }
+        guard let result = try update(ident, event) else { throw ProtocolError(.badSessionIdent, "no such session") }
         return result
     }
 
-    /// Changes a session where it is, and sees to it that it stands in the queue of what it now wants.
+    /// Changes a session where it is, and sees to it that it stands in the queue of what it now wants. All that happens
+    /// comes by here, so no session is copied.
     ///
+    /// - Parameter isQueued: false if it has just been taken out of its queue.
     /// - Returns: What `event` returns; nil if there is no such session.
     private mutating func update<Result, Failure>(
-        _ ident: SessionID, queuedFor oldTurn: ServerSession.Turn,
-        _ event: (inout ServerSession) throws(Failure) -> Result
+        _ ident: SessionID, isQueued: Bool = true, _ event: (inout ServerSession) throws(Failure) -> Result
     ) throws(Failure) -> Result? {
         guard let index = sessions.index(forKey: ident) else { return nil }
-        let wasDownloading = sessions.values[index].isDownloading
-        let result = try event(&sessions.values[index])
-        let session = sessions.values[index]
-        if session.isDownloading != wasDownloading { downloadsUnderWay += session.isDownloading ? 1 : -1 }
-        if session.isFinished { sessions.remove(at: index) }
-        guard session.turn != oldTurn else { return result }
+        let (result, old, new) = try Self.change(&sessions.values[index], event)
+        if new.isDownloading != old.isDownloading { downloadsUnderWay += new.isDownloading ? 1 : -1 }
+        if new.isFinished { sessions.remove(at: index) }
+        let oldTurn = isQueued ? old.turn : .nothing
+        guard new.turn != oldTurn else { return result }
         switch oldTurn {
         case .nothing: break
         case .message: speakers.removeAll { $0 == ident }
         case .scan: scanners.removeAll { $0 == ident }
         }
-        switch session.turn {
+        switch new.turn {
         case .nothing: break
         case .message: speakers.append(ident)
         case .scan: scanners.append(ident)
         }
         return result
+    }
+
+    private static func change<Result, Failure>(
+        _ session: inout ServerSession, _ event: (inout ServerSession) throws(Failure) -> Result
+    ) throws(Failure) -> (Result, old: ServerSession.Outline, new: ServerSession.Outline) {
+        let old = session.outline
+        return (try event(&session), old, session.outline)
     }
 }

@@ -83,6 +83,15 @@ struct ServerSession: Sendable {
         }
     }
 
+    /// What its connection has to know of it.
+    struct Outline {
+        let turn: Turn
+        let isDownloading: Bool
+        let isFinished: Bool
+    }
+
+    var outline: Outline { Outline(turn: turn, isDownloading: isDownloading, isFinished: isFinished) }
+
     /// Neither over nor about to be over.
     private var isLive: Bool {
         switch state {
@@ -211,6 +220,20 @@ struct ServerSession: Sendable {
             return end(ErrorMessage(.otherSessionError, problem))
         }
         feed.downloadReady(download, as: handle.ident, codec)
+    }
+
+    /// A DOWNLOAD of the newest version that nobody has asked for. If it is not what would be asked for now, it is only
+    /// known that there is a version.
+    /// - Parameter cursor: what it follows.
+    /// - Returns: whether it was taken.
+    mutating func unaskedDownload(
+        _ download: FlexibleDownload, after cursor: DownloadCursor, _ version: ProtocolVersion,
+        _ codec: ServerMessageCodec
+    ) -> Bool {
+        versionExposed(download.progress.latest.version)
+        guard case .running = state, feed.beginDownload(unaskedAfter: cursor) else { return false }
+        downloadReady(download, version, codec)
+        return true
     }
 
     mutating func queryRefused(_ refusal: QueryRefusal) {

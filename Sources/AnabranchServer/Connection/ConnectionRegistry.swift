@@ -70,15 +70,21 @@ final class ConnectionRegistry: Sendable {
         }
     }
 
-    /// Delivers replies of synced files: one task for each event loop, however many connections it serves.
-    func deliver(_ batches: [ConnectionReplies]) {
-        guard !batches.isEmpty else { return }
+    /// Delivers replies of synced files: one task for each event loop, however many connections it serves. None sends
+    /// anything of a commit before all connections have the replies that speak of it (`ReplyQueue`).
+    func deliver(_ turn: TurnReplies) {
         var handlersOfLoops: [ObjectIdentifier: [NIOLoopBound<SyncHandler>]] = [:]
+        func tell(_ entry: Entry) {
+            handlersOfLoops[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
+        }
         state.withLock { state in
-            for batch in batches {
-                guard let entry = state.entries[batch.connection] else { continue }
-                guard entry.replies.append(batch) else { continue }
-                handlersOfLoops[ObjectIdentifier(entry.handler.eventLoop), default: []].append(entry.handler)
+            for reply in turn.replies {
+                if let entry = state.entries[reply.session.connection], entry.replies.append(reply) { tell(entry) }
+            }
+            for charge in turn.done {
+                if let entry = state.entries[charge.connection], entry.replies.append(done: charge.bytes) {
+                    tell(entry)
+                }
             }
         }
         for handlers in handlersOfLoops.values {
@@ -105,6 +111,12 @@ final class ReplyQueue: Sendable {
         /// Whether the event loop has been told to drain.
         fileprivate var isTold = false
         fileprivate var tellsAll = false
+
+        /// - Returns: whether the event loop has not been told yet.
+        fileprivate mutating func tell() -> Bool {
+            defer { isTold = true }
+            return !isTold
+        }
     }
 
     private let quietBytesMax: Int
@@ -115,14 +127,19 @@ final class ReplyQueue: Sendable {
     init(quietBytesMax: Int) { self.quietBytesMax = quietBytesMax }
 
     /// - Returns: whether the event loop is to be told.
-    func append(_ batch: ConnectionReplies) -> Bool {
+    func append(_ reply: FileReply) -> Bool {
         waiting.withLock { waiting in
-            waiting.replies += batch.replies
-            waiting.doneBytes += batch.doneBytes
-            let isQuiet = waiting.replies.isEmpty && waiting.doneBytes <= quietBytesMax && !waiting.tellsAll
-            guard !isQuiet, !waiting.isTold else { return false }
-            waiting.isTold = true
-            return true
+            waiting.replies.append(reply)
+            return waiting.tell()
+        }
+    }
+
+    /// - Parameter bytes: the cost of a request that is done.
+    /// - Returns: whether the event loop is to be told.
+    func append(done bytes: Int) -> Bool {
+        waiting.withLock { waiting in
+            waiting.doneBytes += bytes
+            return (waiting.doneBytes > quietBytesMax || waiting.tellsAll) && waiting.tell()
         }
     }
 

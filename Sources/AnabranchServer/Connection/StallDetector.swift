@@ -18,13 +18,14 @@ final class StallDetector: ChannelDuplexHandler {
     private let onStall: () -> Void
     private var writtenBytes = 0
     /// When the socket last had nothing to take, or was seen to have taken enough.
-    private var lastProgress = NIODeadline.now()
+    private var lastProgress = NIODeadline.distantPast
     /// What it had taken by then, in bytes.
     private var takenBytes = 0
     private var timer: Scheduled<Void>?
 
     /// - Parameters:
-    ///   - limit: how long the socket may take nothing. It is noticed within a quarter more.
+    ///   - limit: how long the socket may take nothing. It is noticed up to a sixteenth earlier, or within a
+    ///     quarter more.
     ///   - waitingBytes: how much of what was written the socket has not taken.
     ///   - requiredBytes: what it has to take within the limit, while more waits.
     ///   - onStall: called once, before the socket is closed.
@@ -38,6 +39,8 @@ final class StallDetector: ChannelDuplexHandler {
         self.onStall = onStall
     }
 
+    func handlerAdded(context: ChannelHandlerContext) { lastProgress = context.eventLoop.now }
+
     func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -46,7 +49,11 @@ final class StallDetector: ChannelDuplexHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if waitingBytes(context.channel) == 0 { noteProgress(at: context.eventLoop.now, taken: writtenBytes) }
+        let now = context.eventLoop.now
+        // To ask each time would cost more than all else here.
+        if now >= lastProgress + .nanoseconds(limit.nanoseconds / 16), waitingBytes(context.channel) == 0 {
+            noteProgress(at: now, taken: writtenBytes)
+        }
         writtenBytes += unwrapOutboundIn(data).readableBytes
         context.write(data, promise: promise)
         if timer == nil { schedule(context) }

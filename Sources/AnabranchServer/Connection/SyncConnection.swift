@@ -36,8 +36,6 @@ struct SyncConnection: ~Copyable {
     /// `FileSessions` (to the file).
     private var sessions: [SessionHandle: Session] = [:]
     private var requests: [FileRequest] = []
-    /// DOWNLOADs that have come before the machine asked for them, each with the cursor that it follows.
-    private var news: [SessionHandle: (follows: DownloadCursor, event: SessionEvent)] = [:]
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
@@ -145,19 +143,28 @@ struct SyncConnection: ~Copyable {
 
     // MARK: From the files
 
-    mutating func receive(_ reply: FileReply) {
+    /// - Parameter canSend: whether the socket takes messages. If not, a DOWNLOAD that was not asked for goes, so that a
+    ///   client that reads slowly costs no memory for it: the session asks when it can be sent.
+    mutating func receive(_ reply: FileReply, canSend: Bool) {
         let session = reply.session.session
         switch reply.event {
-        case .download(let progress, _) where reply.follows != nil:
-            if let cursor = reply.follows, news[session] == nil { news[session] = (cursor, reply.event) }
-            return machine.receive(.versionExposed(progress.latest.version), for: session)
+        case .download(let progress, let body):
+            guard let cursor = reply.follows else {
+                metrics.downloadsMade.increment()
+                break
+            }
+            guard canSend else { return machine.receive(.versionExposed(progress.latest.version), for: session) }
+            if machine.receive(unasked: progress, body, after: cursor, for: session) {
+                metrics.downloadsMade.increment()
+            }
+            return
         case .fileIdentAllocated(let file):
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
         case .versionExposed, .queryRefused, .log:
             break
-        case .download, .flexibleDownload:
+        case .flexibleDownload:
             metrics.downloadsMade.increment()
         case .failed(let error) where error.code.isConnectionLevel:
             return fail(error)
@@ -172,10 +179,6 @@ struct SyncConnection: ~Copyable {
         }
         machine.receive(reply.event, for: session)
     }
-
-    /// Nothing more of what has come can be sent now. What was not asked for goes: a client that reads slowly costs no
-    /// memory for it.
-    mutating func dropNews() { news.removeAll(keepingCapacity: true) }
 
     // MARK: From the rest of the server
 
@@ -223,21 +226,11 @@ struct SyncConnection: ~Copyable {
                 return .lastMessage(message)
             case .close(let code):
                 return .close(code: code)
-            case .ask(let session, .scan(let cursor)):
-                scan(session, from: cursor)
             case .ask(let session, let request):
                 ask(session, request)
             }
         }
         return nil
-    }
-
-    private mutating func scan(_ session: SessionHandle, from cursor: DownloadCursor) {
-        guard let found = news.removeValue(forKey: session), found.follows == cursor else {
-            return ask(session, .scan(from: cursor))
-        }
-        metrics.downloadsMade.increment()
-        machine.receive(found.event, for: session)
     }
 
     private func count(_ message: EncodedMessage) {

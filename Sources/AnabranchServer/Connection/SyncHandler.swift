@@ -42,8 +42,11 @@ final class SyncHandler: ChannelDuplexHandler {
     private var resume: InboundQueue.Grant = { _, _ in }
     private let replies: ReplyQueue
     private var isSending = false
-    /// Between the first frame of a reading and its end. What is written meanwhile goes out together.
-    private var isReading = false
+    /// Whether the socket may take messages again while some are being sent.
+    private var hasRoomAgain = false
+    /// Between the first frame of a reading and its end, or while replies are handled. What is written meanwhile goes
+    /// out together.
+    private var holdsFlush = false
     private var hasUnflushed = false
     private let silence: SilenceDetector
     private let memory: MessageMemory
@@ -118,7 +121,7 @@ final class SyncHandler: ChannelDuplexHandler {
     // MARK: Inbound
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        isReading = true
+        holdsFlush = true
         drainReplies()
         guard phase == .open else { return }
         do {
@@ -135,8 +138,8 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        if isReading {
-            isReading = false
+        if holdsFlush {
+            holdsFlush = false
             flush(context)
         }
         context.fireChannelReadComplete()
@@ -208,15 +211,26 @@ final class SyncHandler: ChannelDuplexHandler {
         inbound.requestsDone(waiting.doneBytes)
         guard let context, phase != .closed else { return }
         guard !waiting.replies.isEmpty else { return resumeAfterRequests(context) }
-        for reply in waiting.replies {
-            memory.noteOutbound(reply.event)
-            connection.receive(reply)
-        }
+        handle(waiting.replies, context)
         if connection.isSuperseded { return context.close(promise: nil) }
-        submitRequests()
-        send(context)
-        connection.dropNews()
+        flush(context)
         resumeAfterRequests(context)
+    }
+
+    /// What one makes the connection say goes to the socket before the next one: none finds too many under way.
+    private func handle(_ replies: [FileReply], _ context: ChannelHandlerContext) {
+        let isReading = holdsFlush, channel = context.channel
+        for reply in replies {
+            // What has filled the buffer goes out first, which makes room.
+            holdsFlush = channel.isWritable
+            flush(context)
+            holdsFlush = true
+            memory.noteOutbound(reply.event)
+            connection.receive(reply, canSend: channel.isWritable)
+            submitRequests()
+            send(context)
+        }
+        holdsFlush = isReading
     }
 
     /// Goes on with what has waited for the end of requests.
@@ -234,20 +248,19 @@ final class SyncHandler: ChannelDuplexHandler {
 
     /// Sends what the connection has to say, as long as the socket takes it.
     func send(_ context: ChannelHandlerContext) {
-        // Writing can change the writability, which calls this again.
-        guard !isSending else { return }
+        // Writing can change the writability, which calls this again: a flush can empty the socket at once.
+        guard !isSending else { return hasRoomAgain = true }
         isSending = true
         defer { isSending = false }
-        // A flush can empty the socket at once. The change of writability that tells of it comes to nothing then,
-        // because this is still running.
-        while writeMessages(context) {}
+        repeat {
+            hasRoomAgain = false
+            writeMessages(context)
+        } while hasRoomAgain
     }
 
-    /// - Returns: whether there was a message.
-    private func writeMessages(_ context: ChannelHandlerContext) -> Bool {
-        var hasWritten = false
-        while isLive, context.channel.isWritable, let outbound = connection.next() {
-            hasWritten = true
+    private func writeMessages(_ context: ChannelHandlerContext) {
+        let channel = context.channel
+        while isLive, channel.isWritable, let outbound = connection.next() {
             switch outbound {
             case .message(let message):
                 write(message, context)
@@ -262,7 +275,6 @@ final class SyncHandler: ChannelDuplexHandler {
         }
         submitRequests()
         flush(context)
-        return hasWritten
     }
 
     /// The frames of messages pass the frame encoder by, which would write each in three pieces.
@@ -275,7 +287,7 @@ final class SyncHandler: ChannelDuplexHandler {
     }
 
     private func flush(_ context: ChannelHandlerContext) {
-        guard !isReading, hasUnflushed else { return }
+        guard !holdsFlush, hasUnflushed else { return }
         hasUnflushed = false
         context.flush()
     }

@@ -3,12 +3,12 @@ import AnabranchHistory
 import NIOPosix
 import Synchronization
 
-/// The replies of one turn to one connection.
-struct ConnectionReplies: Sendable {
-    let connection: ConnectionID
+/// What one turn tells connections.
+struct TurnReplies: Sendable {
+    /// To each session in their order.
     var replies: [FileReply] = []
-    /// The cost of the connection's requests that are done.
-    var doneBytes = 0
+    /// The requests that are done.
+    var done: [RequestCharge] = []
 }
 
 /// The synced files of a server. Each has a queue of its own, and any of the worker threads takes its turns: none is
@@ -41,7 +41,7 @@ final class FileQueues: Sendable {
     }
 
     let environment: FileEnvironment
-    private let deliver: @Sendable ([ConnectionReplies]) -> Void
+    private let deliver: @Sendable (TurnReplies) -> Void
     private let state = Mutex(State())
     private let workers: NIOThreadPool?
 
@@ -54,7 +54,7 @@ final class FileQueues: Sendable {
     ///   - threads: how many workers there are; nil: `takeTurn` is called in their place.
     ///   - deliver: called on workers when everything that the replies speak of is durable.
     init(
-        _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable ([ConnectionReplies]) -> Void
+        _ environment: FileEnvironment, threads: Int?, deliver: @escaping @Sendable (TurnReplies) -> Void
     ) {
         self.environment = environment
         self.deliver = deliver
@@ -71,7 +71,8 @@ final class FileQueues: Sendable {
 
     /// Submits requests whose memory is taken into account already.
     func submitReserved(_ requests: [FileRequest]) {
-        if requests.count == 1 { return put(requests: requests, to: requests[0].path) }
+        guard let path = requests.first?.path else { return }
+        if requests.allSatisfy({ $0.path == path }) { return put(requests: requests, to: path) }
         for (path, requests) in Dictionary(grouping: requests, by: \.path) { put(requests: requests, to: path) }
     }
 

@@ -149,9 +149,10 @@ final class FileSessions {
     private func queue(
         _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
     ) throws(HistoryError) {
-        guard let clientFile = running[key]?.clientFile,
-            var rest = try accept(upload.upload, of: key)
-        else { return }
+        guard let index = running.index(forKey: key), var rest = try accept(upload.upload, ofRunning: index) else {
+            return
+        }
+        let clientFile = running.values[index].clientFile
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()
@@ -197,9 +198,10 @@ final class FileSessions {
         reply(key, .download(download.progress, body))
     }
 
-    private func accept(_ upload: Upload, of key: SessionKey) throws(HistoryError) -> Upload? {
+    private func accept(_ upload: Upload, ofRunning index: Int) throws(HistoryError) -> Upload? {
         flexible == nil
-            ? try running[key]?.progress.accept(upload) : try running[key]?.view?.progress.accept(upload)
+            ? try running.values[index].progress.accept(upload)
+            : try running.values[index].view?.progress.accept(upload)
     }
 
     /// Whether the session has everything, or had it when it last asked: what it asks for has come since.

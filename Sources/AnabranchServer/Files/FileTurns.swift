@@ -19,7 +19,7 @@ final class FileTurns {
     let environment: FileEnvironment
     private let memory: DownloadMemory
     let notify: (VirtualPath, FileNotice) -> Void
-    private let deliver: ([ConnectionReplies]) -> Void
+    private let deliver: (TurnReplies) -> Void
     private(set) var sessions: FileSessions?
     private var jobs = CircularBuffer<FileJob>(initialCapacity: 1)
     // Slices of arrays would keep what was taken out of them.
@@ -46,8 +46,8 @@ final class FileTurns {
     private var completions: [() -> Void] = []
     /// What those who follow the log were told since the file is open.
     private var followedVersion: ServerVersion?
-    private var replies: [FileReply] = []
-    private var done: [RequestCharge] = []
+    /// What the turn tells connections when it is over.
+    private var untold = TurnReplies()
 
     /// - Parameters:
     ///   - memory: room for the bodies of DOWNLOADs until they are sent.
@@ -55,7 +55,7 @@ final class FileTurns {
     ///   - deliver: called with what has become durable.
     init(
         _ path: VirtualPath, _ environment: FileEnvironment, memory: DownloadMemory,
-        notify: @escaping (VirtualPath, FileNotice) -> Void, deliver: @escaping ([ConnectionReplies]) -> Void
+        notify: @escaping (VirtualPath, FileNotice) -> Void, deliver: @escaping (TurnReplies) -> Void
     ) {
         self.path = path
         self.environment = environment
@@ -137,37 +137,28 @@ final class FileTurns {
     func whenTold(_ completion: @escaping () -> Void) { completions.append(completion) }
 
     private func tell() {
-        if let sessions {
-            replies += sessions.takeReplies()
-            done += sessions.takeDone()
+        takeReplies()
+        if !untold.replies.isEmpty || !untold.done.isEmpty {
+            deliver(untold)
+            environment.budget.release(untold.done.reduce(0) { $0 + $1.bytes })
+            untold = TurnReplies()
         }
-        defer { (replies, done) = ([], []) }
-        deliverReplies()
         let completions = completions
         self.completions = []
         for complete in completions { complete() }
         tellFollowers()
     }
 
+    private func takeReplies() {
+        guard let sessions else { return }
+        untold.replies += sessions.takeReplies()
+        untold.done += sessions.takeDone()
+    }
+
     private func tellFollowers() {
         guard let version = sessions?.file.version, version != followedVersion else { return }
         followedVersion = version
         environment.followers.note(version, of: path)
-    }
-
-    private func deliverReplies() {
-        guard !replies.isEmpty || !done.isEmpty else { return }
-        var batches: [ConnectionID: ConnectionReplies] = [:]
-        for reply in replies {
-            let connection = reply.session.connection
-            batches[connection, default: ConnectionReplies(connection: connection)].replies.append(reply)
-        }
-        for charge in done {
-            batches[charge.connection, default: ConnectionReplies(connection: charge.connection)].doneBytes +=
-                charge.bytes
-        }
-        deliver(Array(batches.values))
-        environment.budget.release(done.reduce(0) { $0 + $1.bytes })
     }
 
     // MARK: A turn
@@ -235,7 +226,7 @@ final class FileTurns {
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
         while pending == nil, let request = queue.popFirst() {
             if let error = handle(request) {
-                replies.append(FileReply(session: request.session, event: .failed(error)))
+                untold.replies.append(FileReply(session: request.session, event: .failed(error)))
             }
             if limit.isOver { break }
         }
@@ -248,11 +239,11 @@ final class FileTurns {
         do {
             if let refusal = try refusal(of: request) {
                 environment.metrics.refusedSession(because: refusal)
-                done.append(request.charge)
+                untold.done.append(request.charge)
                 return refusal.message
             }
             guard let sessions = try sessions(for: request) else {
-                done.append(request.charge)
+                untold.done.append(request.charge)
                 return nil
             }
             let start = ContinuousClock.now
@@ -265,7 +256,7 @@ final class FileTurns {
             if case .scan = request.request { environment.metrics.scanned(in: start.duration(to: .now)) }
             return nil
         } catch {
-            done.append(request.charge)
+            untold.done.append(request.charge)
             environment.log.note(error, path: path)
             return ErrorMessage(error)
         }
@@ -296,8 +287,7 @@ final class FileTurns {
     func end(because error: HistoryError) {
         guard let sessions else { return }
         sessions.failAll(error)
-        replies += sessions.takeReplies()
-        done += sessions.takeDone()
+        takeReplies()
         endMaintenance(error)
         forget()
     }

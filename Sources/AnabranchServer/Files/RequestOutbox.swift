@@ -6,7 +6,9 @@ import Synchronization
 /// all readers of a file say after each commit, waits for more of the like. Belongs to its event loop.
 final class RequestOutbox {
     /// How long that waits, unless another request comes.
-    static let progressMillisecondsMax = 1
+    static let progressMillisecondsMax = 4
+    /// How many of the like wait at most.
+    static let progressCountMax = 64
     let files: FileQueues
     private let eventLoop: any EventLoop
     private var requests: [FileRequest] = []
@@ -22,7 +24,7 @@ final class RequestOutbox {
         files.budget.reserve(request.cost)
         requests.append(request)
         guard !isUrgent else { return }
-        if !request.saysOnlyProgress {
+        if !request.saysOnlyProgress || requests.count >= Self.progressCountMax {
             isUrgent = true
             // A task runs when all sockets have been read that have brought something.
             eventLoop.assumeIsolated().execute { [self] in flush() }

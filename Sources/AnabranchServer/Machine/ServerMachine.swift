@@ -27,6 +27,8 @@ package final class ServerMachine {
     /// The server's end of a connection.
     private final class Peer {
         var connection: SyncConnection
+        /// Whether there was room for more than was to be sent last.
+        var canSend = true
         var assembler: MessageAssembler
 
         init(_ connection: consuming SyncConnection, messageBytesMax: Int) {
@@ -47,8 +49,9 @@ package final class ServerMachine {
             messageMemory: MemoryBudget(bytesMax: settings.messageBytesMax), beginStep: settings.beginStep,
             randomness: settings.randomness, unixSeconds: settings.unixSeconds,
             monotonicSeconds: settings.monotonicSeconds)
-        files = FileQueues(environment, threads: nil) { batches in
-            replies.waiting += batches.sorted { $0.connection < $1.connection }.flatMap(\.replies)
+        files = FileQueues(environment, threads: nil) { turn in
+            let ofConnections = Dictionary(grouping: turn.replies, by: \.session.connection)
+            replies.waiting += ofConnections.sorted { $0.key < $1.key }.flatMap(\.value)
         }
         environment.clock.note()
     }
@@ -108,7 +111,7 @@ package final class ServerMachine {
             }
         }
         submitRequests(of: peer)
-        if countMax > 0 { peer.connection.dropNews() }
+        peer.canSend = messages.count < countMax
         return messages
     }
 
@@ -134,7 +137,10 @@ package final class ServerMachine {
         let hasTurn = files.takeTurn()
         let waiting = replies.waiting
         replies.waiting = []
-        for reply in waiting { peers[reply.session.connection.number]?.connection.receive(reply) }
+        for reply in waiting {
+            guard let peer = peers[reply.session.connection.number] else { continue }
+            peer.connection.receive(reply, canSend: peer.canSend)
+        }
         return hasTurn
     }
 

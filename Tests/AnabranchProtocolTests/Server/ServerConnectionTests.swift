@@ -179,6 +179,49 @@ import Testing
                 == ["download 2", "download 1", "download 3", "mark 2 1\n", "mark 1 1\n", "mark 3 1\n"])
     }
 
+    @Test func aDownloadThatIsThereNeedsNoQuestion() throws {
+        let conversation = try Conversation()
+        try conversation.run()
+        conversation.receive("mark 1 1\n")
+        #expect(try conversation.offer(after: 0, to: 3))
+        #expect(conversation.said() == ["download 1 3 0 3 5 0 0 0 0 0 0\n", "mark 1 1\n"])
+        #expect(try conversation.offer(after: 3, to: 4))
+        #expect(try !conversation.offer(after: 4, to: 5), "the last one is not sent yet")
+        #expect(conversation.said() == ["download 1 4 0 4 5 0 0 0 0 0 0\n", "scan 1 4 0"])
+        #expect(try !conversation.offer(after: 4, to: 6), "one was asked for")
+        try conversation.download(to: 5)
+        #expect(conversation.said() == ["download 1 5 0 5 5 0 0 0 0 0 0\n", "scan 1 5 0"])
+    }
+
+    @Test func aDownloadOfAnotherPlaceIsOnlyNewsOfItsVersion() throws {
+        let conversation = try Conversation()
+        try conversation.run()
+        #expect(try !conversation.offer(after: 1, to: 3))
+        #expect(conversation.said() == ["scan 1 0 0"])
+        let early = try Conversation()
+        early.receive("bind 1 1 0 0 0\nx")
+        #expect(try !early.offer(after: 0, to: 3), "no file is named")
+        early.receive("ident 1 2 77 0 0 0 0\n")
+        #expect(try !early.offer(after: 0, to: 3), "its ident is not accepted")
+        try early.accept()
+        #expect(early.said() == ["scan 1 0 0"])
+        try early.fail(1, ErrorMessage(.badClientFile))
+        #expect(try !early.offer(after: 0, to: 4), "the session is over")
+    }
+
+    @Test func aDownloadThatIsThereWaitsWhileTooManyAreUnderWay() throws {
+        var limits = Limits()
+        limits.downloadsUnderWayMax = 2
+        let conversation = try Conversation(limits: limits)
+        for session in [1, 2, 3] as [SessionID] { try conversation.run(session) }
+        #expect(try conversation.offer(1, after: 0, to: 3) && conversation.offer(2, after: 0, to: 3))
+        #expect(try !conversation.offer(3, after: 0, to: 3))
+        #expect(
+            conversation.said() == [
+                "download 1 3 0 3 5 0 0 0 0 0 0\n", "download 2 3 0 3 5 0 0 0 0 0 0\n", "scan 3 0 0",
+            ])
+    }
+
     @Test func onlyAFewDownloadsAreUnderWayAtATime() throws {
         var limits = Limits()
         limits.downloadsUnderWayMax = 2

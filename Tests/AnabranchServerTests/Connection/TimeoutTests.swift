@@ -213,6 +213,25 @@ import Testing
         #expect(!fixture.channel.isActive && fixture.stalls == 1)
     }
 
+    @Test("a socket that takes everything at once is not asked at each message whether it has")
+    func fewQuestions() throws {
+        let channel = EmbeddedChannel(), questions = Mutex(0)
+        let stall = StallDetector(limit: .seconds(64)) { _ in
+            questions.withLock { $0 += 1 }
+            return 0
+        } onStall: {
+            Issue.record("a stall")
+        }
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        try channel.pipeline.syncOperations.addHandler(stall)
+        for _ in 0..<640 {
+            channel.embeddedEventLoop.advanceTime(by: .milliseconds(100))
+            channel.writeAndFlush(ByteBuffer(repeating: 7, count: 1), promise: nil)
+        }
+        // One every 4 seconds, and one at each end of a quarter.
+        #expect(questions.withLock { $0 } <= 16 + 4)
+    }
+
     @Test("a socket that takes 4,096 bytes a minute is slow, one that takes less is as good as gone", arguments: -1...1)
     func trickle(more: Int) throws {
         let channel = EmbeddedChannel()

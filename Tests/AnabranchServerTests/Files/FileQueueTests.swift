@@ -84,8 +84,8 @@ import Testing
     func groups() async throws {
         let store = GatedStore(), counters = CountingMetrics()
         let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
-        let files = FileQueues(Self.environment(store, SyncMetrics(factory: counters)), threads: 1) { batches in
-            for reply in batches.flatMap(\.replies) { onReply.yield(reply) }
+        let files = FileQueues(Self.environment(store, SyncMetrics(factory: counters)), threads: 1) { turn in
+            for reply in turn.replies { onReply.yield(reply) }
         }
         store.closeGate()
         files.submit(Self.bind(0, to: "//0"))
@@ -136,8 +136,8 @@ import Testing
     func failureInGroup() async throws {
         let store = GatedStore(refusing: [VirtualPath("//3")])
         let (replies, onReply) = AsyncStream.makeStream(of: FileReply.self)
-        let files = FileQueues(Self.environment(store), threads: 1) { batches in
-            for reply in batches.flatMap(\.replies) { onReply.yield(reply) }
+        let files = FileQueues(Self.environment(store), threads: 1) { turn in
+            for reply in turn.replies { onReply.yield(reply) }
         }
         store.closeGate()
         for number in 0..<6 as Range<UInt64> { files.submit(Self.bind(number, to: "//\(number)")) }
@@ -186,10 +186,8 @@ import Testing
 
     @Test("requests of one pass of an event loop go to their files together, and all of them are done")
     func outbox() async throws {
-        let (done, onDone) = AsyncStream.makeStream(of: ConnectionReplies.self)
-        let files = FileQueues(Self.environment(InMemoryStore()), threads: 3) {
-            for batch in $0 { onDone.yield(batch) }
-        }
+        let (done, onDone) = AsyncStream.makeStream(of: TurnReplies.self)
+        let files = FileQueues(Self.environment(InMemoryStore()), threads: 3) { onDone.yield($0) }
         let loop = EmbeddedEventLoop()
         let outbox = RequestOutboxes(to: files).outbox(of: loop)
         for number in 1...50 as ClosedRange<UInt64> {
@@ -199,9 +197,9 @@ import Testing
         #expect(reserved == 50 * 256)
         loop.run()
         var replies: Set<ConnectionID> = [], doneBytes = 0
-        for await batch in done {
-            if !batch.replies.isEmpty { replies.insert(batch.connection) }
-            doneBytes += batch.doneBytes
+        for await turn in done {
+            replies.formUnion(turn.replies.map(\.session.connection))
+            doneBytes += turn.done.reduce(0) { $0 + $1.bytes }
             if doneBytes == reserved, replies.count == 50 { break }
         }
         try await files.shutDown()
@@ -234,6 +232,11 @@ import Testing
         loop.run()
         #expect(files.queue(of: path) != nil)
         while files.takeTurn() {}
+        for _ in 1..<RequestOutbox.progressCountMax { appendProgress() }
+        #expect(!files.takeTurn() && files.budget.bytesInUse > 0)
+        appendProgress()
+        while files.takeTurn() {}
+        #expect(files.budget.bytesInUse == 0)
         // Nothing is left to be sent later.
         loop.advanceTime(by: .seconds(1))
         #expect(files.budget.bytesInUse == 0)
@@ -250,8 +253,8 @@ import Testing
         let (running, onRunning) = AsyncStream.makeStream(of: Void.self)
         let files = FileQueues(
             Self.environment(store), threads: 1,
-            deliver: { batches in
-                for reply in batches.flatMap(\.replies) {
+            deliver: { turn in
+                for reply in turn.replies {
                     switch reply.event {
                     case .identAccepted: onRunning.yield()
                     case .versionExposed(let version): _ = told.withLock { $0.insert(version) }

@@ -68,10 +68,21 @@ struct HandlerRig {
         self.handler = handler
     }
 
-    /// As if a file had said it, of a session that has ended.
-    func deliver(_ event: SessionEvent) {
-        let session = SessionKey(connection: id, session: SessionHandle(ident: 1, serial: 1))
-        connections.deliver([ConnectionReplies(connection: id, replies: [FileReply(session: session, event: event)])])
+    /// As if a file had said it, of a session that has ended unless the client has bound it.
+    func deliver(_ event: SessionEvent) { deliver([event], to: 1...1) }
+
+    /// As if files had said it, to so many of the first sessions that the client has bound, which have the idents 1, 2
+    /// and so on: all of it comes together.
+    /// - Parameter cursor: what a DOWNLOAD follows that was not asked for.
+    func deliver(_ events: [SessionEvent], to sessions: ClosedRange<UInt64>, follows cursor: DownloadCursor? = nil) {
+        let replies = sessions.flatMap { number in
+            let session = SessionHandle(ident: SessionID(number), serial: number)
+            return events.map { event in
+                FileReply(
+                    session: SessionKey(connection: id, session: session), event: event, follows: cursor)
+            }
+        }
+        connections.deliver(TurnReplies(replies: replies))
         channel.embeddedEventLoop.run()
     }
 

@@ -13,7 +13,7 @@ import NIOHTTP1
 /// a DOWNLOAD is made when the recorded one was sent. Salts are random and are translated.
 final class TranscriptReplay {
     private let transcript: Transcript
-    private let rig = WireRig(keepsNews: false, destructiveSchema: .allow)
+    private let rig = WireRig(canSend: false, destructiveSchema: .allow)
     /// The server was restarted with an empty directory before this connection.
     private let restartsBefore: Int?
     private var connections: [Int: Replayed] = [:]

@@ -86,11 +86,9 @@ final class TurnRig {
             store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
             logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
             unixSeconds: { [clock] in clock.seconds })
-        files = FileQueues(environment, threads: nil) { batches in
-            for batch in batches {
-                clients.of[batch.connection]?.events += batch.replies.map(\.event)
-                clients.of[batch.connection]?.doneBytes += batch.doneBytes
-            }
+        files = FileQueues(environment, threads: nil) { turn in
+            for reply in turn.replies { clients.of[reply.session.connection]?.events.append(reply.event) }
+            for charge in turn.done { clients.of[charge.connection]?.doneBytes += charge.bytes }
         }
     }
 

@@ -19,24 +19,24 @@ final class WireRig {
     private var connections: [ConnectionID: RigConnection] = [:]
     private var lastNumber: UInt64 = 0
     private var options = FileOptions()
-    private let keepsNews: Bool
+    private let canSend: Bool
     private let metrics: SyncMetrics
     private let logger: Logger
     private let unixSeconds: @Sendable () -> UInt64
 
     /// - Parameters:
     ///   - keepsState: whether changesets have to make sense.
-    ///   - keepsNews: whether connections can send what comes without being asked for.
+    ///   - canSend: whether the sockets of connections take what comes without being asked for.
     ///   - destructiveSchema: whether clients may take classes and columns away.
     ///   - unixSeconds: the clock.
     init(
-        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, keepsNews: Bool = true,
+        store: any HistoryStore = InMemoryStore(), keepsState: Bool = true, canSend: Bool = true,
         destructiveSchema: DestructiveSchema = .refuse, limits: Limits = Limits(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance, logger: Logger = .quiet,
         unixSeconds: @escaping @Sendable () -> UInt64 = { 1 }
     ) {
         self.unixSeconds = unixSeconds
-        self.keepsNews = keepsNews
+        self.canSend = canSend
         self.metrics = SyncMetrics(factory: metrics)
         self.logger = logger
         options.limits = limits
@@ -53,7 +53,7 @@ final class WireRig {
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: options, metrics: metrics, logger: logger,
             beginStep: { .none }, unixSeconds: unixSeconds)
-        return FileQueues(environment, threads: nil) { replies.waiting += $0.flatMap(\.replies) }
+        return FileQueues(environment, threads: nil) { replies.waiting += $0.replies }
     }
 
     /// What a restart of the server's process does, with this store in place of the old one.
@@ -69,7 +69,7 @@ final class WireRig {
         let connection = RigConnection(
             SyncConnection(
                 id, negotiation: negotiation, principal: Principal(app: app), limits: limits, metrics: metrics,
-                logger: logger), id)
+                logger: logger), id, canSend: canSend)
         connections[id] = connection
         return connection
     }
@@ -95,9 +95,8 @@ final class WireRig {
         let waiting = replies.waiting
         replies.waiting = []
         for reply in waiting {
-            let connection = connections[reply.session.connection]
-            connection?.wire.receive(reply)
-            if !keepsNews { connection?.wire.dropNews() }
+            guard let connection = connections[reply.session.connection] else { continue }
+            connection.wire.receive(reply, canSend: connection.canSend)
         }
     }
 
@@ -130,7 +129,6 @@ final class WireRig {
                     isBusy = true
                     connection.note(outbound)
                 }
-                connection.wire.dropNews()
                 let requests = connection.wire.takeRequests()
                 isBusy = isBusy || !requests.isEmpty
                 submit(requests)
@@ -143,13 +141,16 @@ final class WireRig {
 final class RigConnection {
     var wire: SyncConnection
     let id: ConnectionID
+    /// Whether its socket takes what comes without being asked for.
+    var canSend: Bool
     var sent: [[UInt8]] = []
     /// A connection-level error was the last message.
     private(set) var isOver = false
 
-    init(_ wire: consuming SyncConnection, _ id: ConnectionID) {
+    init(_ wire: consuming SyncConnection, _ id: ConnectionID, canSend: Bool) {
         self.wire = wire
         self.id = id
+        self.canSend = canSend
     }
 
     func note(_ outbound: SyncConnection.Outbound) {
