@@ -111,7 +111,8 @@ struct DownloadFeed: Sendable {
     }
 
     /// - Parameter cursor: what a DOWNLOAD follows that nobody has asked for.
-    /// - Returns: whether it is what would be asked for now. Then it counts as asked for.
+    /// - Returns: whether it is the one to be asked for next, and there is nothing else to say. Then it counts as asked
+    ///   for.
     mutating func beginDownload(unaskedAfter cursor: DownloadCursor) -> Bool {
         guard turn == .scan, subscriptions?.open == nil, cursor == self.cursor else { return false }
         download = .underWay

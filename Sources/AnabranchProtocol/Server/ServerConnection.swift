@@ -156,8 +156,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Takes a DOWNLOAD that was made before the session asked for it. If that is not what it would ask for now, or too
-    /// many are under way, it is as if there was only news of the version: the session asks in its turn.
+    /// Takes a DOWNLOAD that was made before the session asked for it. If that is not the one to be asked for next, or
+    /// too many are under way, it is as if there was only news of the version: the session asks in its turn.
     ///
     /// - Parameter cursor: what the DOWNLOAD follows.
     /// - Returns: whether it will be sent.

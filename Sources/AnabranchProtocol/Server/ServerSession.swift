@@ -222,8 +222,8 @@ struct ServerSession: Sendable {
         feed.downloadReady(download, as: handle.ident, codec)
     }
 
-    /// A DOWNLOAD of the newest version that nobody has asked for. If it is not what would be asked for now, it is only
-    /// known that there is a version.
+    /// A DOWNLOAD of the newest version that nobody has asked for. If it is not the one to be asked for next, it is
+    /// only known that there is a version.
     /// - Parameter cursor: what it follows.
     /// - Returns: whether it was taken.
     mutating func unaskedDownload(

@@ -143,8 +143,8 @@ struct SyncConnection: ~Copyable {
 
     // MARK: From the files
 
-    /// - Parameter canSend: whether the socket takes messages. If not, a DOWNLOAD that was not asked for goes, so that a
-    ///   client that reads slowly costs no memory for it: the session asks when it can be sent.
+    /// - Parameter canSend: whether the socket takes messages. If not, a DOWNLOAD that was not asked for is dropped, so
+    ///   that a client that reads slowly costs no memory for it: the session asks when it can be sent.
     mutating func receive(_ reply: FileReply, canSend: Bool) {
         let session = reply.session.session
         switch reply.event {
