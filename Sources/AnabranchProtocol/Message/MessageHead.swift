@@ -126,6 +126,7 @@ struct HeadReader {
             throw syntax("compressed size without compression")
         }
         var body = try end(bodyBytes: size.isCompressed ? size.compressedBytes : size.uncompressedBytes)
+        // Most UPLOADs only acknowledge: there is nothing to skip.
         if size.isCompressed || body.remaining > 0, isSkipped() { return NumberReader([], from: 0) }
         guard size.isCompressed else { return body }
         do throws(BodyCompression.InflationError) {

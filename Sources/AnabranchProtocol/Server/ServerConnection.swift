@@ -283,8 +283,8 @@ public struct ServerConnection: ~Copyable, Sendable {
         return result
     }
 
-    /// Changes a session where it is, and sees to it that it stands in the queue of what it now wants. All that happens
-    /// comes by here, so no session is copied.
+    /// Changes a session and sees to it that it stands in the queue of what it now wants. All that happens comes by
+    /// here, so the session is changed where it is and not copied.
     ///
     /// - Parameter isQueued: false if it has just been taken out of its queue.
     /// - Returns: What `event` returns; nil if there is no such session.

@@ -147,24 +147,20 @@ struct SyncConnection: ~Copyable {
     ///   that a client that reads slowly costs no memory for it: the session asks when it can be sent.
     mutating func receive(_ reply: FileReply, canSend: Bool) {
         let session = reply.session.session
-        switch reply.event {
-        case .download(let progress, let body):
-            guard let cursor = reply.follows else {
-                metrics.downloadsMade.increment()
-                break
-            }
+        if let cursor = reply.follows, case .download(let progress, let body) = reply.event {
             guard canSend else { return machine.receive(.versionExposed(progress.latest.version), for: session) }
-            if machine.receive(unasked: progress, body, after: cursor, for: session) {
-                metrics.downloadsMade.increment()
-            }
+            let isTaken = machine.receive(unasked: progress, body, after: cursor, for: session)
+            if isTaken { metrics.downloadsMade.increment() }
             return
+        }
+        switch reply.event {
         case .fileIdentAllocated(let file):
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
         case .versionExposed, .queryRefused, .log:
             break
-        case .flexibleDownload:
+        case .download, .flexibleDownload:
             metrics.downloadsMade.increment()
         case .failed(let error) where error.code.isConnectionLevel:
             return fail(error)

@@ -42,7 +42,7 @@ final class SyncHandler: ChannelDuplexHandler {
     private var resume: InboundQueue.Grant = { _, _ in }
     private let replies: ReplyQueue
     private var isSending = false
-    /// Whether the socket may take messages again while some are being sent.
+    /// Whether the writability has changed while messages were being sent: there may be room for more.
     private var hasRoomAgain = false
     /// Between the first frame of a reading and its end, or while replies are handled. What is written meanwhile goes
     /// out together.
