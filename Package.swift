@@ -54,7 +54,11 @@ let package = Package(
         .target(name: "AnabranchRules", dependencies: ["AnabranchCore", "AnabranchQuery"]),
         .target(name: "AnabranchProtocol", dependencies: ["AnabranchCore", "CZlib"]),
         .target(
-            name: "AnabranchHistory", dependencies: ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"]),
+            name: "AnabranchHistory",
+            dependencies: [
+                "AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ]),
         .target(
             name: "AnabranchRows",
             dependencies: [

@@ -42,6 +42,12 @@ public final class SyncedFile {
     private var isLeaseLost = false
     /// The state at `head`; nil for a relay.
     private(set) var state: ObjectGraph?
+    /// Whether `commit` only takes over what a commit says, and leaves it to the owner to store what `takeDeferred`
+    /// returns before anybody hears of it.
+    package var defersCommits = false
+    private var deferred: Commit?
+    /// Whether `head`, `state` and `tail` are ahead of the store.
+    package private(set) var isAhead = false
     /// A commit has failed, so late perhaps that it succeeded: `state` may be behind the store.
     private var isStateUncertain = false
     /// How many objects stay in memory between two commits.
@@ -149,6 +155,7 @@ public final class SyncedFile {
     }
 
     private func currentTail() throws(HistoryError) -> LogTail? {
+        if isAhead { return tail }
         guard tailBytesMax > 0, !isLeaseLost else { return nil }
         if let tail { return tail }
         let head = try store.read(id) { view throws(HistoryError) in try view.head() }
@@ -182,8 +189,9 @@ public final class SyncedFile {
         try self.commit(commit)
     }
 
-    /// Commits and takes over what the commit says.
+    /// Commits and takes over what the commit says; or only takes it over, if commits are deferred.
     func commit(_ commit: Commit) throws(HistoryError) {
+        if defersCommits { return try `defer`(commit) }
         if let failure = SyncedFile.commit([(self, commit)])[0] { throw failure }
     }
 
@@ -219,20 +227,57 @@ public final class SyncedFile {
     /// - Parameter failure: why it failed; nil if it has succeeded.
     package func finish(_ commit: Commit, _ failure: HistoryError?) {
         if let failure { return commitFailed(failure) }
+        if isAhead {
+            // The tail has all of it but the progress that was added last.
+            for file in commit.clientFiles { tail?.keep(file) }
+            tail?.endHold()
+            if tailBytesMax == 0 { tail = nil }
+            isAhead = false
+        } else if !commit.isEmpty {
+            tail?.append(commit)
+        }
+        // It may have failed together with a commit of another file whose lease was lost.
+        if !commit.isEmpty { isLeaseLost = false }
+        takeOver(commit)
+        if let update = commit.state { retain(update.after) }
+    }
+
+    /// What a commit makes of everything but the tail and the state.
+    private func takeOver(_ commit: Commit) {
         head = commit.newHead
         progressWritten(by: commit)
         releaseScans()
         if commit.generation != nil { knownGenerations = nil }
         for file in commit.clientFiles { lowestCommittedPin = min(lowestCommittedPin, file.pin ?? .largest) }
-        if !commit.isEmpty {
-            // It may have failed together with a commit of another file whose lease was lost.
-            isLeaseLost = false
-            tail?.append(commit)
-        }
-        if let update = commit.state { retain(update.after) }
     }
 
+    // MARK: Commits that are deferred
+
+    /// Adds a commit to those that wait to be stored as one, and takes over what it says: whatever follows is made on
+    /// top of it. Until they are stored, nobody outside may hear of it; if that fails, this object is of no use.
+    private func `defer`(_ commit: Commit) throws(HistoryError) {
+        let commit = completed(commit)
+        guard !commit.isEmpty else { return }
+        if !isAhead {
+            if tail == nil { tail = LogTail(at: head, bytesMax: max(tailBytesMax, 1)) }
+            tail?.beginHold()
+            isAhead = true
+        }
+        tail?.append(commit)
+        takeOver(commit)
+        if let update = commit.state { state = update.after }
+        if deferred == nil { deferred = commit } else { deferred?.append(commit) }
+    }
+
+    /// About what waits to be stored, in bytes.
+    package var deferredBytes: Int { deferred?.byteCount ?? 0 }
+
+    /// The commits that wait to be stored, as one; nil if there are none. `finish` has to be called with it.
+    package func takeDeferred() -> Commit? { deferred.take() }
+
     private func commitFailed(_ error: HistoryError) {
+        deferred = nil
+        isAhead = false
         isStateUncertain = true
         tail = nil
         // What is stored may be further now.

@@ -53,6 +53,9 @@ extension FileVerification {
                 last <= entry.version && entry.version <= head.version, ident,
                 "entry \(entry.number) of version \(entry.version) follows one of version \(last)")
             last = entry.version
+            expect(
+                !entry.isInLog || entry.version > head.baseVersion, ident,
+                "entry \(entry.number) names log entry \(entry.version), which the log has forgotten")
             for changeset in [entry.contents?.changeset, entry.contents?.merged].compactMap({ $0 }) {
                 var arena = ChangesetArena()
                 do {

@@ -5,20 +5,20 @@ import GRDB
 
 /// The views of a flexible file: what each client sees, and what it was sent and has not confirmed.
 extension SQLiteFile {
-    /// A store that is only read may have lost its last server before there were views.
-    func hasViews() throws -> Bool { try db.tableExists("client_view") }
+    /// A store that is only read may have lost its last server before there were views like these.
+    func hasViews() throws -> Bool { try StoreSchema.hasViews(db) }
 
     func store(_ change: ViewChange, start: Checksum) throws {
-        let record = change.record, fields = try ViewFields(record)
+        let record = change.record, predicates = try String(json: record.predicates)
         try execute(
             """
             INSERT OR REPLACE INTO client_view (file, ident, query_version, changed, projected, first_number,
-            last_number, predicates, role, compensations, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            last_number, predicates, role, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(record.ident), stored(record.queryVersion), stored(record.changed),
-                stored(record.projected), stored(record.firstNumber), stored(record.lastNumber), fields.predicates,
-                record.role, fields.compensations, Data(start.covering(record, fields).bytes),
+                stored(record.projected), stored(record.firstNumber), stored(record.lastNumber), predicates,
+                record.role, Data(start.covering(record, predicates).bytes),
             ])
         try execute(
             "DELETE FROM view_entry WHERE file = ? AND ident = ? AND number < ?",
@@ -28,15 +28,18 @@ extension SQLiteFile {
 
     private func store(_ entry: ViewEntry, of ident: ClientFileID, start: Checksum) throws {
         guard let contents = entry.contents else { throw damaged("entry \(entry.number) of a view") }
+        let fields = try EntryFields(entry, contents)
         try execute(
             """
             INSERT OR REPLACE INTO view_entry (file, ident, number, version, client_version, timestamp, origin,
-            bootstrap, changeset, merged, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            bootstrap, changeset, merged, in_log, compensation, checksum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 id.number, stored(ident), stored(entry.number), stored(entry.version), stored(entry.clientVersion),
-                stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(contents.changeset),
-                contents.merged.map { Data($0) }, Data(start.covering(entry, contents, of: ident).bytes),
+                stored(entry.timestamp), stored(entry.origin), entry.bootstrap.map(stored), Data(fields.changeset),
+                contents.merged.map { Data($0) }, fields.loggedBytes, fields.compensation,
+                Data(start.covering(entry, fields, of: ident).bytes),
             ])
     }
 
@@ -86,24 +89,22 @@ extension SQLiteFile {
     private static let allNumbers: ClosedRange<UInt64> = 0...UInt64(Int64.max)
 
     private static let viewColumns = """
-        ident, query_version, changed, projected, first_number, last_number, predicates, role, compensations,
-        checksum
+        ident, query_version, changed, projected, first_number, last_number, predicates, role, checksum
         """
 
     private func view(
         _ row: Row, start: Checksum, entries: (ClientFileID) throws -> [ViewEntry]
     ) throws -> StoredView {
         let ident: ClientFileID = try row.number(0)
-        let fields = ViewFields(predicates: try row.text(6) ?? "", compensations: try row.text(8) ?? "")
+        let predicates = try row.text(6) ?? ""
         let record = ViewRecord(
-            ident: ident, predicates: try fields.decodedPredicates(), role: try row.text(7) ?? "",
+            ident: ident, predicates: try predicates.decoded([String: String].self), role: try row.text(7) ?? "",
             queryVersion: try row.number(1), changed: try row.number(2), projected: try row.number(3),
-            firstNumber: try row.number(4), lastNumber: try row.number(5),
-            compensations: try fields.decodedCompensations())
+            firstNumber: try row.number(4), lastNumber: try row.number(5))
         let log = try entries(ident)
         let isWhole = record.firstNumber &+ UInt64(log.count) == record.lastNumber &+ 1
         guard isWhole, zip(record.firstNumber..., log).allSatisfy({ $0 == $1.number }),
-            try Checksum(bytes: row.bytes(9)) == start.covering(record, fields)
+            try Checksum(bytes: row.bytes(8)) == start.covering(record, predicates)
         else { throw damaged("the view of client file \(ident)") }
         return StoredView(record: record, log: log)
     }
@@ -112,20 +113,27 @@ extension SQLiteFile {
         of ident: ClientFileID, _ numbers: ClosedRange<UInt64>, start: Checksum, keepsContents: Bool = true
     ) throws -> [ViewEntry] {
         let sql = """
-            SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, checksum
-            FROM view_entry WHERE file = ? AND ident = ? AND number BETWEEN ? AND ? ORDER BY number
+            SELECT number, version, client_version, timestamp, origin, bootstrap, changeset, merged, in_log,
+            compensation, checksum FROM view_entry WHERE file = ? AND ident = ? AND number BETWEEN ? AND ?
+            ORDER BY number
             """
         let arguments: StatementArguments = [
             id.number, stored(ident), stored(numbers.lowerBound), stored(numbers.upperBound),
         ]
         return try rows(sql, arguments) { row in
-            let contents = ViewEntry.Contents(
-                changeset: try row.bytes(6), merged: row.hasNull(atIndex: 7) ? nil : try row.bytes(7))
+            let fields = EntryFields(
+                changeset: try row.bytes(6), loggedBytes: try row.optionalNumber(8).map { Int64(clamping: $0) },
+                compensation: try row.text(9))
+            let compensation = try fields.decodedCompensation()
             let entry = ViewEntry(
                 number: try row.number(0), version: try row.number(1), clientVersion: try row.number(2),
                 timestamp: try row.number(3), origin: try row.number(4), bootstrap: try row.optionalNumber(5),
-                contents: contents)
-            guard try Checksum(bytes: row.bytes(8)) == start.covering(entry, contents, of: ident) else {
+                isInLog: fields.loggedBytes != nil,
+                sentBytes: fields.changesetBytes + (compensation?.byteCount ?? 0),
+                contents: ViewEntry.Contents(
+                    changeset: fields.changeset, merged: row.hasNull(atIndex: 7) ? nil : try row.bytes(7),
+                    compensation: compensation))
+            guard try Checksum(bytes: row.bytes(10)) == start.covering(entry, fields, of: ident) else {
                 throw damaged("entry \(entry.number) of the view of client file \(ident)")
             }
             return keepsContents ? entry : entry.withoutContents
@@ -147,96 +155,107 @@ extension SQLiteStore: ViewStore {
     }
 }
 
-/// The parts of a view that are stored as JSON.
-private struct ViewFields {
-    var predicates: String
-    var compensations: String
+/// What a row has of the contents of an entry.
+private struct EntryFields {
+    /// Empty if the log has it.
+    let changeset: [UInt8]
+    /// How long it is in the log; nil if the row has it.
+    let loggedBytes: Int64?
+    /// `CompensatingWrite` in JSON; nil if there is none.
+    let compensation: String?
 
-    /// `CompensatingWrite` in JSON.
-    private struct Compensation: Codable {
-        var version: UInt64
-        var clientVersion: UInt64
-        var objects: [Object]
+    init(changeset: [UInt8], loggedBytes: Int64?, compensation: String?) {
+        self.changeset = changeset
+        self.loggedBytes = loggedBytes
+        self.compensation = compensation
+    }
 
-        struct Object: Codable {
-            var className: Data
-            var keyType: Int8
-            var key: Data
-            var reason: String
+    init(_ entry: ViewEntry, _ contents: ViewEntry.Contents) throws {
+        changeset = entry.isInLog ? [] : contents.changeset
+        loggedBytes = entry.isInLog ? Int64(contents.changeset.count) : nil
+        compensation = try contents.compensation.map { try String(json: Compensation($0)) }
+    }
+
+    /// How long the changeset is, wherever it is.
+    var changesetBytes: Int { loggedBytes.map { Int(clamping: $0) } ?? changeset.count }
+
+    func decodedCompensation() throws -> CompensatingWrite? {
+        try compensation.map { try CompensatingWrite($0.decoded(Compensation.self)) }
+    }
+}
+
+/// `CompensatingWrite` in JSON.
+private struct Compensation: Codable {
+    struct Object: Codable {
+        var className: Data
+        var keyType: Int8
+        var key: Data
+        var reason: String
+    }
+
+    var version: UInt64
+    var clientVersion: UInt64
+    var objects: [Object]
+
+    init(_ write: CompensatingWrite) {
+        version = write.version.rawValue
+        clientVersion = write.clientVersion.rawValue
+        objects = write.objects.map { object in
+            let key = object.key.stored
+            return Object(
+                className: Data(object.className), keyType: key.type.rawValue, key: Data(key.bytes),
+                reason: object.reason)
         }
     }
+}
 
-    init(predicates: String, compensations: String) {
-        self.predicates = predicates
-        self.compensations = compensations
-    }
-
-    init(_ record: ViewRecord) throws {
-        predicates = try Self.json(record.predicates)
-        compensations = try Self.json(
-            record.compensations.map { write in
-                Compensation(
-                    version: write.version.rawValue, clientVersion: write.clientVersion.rawValue,
-                    objects: write.objects.map { object in
-                        let key = object.key.stored
-                        return Compensation.Object(
-                            className: Data(object.className), keyType: key.type.rawValue, key: Data(key.bytes),
-                            reason: object.reason)
-                    })
+extension CompensatingWrite {
+    fileprivate init(_ stored: Compensation) throws {
+        self.init(
+            version: ServerVersion(rawValue: stored.version),
+            clientVersion: ClientVersion(rawValue: stored.clientVersion),
+            objects: try stored.objects.map { object in
+                guard let type = PayloadType(rawValue: object.keyType),
+                    let key = PrimaryKey(type, stored: Array(object.key))
+                else { throw HistoryError(.storeDamaged, "a compensating write has no key") }
+                return Object(className: Array(object.className), key: key, reason: object.reason)
             })
     }
+}
 
-    private static func json(_ value: some Encodable) throws -> String {
+extension String {
+    fileprivate init(json value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        self.init(decoding: try encoder.encode(value), as: UTF8.self)
     }
 
-    func decodedPredicates() throws -> [String: String] {
-        try decoded([String: String].self, from: predicates)
-    }
-
-    func decodedCompensations() throws -> [CompensatingWrite] {
-        try decoded([Compensation].self, from: compensations).map { write in
-            CompensatingWrite(
-                version: ServerVersion(rawValue: write.version),
-                clientVersion: ClientVersion(rawValue: write.clientVersion),
-                objects: try write.objects.map { object in
-                    guard let type = PayloadType(rawValue: object.keyType),
-                        let key = PrimaryKey(type, stored: Array(object.key))
-                    else { throw HistoryError(.storeDamaged, "a compensating write has no key") }
-                    return CompensatingWrite.Object(
-                        className: Array(object.className), key: key, reason: object.reason)
-                })
-        }
-    }
-
-    private func decoded<Value: Decodable>(_ type: Value.Type, from text: String) throws -> Value {
-        do { return try JSONDecoder().decode(type, from: Data(text.utf8)) } catch {
+    fileprivate func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        do { return try JSONDecoder().decode(type, from: Data(utf8)) } catch {
             throw HistoryError(.storeDamaged, "a view cannot be read")
         }
     }
 }
 
 extension Checksum {
-    fileprivate func covering(_ record: ViewRecord, _ fields: ViewFields) -> Checksum {
+    fileprivate func covering(_ record: ViewRecord, _ predicates: String) -> Checksum {
         keyed(
             [
                 record.ident.rawValue, record.queryVersion, record.changed.rawValue, record.projected.rawValue,
-                record.firstNumber, record.lastNumber, UInt64(fields.predicates.utf8.count),
-                UInt64(record.role.utf8.count),
-            ], Array(fields.predicates.utf8) + Array(record.role.utf8) + Array(fields.compensations.utf8))
+                record.firstNumber, record.lastNumber, UInt64(predicates.utf8.count), UInt64(record.role.utf8.count),
+            ], Array(predicates.utf8) + Array(record.role.utf8))
     }
 
-    fileprivate func covering(
-        _ entry: ViewEntry, _ contents: ViewEntry.Contents, of ident: ClientFileID
-    ) -> Checksum {
-        let checksum = keyed(
+    fileprivate func covering(_ entry: ViewEntry, _ fields: EntryFields, of ident: ClientFileID) -> Checksum {
+        var checksum = keyed(
             [
                 ident.rawValue, entry.number, entry.version.rawValue, entry.clientVersion.rawValue,
                 entry.timestamp.rawValue, entry.origin.rawValue, entry.bootstrap.map { $0 + 1 } ?? 0,
-            ], contents.changeset)
-        return contents.merged.map { checksum.keyed([1], $0) } ?? checksum
+                fields.loggedBytes.map { UInt64(clamping: $0) + 1 } ?? 0,
+            ], fields.changeset)
+        if let merged = entry.contents?.merged { checksum = checksum.keyed([1], merged) }
+        if let compensation = fields.compensation { checksum = checksum.keyed([2], Array(compensation.utf8)) }
+        return checksum
     }
 }
 

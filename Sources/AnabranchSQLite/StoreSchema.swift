@@ -138,7 +138,6 @@ enum StoreSchema {
             last_number INTEGER NOT NULL,
             predicates TEXT NOT NULL,
             role TEXT NOT NULL,
-            compensations TEXT NOT NULL,
             checksum BLOB NOT NULL,
             PRIMARY KEY (file, ident)
         );
@@ -153,6 +152,8 @@ enum StoreSchema {
             bootstrap INTEGER,
             changeset BLOB NOT NULL,
             merged BLOB,
+            in_log INTEGER,
+            compensation TEXT,
             checksum BLOB NOT NULL,
             PRIMARY KEY (file, ident, number)
         );
@@ -177,9 +178,19 @@ enum StoreSchema {
         END;
         """
 
+    static func hasViews(_ db: Database) throws -> Bool {
+        try db.tableExists("view_entry") && db.columns(in: "view_entry").contains { $0.name == "in_log" }
+    }
+
     /// Brings a shard of format 4 to this one: nothing in it changes.
     static func upgrade(_ db: Database) throws {
-        if case .current = try format.examine(db) { try db.execute(sql: laterTables) }
+        if case .current = try format.examine(db) {
+            // Development versions kept other views. Their clients are sent everything again.
+            if try db.tableExists("client_view"), try !hasViews(db) {
+                try db.execute(sql: "DROP TABLE client_view; DROP TABLE view_entry")
+            }
+            try db.execute(sql: laterTables)
+        }
         guard case .older(formatWithoutSegments) = try format.examine(db) else { return }
         try db.inTransaction(.immediate) {
             try db.execute(sql: addedTables + laterTables)

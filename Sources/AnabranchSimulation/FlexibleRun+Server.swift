@@ -74,8 +74,7 @@ extension FlexibleRun {
         else { return }
         let before = synced.version
         let refused =
-            try file.noteProgress(rest, from: ident, at: time)
-            ? [] : try file.integrate(rest, from: ident, at: time)
+            try file.noteProgress(rest, from: ident, at: time) ? [] : try integrateInSteps(rest, from: ident, of: index)
         try events.note(rest)
         let entries = try synced.log(after: before).filter { $0.origin == ident }
         made.noteUpload(by: Int(ident.rawValue), versions: entries.map(\.version.rawValue))
@@ -83,6 +82,27 @@ extension FlexibleRun {
         tally.refusedObjects += refused.count
         guard !refused.isEmpty else { return }
         participant.refusals.append((VersionRange(after: before, through: synced.version), refused))
+    }
+
+    /// Integrates an upload in the smallest steps, between which others go on.
+    private func integrateInSteps(
+        _ upload: Upload, from ident: ClientFileID, of index: Int
+    ) throws -> [CompensatingWrite.Object] {
+        file.enqueue(upload, from: ident, at: time)
+        let others = participants.indices.filter { $0 != index && !integrating.contains($0) }
+        integrating.insert(index)
+        defer { integrating.remove(index) }
+        while file.hasUploads(of: ident) {
+            let step = StepLimit(asking: { true }, piece: 1)
+            let outcomes =
+                file.hasNewUploads
+                ? try file.integrateNew(until: step) : try file.integrateLong(until: step).map { [$0] } ?? []
+            for outcome in outcomes { integrated[outcome.ident] = outcome }
+            if let other = others.randomElement(using: &random), random.isOne(in: 8) { _ = try fileAnswers(other) }
+        }
+        guard let outcome = integrated.removeValue(forKey: ident) else { return [] }
+        if let refusal = outcome.refusal { throw refusal }
+        return outcome.refusals
     }
 
     /// A bootstrap has a version of its own, and what was refused has left no trace in the log.

@@ -30,6 +30,9 @@ package final class FlexibleRun {
     private let salts: UInt64
     var time: UInt64 = 1_000
     var events = UploadedEvents()
+    /// The clients whose upload is on its way into the file, and what became of those that are there.
+    var integrating: Set<Int> = []
+    var integrated: [ClientFileID: FlexibleFile.UploadOutcome] = [:]
     private var policy = HistoryPolicy()
     /// The file is maintained after so many steps; in some runs after each.
     private let maintenanceInterval: Int
@@ -71,6 +74,7 @@ package final class FlexibleRun {
     private static func open(_ synced: SyncedFile, _ partBytes: Int) throws -> FlexibleFile {
         let file = try FlexibleFile(synced)
         file.partBytes = partBytes
+        file.longRangeBytes = partBytes / 2
         return file
     }
 
@@ -268,8 +272,9 @@ package final class FlexibleRun {
     private func changeRules() throws {
         try rules.change(&random)
         for (index, participant) in participants.enumerated() {
-            if let ident = participant.session?.ident { try file.change(ident, to: rules.rules(of: index)) }
+            if let ident = participant.session?.ident { file.change(ident, to: rules.rules(of: index)) }
         }
+        _ = try file.changeLong(until: .none)
         announce()
         tally.ruleChanges += 1
     }

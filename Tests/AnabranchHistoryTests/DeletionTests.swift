@@ -43,10 +43,10 @@ import Testing
                     INSERT INTO archived_segment SELECT file, last, length(block), block FROM log_segment WHERE file = ?
                     """, arguments: [file.id.number])
             try db.execute(
-                sql: "INSERT INTO client_view VALUES (:file, 3, 1, 1, 1, 1, 1, '{}', '{}', '[]', x'00')",
+                sql: "INSERT INTO client_view VALUES (:file, 3, 1, 1, 1, 1, 1, '{}', '{}', x'00')",
                 arguments: ["file": file.id.number])
             try db.execute(
-                sql: "INSERT INTO view_entry VALUES (:file, 3, 1, 1, 0, 0, 1, NULL, x'', NULL, x'00')",
+                sql: "INSERT INTO view_entry VALUES (:file, 3, 1, 1, 0, 0, 1, NULL, x'', NULL, NULL, NULL, x'00')",
                 arguments: ["file": file.id.number])
             try db.execute(
                 sql: "INSERT INTO ingested VALUES (:file, 3, x'41', 0, x'31', 1, NULL, x'7b7d', x'00')",

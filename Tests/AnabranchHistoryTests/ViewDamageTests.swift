@@ -19,7 +19,8 @@ import Testing
         "DELETE FROM view_entry WHERE ident = 2 AND number = (SELECT MAX(number) FROM view_entry WHERE ident = 2)",
         "UPDATE client_view SET predicates = '{}' WHERE ident = 2",
         "UPDATE client_view SET predicates = '{' WHERE ident = 2",
-        "UPDATE client_view SET compensations = '[1]' WHERE ident = 2",
+        "UPDATE view_entry SET compensation = '{}' WHERE ident = 2",
+        "UPDATE view_entry SET in_log = 1 WHERE ident = 2",
         "UPDATE client_view SET projected = projected - 1 WHERE ident = 2",
         "UPDATE client_view SET checksum = x'00' WHERE ident = 2", "DELETE FROM client_view WHERE ident = 2",
     ])

@@ -11,7 +11,7 @@ import Testing
         "AnabranchQuery": ["AnabranchCore", "Darwin", "Glibc", "Musl"],
         "AnabranchRules": ["AnabranchCore", "AnabranchQuery", "Foundation"],
         "AnabranchProtocol": ["AnabranchCore", "CZlib"],
-        "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd"],
+        "AnabranchHistory": ["AnabranchCore", "AnabranchQuery", "AnabranchRules", "CZstd", "DequeModule"],
         "AnabranchHTTP": ["Foundation", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL"],
         "AnabranchFoundation": ["AnabranchCore", "Foundation"],
         "AnabranchReplica": ["AnabranchCore"],

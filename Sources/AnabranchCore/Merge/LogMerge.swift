@@ -181,6 +181,24 @@ package struct LogMerge: ~Copyable, Sendable {
         merge.begin(local: indices, incoming: incoming, in: arena)
     }
 
+    /// Begins to merge what is left of a run that is merged with entries that have come since, behind all others.
+    ///
+    /// - Parameters:
+    ///   - count: So many of its changesets are done; they do not meet the entries.
+    ///   - versions: The entries that the rest can meet, in the order of the log.
+    ///   - decode: As for `begin(meeting:decode:)`.
+    /// - Throws: What `decode` throws. The merge must be dropped then.
+    package mutating func continueRun<Failure: Error>(
+        after count: Int, meeting versions: [UInt64],
+        decode: (_ version: UInt64, _ arena: inout ChangesetArena) throws(Failure) -> ChangesetIndex
+    ) throws(Failure) {
+        run = run.dropFirst(count)
+        incoming.removeFirst(count)
+        let known = entries.count
+        for version in versions { entries.append(Entry(version: version, index: try decode(version, &arena))) }
+        merge.begin(local: entries[known...].map(\.index), incoming: incoming, in: arena)
+    }
+
     /// Those above the base that are changed and can still meet something.
     private var changedVersions: [UInt64] {
         entries.filter { $0.version > base && arena.isDirty($0.index) && !arena.isEmpty($0.index) }.map(\.version)

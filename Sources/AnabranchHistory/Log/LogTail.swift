@@ -41,6 +41,8 @@ final class LogTail {
     private var clients: [ClientFileID: Client] = [:]
     private var clientBytes = 0
     private let bytesMax: Int
+    /// Whether nothing is forgotten, because the store has not got all of it yet.
+    private var isHeld = false
 
     /// - Parameters:
     ///   - head: the head of the file. The tail begins without entries.
@@ -74,7 +76,7 @@ final class LogTail {
 
     private func append(_ added: [LogEntry], _ keys: [ConflictKeyEntry]) {
         let addedBytes = added.reduce(keys.count * Self.keyBytes) { $0 + Self.byteCount(of: $1) }
-        guard addedBytes <= bytesMax else {
+        guard isHeld || addedBytes <= bytesMax else {
             removeEntries(entries.count)
             for entry in added { clients[entry.origin]?.olderReceipt = .unknown }
             base = head.version
@@ -84,8 +86,22 @@ final class LogTail {
         entryBytes += addedBytes
         for key in keys { conflictKeys.insert(key) }
         for entry in added { note(entry) }
-        // Half of them at a time: what is kept has to be indexed anew.
-        while entryBytes > bytesMax { removeEntries((entries.count + 1) / 2) }
+        limitEntries()
+    }
+
+    /// Half of them at a time: what is kept has to be indexed anew.
+    private func limitEntries() {
+        while !isHeld, entryBytes > bytesMax { removeEntries((entries.count + 1) / 2) }
+    }
+
+    /// From now on all that is appended stays, because the store has not got it yet.
+    func beginHold() { isHeld = true }
+
+    /// The store has everything.
+    func endHold() {
+        isHeld = false
+        limitEntries()
+        limitClients()
     }
 
     private func note(_ entry: LogEntry) {
@@ -177,7 +193,7 @@ final class LogTail {
 
     /// One with very many reciprocal changesets would make all others be forgotten.
     private func limit(_ client: inout Client?) {
-        if let found = client, found.byteCount > bytesMax / 2 { client?.reciprocals = .tooMuch }
+        if !isHeld, let found = client, found.byteCount > bytesMax / 2 { client?.reciprocals = .tooMuch }
     }
 
     private func change(_ ident: ClientFileID, _ body: (inout Client?) -> Void) {
@@ -188,7 +204,7 @@ final class LogTail {
 
     /// All of them are forgotten, not just some: reading the row of one that is needed again costs little.
     private func limitClients() {
-        if clientBytes > bytesMax { (clients, clientBytes) = ([:], 0) }
+        if !isHeld, clientBytes > bytesMax { (clients, clientBytes) = ([:], 0) }
     }
 }
 

@@ -17,6 +17,14 @@ public struct StateUpdate: Sendable {
         pending = PendingRows(PendingRows.Content(state: after, changes: changes))
     }
 
+    /// An update followed by another one that was made from its state. Their rows are not made out yet.
+    init(_ first: StateUpdate, followedBy second: StateUpdate) {
+        var changes = first.pending.content.withLock { $0.changes }
+        let last = second.pending.content.withLock { ($0.state, $0.changes) }
+        changes.append(last.1)
+        self.init(version: second.version, after: last.0, changes: changes)
+    }
+
     /// The state as it is after the commit; it tells what is stored once that is known.
     public var after: ObjectGraph { pending.content.withLock { $0.state } }
 

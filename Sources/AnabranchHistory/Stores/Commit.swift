@@ -91,6 +91,55 @@ public struct Commit: Sendable {
     }
 }
 
+extension Commit {
+    /// Adds a commit that was made on top of this one, so that one transaction stores both. Neither of them trims,
+    /// seals, makes generations or deletes the file, and only one has an idempotency key.
+    mutating func append(_ later: Commit) {
+        entries += later.entries
+        conflictKeys += later.conflictKeys
+        received += later.received
+        ingested += later.ingested
+        freedIngested = max(freedIngested, later.freedIngested)
+        idempotencyKey = later.idempotencyKey ?? idempotencyKey
+        var files = Dictionary(uniqueKeysWithValues: clientFiles.map { ($0.ident, $0) })
+        for file in later.clientFiles { files[file.ident] = file }
+        clientFiles = files.values.sorted { $0.ident < $1.ident }
+        let replaced = Set(later.reciprocals.map(ReciprocalPlace.init))
+        reciprocals = (reciprocals.filter { !replaced.contains(ReciprocalPlace($0)) } + later.reciprocals)
+            .sorted { ($0.ident, $0.reciprocal.version) < ($1.ident, $1.reciprocal.version) }
+        if !later.views.isEmpty {
+            let places = Dictionary(uniqueKeysWithValues: views.indices.map { (views[$0].record.ident, $0) })
+            for change in later.views {
+                if let place = places[change.record.ident] {
+                    views[place] = ViewChange(views[place], followedBy: change)
+                } else {
+                    views.append(change)
+                }
+            }
+        }
+        if let update = later.state { state = state.map { StateUpdate($0, followedBy: update) } ?? update }
+    }
+
+    /// About what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
+    package var byteCount: Int {
+        let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
+        let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
+        let generated = if case .append(_, _, let block) = generation { block.count } else { 0 }
+        return entries.reduce(256 * rows + sealed + generated) { $0 + $1.changeset.count }
+            + received.reduce(0) { $0 + $1.changeset.count }
+            + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
+            + views.reduce(0) { $0 + $1.byteCount }
+    }
+}
+
+/// Which reciprocal changeset a change is about.
+private struct ReciprocalPlace: Hashable {
+    let ident: ClientFileID
+    let version: ServerVersion
+
+    init(_ change: ReciprocalChange) { (ident, version) = (change.ident, change.reciprocal.version) }
+}
+
 /// A changeset to be stored in the reciprocal history of a client file.
 public struct ReciprocalChange: Equatable, Sendable {
     /// The client file.

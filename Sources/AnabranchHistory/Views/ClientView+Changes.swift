@@ -42,7 +42,6 @@ extension ClientView {
             since: before, ofClasses: names.map { Array($0.utf8) }, in: state, finding: &objects,
             passingOver: passedOver)
         for changeset in changesets { appendSynthetic(version, clientVersion: clientVersion, changeset) }
-        if !changesets.isEmpty { try checkLogBytes() }
     }
 
     /// What takes objects into the view, and others out of it, that was another one before.

@@ -18,8 +18,6 @@ package struct ClientView: Sendable {
     /// Up to where `log` says what has happened.
     package internal(set) var projected: ServerVersion = 0
     package internal(set) var log = ViewLog()
-    /// What the client has to be told of writes that were undone, until it has confirmed the undoing.
-    package internal(set) var compensations: [CompensatingWrite] = []
 
     init(of ident: ClientFileID, role: ViewRole) {
         self.ident = ident
@@ -43,21 +41,22 @@ package struct ClientView: Sendable {
     mutating func append(_ entry: LogEntry, _ changeset: [UInt8], clientVersion: ClientVersion) {
         log.append(
             entry.version, clientVersion: clientVersion, timestamp: entry.timestamp, origin: entry.originOnWire,
-            changeset, bootstrap: nil)
+            ViewEntry.Contents(changeset: changeset), isInLog: changeset == entry.changeset)
     }
 
     /// Appends what no client has made: it yields to whatever the client itself does at the same time.
     mutating func appendSynthetic(
-        _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil
+        _ version: ServerVersion, clientVersion: ClientVersion, _ changeset: [UInt8], bootstrap: UInt64? = nil,
+        undoing compensation: CompensatingWrite? = nil
     ) {
         log.append(
-            version, clientVersion: clientVersion, timestamp: 0, origin: .server, changeset, bootstrap: bootstrap)
+            version, clientVersion: clientVersion, timestamp: 0, origin: .server,
+            ViewEntry.Contents(changeset: changeset, compensation: compensation), bootstrap: bootstrap)
     }
 
     /// Forgets what the client has.
     mutating func confirm(_ version: ServerVersion) {
         log.removeFirst(through: version)
-        compensations.removeAll { $0.version <= version }
     }
 
     /// Whether a client that has everything up to a version may also have parts of a bootstrap, which it does not drop
@@ -91,12 +90,39 @@ package struct CompensatingWrite: Sendable, Equatable {
     package var version: ServerVersion
     /// The changeset in which it was.
     package var clientVersion: ClientVersion
+    /// The objects, or the first ones of very many.
     package var objects: [Object]
 
     package init(version: ServerVersion, clientVersion: ClientVersion, objects: [Object]) {
         self.version = version
         self.clientVersion = clientVersion
         self.objects = objects
+    }
+}
+
+extension CompensatingWrite {
+    /// How many objects, and about how many bytes of them, a client is told of one changeset at most: all of them are
+    /// undone, and who has thousands refused learns no more from the last one than from the first.
+    private static let (objectsMax, bytesMax) = (256, 32 << 10)
+
+    /// As much of it as a client is told.
+    var told: CompensatingWrite {
+        var bytes = 0
+        let told = objects.prefix(Self.objectsMax).prefix { object in
+            defer { bytes += object.byteCount }
+            return bytes == 0 || bytes + object.byteCount <= Self.bytesMax
+        }
+        return CompensatingWrite(version: version, clientVersion: clientVersion, objects: Array(told))
+    }
+
+    /// About what it takes on the wire and in a store.
+    package var byteCount: Int { objects.reduce(64) { $0 + $1.byteCount } }
+}
+
+extension CompensatingWrite.Object {
+    fileprivate var byteCount: Int {
+        let keyBytes = if case .string(let text) = key { text.count } else { 32 }
+        return 64 + className.count + keyBytes + reason.utf8.count
     }
 }
 

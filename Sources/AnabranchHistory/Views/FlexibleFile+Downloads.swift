@@ -24,27 +24,47 @@ extension FlexibleFile {
                 of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
                 isAnswer: isAnswer), hasRoom(message.byteCount)
         else { return nil }
+        let entries = try entries(of: message, for: view)
         var made = ViewDownload(
-            download: Download(progress: message.progress, changesets: try changesets(of: message, for: view)),
-            kind: message.kind, estimate: message.estimate, compensations: message.compensations)
+            download: Download(progress: message.progress, changesets: entries.compactMap(\.downloaded)),
+            kind: message.kind, estimate: message.estimate, compensations: entries.compactMap(\.contents?.compensation))
         try made.adapt(to: capabilities, in: try currentState())
         session = next
         return made
     }
 
-    private func changesets(
-        of message: ViewMessage, for view: ClientView
-    ) throws(HistoryError) -> [DownloadedChangeset] {
-        guard let first = message.entries.first?.number, let last = message.entries.last?.number else { return [] }
-        let loaded = message.entries.compactMap(\.downloaded)
-        if loaded.count == message.entries.count { return loaded }
+    private func entries(of message: ViewMessage, for view: ClientView) throws(HistoryError) -> [ViewEntry] {
+        guard let first = message.entries.first?.number else { return [] }
+        let unloaded = view.log.unloaded(after: first - 1).map { $0.clamped(to: first...max(first, $0.upperBound)) }
+        guard let unloaded, let last = message.entries.last?.number, unloaded.lowerBound <= last else {
+            return Array(message.entries)
+        }
         // What is sent once need not be kept.
-        return try store.viewEntries(of: file.id, view.ident, first...last).compactMap(\.downloaded)
+        let missing = unloaded.lowerBound...min(unloaded.upperBound, last)
+        return try storedEntries(of: view.ident, missing) + message.entries.dropFirst(missing.count)
     }
 
     /// Has the contents of all entries behind a number.
     func load(_ log: inout ViewLog, after number: UInt64, of ident: ClientFileID) throws(HistoryError) {
-        if let missing = log.unloaded(after: number) { log.load(try store.viewEntries(of: file.id, ident, missing)) }
+        if let missing = log.unloaded(after: number) { log.load(try storedEntries(of: ident, missing)) }
+    }
+
+    /// Entries of a view with their contents, as they are stored: those of the log that stay as they are have them
+    /// there alone. It keeps them while a client file that sees them has not confirmed them.
+    func storedEntries(
+        of ident: ClientFileID, _ numbers: ClosedRange<UInt64>
+    ) throws(HistoryError) -> [ViewEntry] {
+        let entries = try store.viewEntries(of: file.id, ident, numbers)
+        guard entries.contains(where: \.isInLog) else { return entries }
+        return try file.read { stored throws(HistoryError) in
+            try entries.map { entry throws(HistoryError) in
+                guard entry.isInLog else { return entry }
+                guard let logged = try stored.entry(entry.version) else {
+                    throw HistoryError(.storeDamaged, "log entry \(entry.version) is missing, which a view names")
+                }
+                return entry.resolved(by: logged.changeset)
+            }
+        }
     }
 
     /// What a client asks for, by class; nil if there is no view of the client file.

@@ -18,14 +18,4 @@ extension FlexibleFile {
             sets.remove(ident)
         }
     }
-
-    /// Does something with a view, whose client file expires if that ends with `clientFileExpired`.
-    func expiring<Result>(
-        _ ident: ClientFileID, _ body: () throws(HistoryError) -> Result
-    ) throws(HistoryError) -> Result {
-        do throws(HistoryError) { return try body() } catch {
-            if error.code == .clientFileExpired { try expire(ident) }
-            throw error
-        }
-    }
 }

@@ -1,12 +1,35 @@
 package import AnabranchCore
 package import AnabranchRules
+import DequeModule
 
 /// Roles that change, because rules do or because the schema grows (`Spec/FlexibleSync.md`, section 3.7).
 extension FlexibleFile {
-    /// Has a view that is in use follow the rules of its user, which have changed.
-    package func change(_ ident: ClientFileID, to rules: UserRules) throws(HistoryError) {
+    /// Has a view that is in use follow the rules of its user, which have changed: when it is next looked at, or when
+    /// `changeLong` comes to it.
+    package func change(_ ident: ClientFileID, to rules: UserRules) {
+        guard views[ident] != nil, views[ident]?.rules != rules else { return }
         views[ident]?.rules = rules
-        _ = try projected(ident)
+        if !longChanges.contains(ident) { longChanges.append(ident) }
+    }
+
+    /// Whether views are to follow rules that have changed.
+    package var hasLongChanges: Bool { !longChanges.isEmpty }
+
+    /// Has views follow rules that have changed until the step is over, or much waits to be stored.
+    /// - Returns: the clients that cannot be told, and why.
+    /// - Throws: a failure of the store: the file is of no use any more.
+    package func changeLong(until limit: StepLimit) throws(HistoryError) -> [(ClientFileID, HistoryError)] {
+        var failures: [(ClientFileID, HistoryError)] = []
+        while let ident = longChanges.popFirst() {
+            do throws(HistoryError) {
+                if connected.contains(ident) { _ = try projected(ident) }
+            } catch {
+                guard !error.isStoreTrouble else { throw error }
+                failures.append((ident, error))
+            }
+            if limit.isOver || isDraftFull { break }
+        }
+        return failures
     }
 
     /// The role that a view should have; nil if it has that.
@@ -33,12 +56,8 @@ extension FlexibleFile {
     ) throws(HistoryError) -> ClientView {
         let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
         let touched = try extend(&view, in: state, as: role)
-        let before = view.log.lastNumber, version = file.head.version + 1
-        view = try expiring(view.ident) { [view] () throws(HistoryError) in
-            var view = view
-            try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)
-            return view
-        }
+        let before = view.log.lastNumber, version = max(view.projected, file.head.version) + 1
+        try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)
         if view.log.lastNumber > before { view.projected = version }
         if isOther || view.log.lastNumber > views[view.ident]?.log.lastNumber ?? 0 {
             try commit(view)

@@ -26,13 +26,17 @@ extension FlexibleFile {
         _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole
     ) throws(HistoryError) -> Set<ObjectReference> {
         let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>
-        (view, touched) = try expiring(view.ident) { [view] () throws(HistoryError) in
-            try file.read { stored throws(HistoryError) in
+        do {
+            (view, touched) = try file.read { [view] stored throws(HistoryError) in
                 var view = view
                 let touched = try ViewProjection.extend(
-                    &view, to: file.head.version, state, as: role, clientVersion: clientVersion, reading: stored)
+                    &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
+                    longRangeBytes: longRangeBytes, reading: stored)
                 return (view, touched)
             }
+        } catch {
+            if error.code == .clientFileExpired { try expire(view.ident) }
+            throw error
         }
         return touched
     }
@@ -43,6 +47,9 @@ extension FlexibleFile {
         defer { overQuota = [] }
         return overQuota
     }
+
+    /// Whether there are such clients.
+    package var isOverQuota: Bool { !overQuota.isEmpty }
 
     /// What a step means for views that are up to date; it is stored with the step.
     private func views(
@@ -65,15 +72,13 @@ extension FlexibleFile {
                     evaluationCount += 1
                 }
                 guard let result, !result.isEmpty else { break }
-                do {
-                    try view.append(
-                        result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident))
-                    concerned.append(view)
-                } catch {
-                    guard error.code == .clientFileExpired else { throw error }
-                    // It is told when it asks, and nobody else suffers.
+                if view.isLogFull {
                     leaveBehind(ident)
+                    continue
                 }
+                view.append(
+                    result, endingAt: step.entries.last?.version ?? file.head.version, try ownVersion(of: ident))
+                concerned.append(view)
             }
         }
         return concerned
@@ -88,12 +93,22 @@ extension FlexibleFile {
     }
 
     func keep(_ view: ClientView) {
-        var view = view
-        view.log.unload(until: connected.contains(view.ident) ? ViewLog.loadedBytesMax : 0)
         views[view.ident] = view
+        unload(view.ident)
         fields.add(view)
         sets.note(view.ident, view.queries.predicates)
         if connected.contains(view.ident) { index.insert(view) }
+    }
+
+    /// Forgets the contents of entries that the store has.
+    func unload(_ ident: ClientFileID) {
+        guard !file.isAhead else { return }
+        views[ident]?.log.unload(until: connected.contains(ident) ? ViewLog.loadedBytesMax : 0)
+    }
+
+    /// To be called when a commit is stored that was deferred.
+    package func didStore(_ commit: Commit) {
+        for change in commit.views { unload(change.record.ident) }
     }
 
     func ownVersion(of ident: ClientFileID) throws(HistoryError) -> ClientVersion {

@@ -1,6 +1,7 @@
 package import AnabranchCore
 import AnabranchQuery
 package import AnabranchRules
+import DequeModule
 
 /// A synced file of which each client sees a part: the objects that its queries and its role let it see
 /// (`Spec/FlexibleSync.md`). It belongs to one thread, like the `SyncedFile` that it works on.
@@ -35,6 +36,8 @@ package final class FlexibleFile {
     /// At about how many bytes a part of a bootstrap ends. What is shorter comes in one message, which a client gets as
     /// a whole or not at all.
     package var partBytes = 4 << 20
+    /// From how many bytes on what a client has missed is told by the objects that it is about, if that is shorter.
+    package var longRangeBytes = 1 << 20
     /// Which properties queries may name.
     package var queryableFields = QueryableFields()
     /// Whether clients may not add classes and columns.
@@ -45,6 +48,16 @@ package final class FlexibleFile {
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
     /// What waits for a consumer, in bytes; nil if that has to be asked.
     var ingestedBytes: UInt64?
+    /// By client, what is not integrated.
+    var uploads: [ClientFileID: ClientUploads] = [:]
+    /// Whose turn it is next: those of them that were not tried, or came to the end of a window in one step; and those
+    /// whose merge is set aside.
+    var newUploads: Deque<ClientFileID> = []
+    var longUploads: Deque<ClientFileID> = []
+    /// The clients whose views are to follow rules that have changed.
+    var longChanges: Deque<ClientFileID> = []
+    /// About what is stored together at most, in bytes, and the operation with which it is more.
+    static let draftBytesMax = 1 << 20
 
     /// - Parameter file: kept with its state, and used by nobody else from now on.
     /// - Throws: a failure of the store; `storeUnusable` if it keeps no views.
@@ -108,12 +121,10 @@ package final class FlexibleFile {
             return session
         }
         if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }
-        view.compensations.removeAll { $0.version <= position }
         // A process that has ended may have told the client that up to there nothing concerns it.
         view.projected = max(view.projected, position)
         session.sentNumber = view.log.number(upTo: position)
         session.firstNumber = view.log.lastNumber + 1
-        session.compensated = position
         view.rules = rules
         views[ident] = view
         return session
@@ -126,7 +137,7 @@ package final class FlexibleFile {
             index.remove(ident)
         }
         connected.remove(ident)
-        views[ident]?.log.unload(until: 0)
+        unload(ident)
         ownVersions[ident] = nil
         news.remove(ident)
     }
@@ -207,59 +218,6 @@ package final class FlexibleFile {
             to: wanted, from: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap,
             partBytes: partBytes, finding: &objects)
         try commit(view)
-    }
-
-    // MARK: UPLOAD
-
-    /// Integrates what `SessionProgress.accept` has left of an upload.
-    ///
-    /// - Parameter time: seconds since 1970.
-    /// - Returns: the objects that were refused.
-    /// - Throws: why all of it is refused, or a failure of the store; then nothing has happened.
-    @discardableResult
-    package func integrate(
-        _ upload: Upload, from ident: ClientFileID, at time: UInt64
-    ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        var view = try projected(ident)
-        if let base = upload.changesets.first?.cursor.serverVersion {
-            try load(&view.log, after: view.log.number(upTo: base), of: ident)
-        }
-        let state = try currentState()
-        let limits = ApplyLimits(
-            objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
-        let integration = try file.read { stored throws(HistoryError) in
-            guard let row = try file.current(ident, in: stored), row.salt != 0 else {
-                throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
-            }
-            try require(!row.isExpired, .clientFileExpired, "the client file has expired")
-            var integration = ViewIntegration(
-                into: view, of: row, PendingState(state, within: limits),
-                past: PendingLog(continuing: stored, head: file.head), options: file.mergeOptions,
-                isSchemaFixed: isSchemaFixed, versionSalt: file.versionSalt, fields: fields, time: max(1, time))
-            try integration.integrate(upload)
-            return integration.outcome
-        }
-        try requireRoom(for: integration.ingested)
-        var commit = Commit(file: file.id, lease: file.lease, head: file.head)
-        commit.entries = integration.entries
-        commit.ingested = integration.ingested
-        commit.conflictKeys = integration.conflictKeys
-        commit.received = integration.received
-        commit.clientFiles = [integration.file]
-        commit.state = integration.state
-        let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
-        try self.commit(integration.view, in: commit, step)
-        ownVersions[ident] = nil
-        return integration.refusals
-    }
-
-    /// As `SyncedFile.noteProgress`.
-    package func noteProgress(
-        _ upload: Upload, from ident: ClientFileID, at time: UInt64
-    ) throws(HistoryError) -> Bool {
-        guard try file.noteProgress(upload, from: ident, at: time) else { return false }
-        views[ident]?.confirm(upload.progress.serverVersion)
-        return true
     }
 
     // MARK: Writes of the server

@@ -12,11 +12,10 @@ package struct ViewRecord: Sendable, Equatable {
     /// The numbers of the entries that there are: from this one on, and up to the other one; none if it is higher.
     package var firstNumber: UInt64
     package var lastNumber: UInt64
-    package var compensations: [CompensatingWrite]
 
     package init(
         ident: ClientFileID, predicates: [String: String], role: String, queryVersion: UInt64, changed: ServerVersion,
-        projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64, compensations: [CompensatingWrite]
+        projected: ServerVersion, firstNumber: UInt64, lastNumber: UInt64
     ) {
         self.ident = ident
         self.predicates = predicates
@@ -26,7 +25,6 @@ package struct ViewRecord: Sendable, Equatable {
         self.projected = projected
         self.firstNumber = firstNumber
         self.lastNumber = lastNumber
-        self.compensations = compensations
     }
 }
 
@@ -62,13 +60,25 @@ package struct ViewChange: Sendable {
         record = ViewRecord(
             ident: view.ident, predicates: view.queries.predicates, role: view.role.text,
             queryVersion: view.queryVersion, changed: view.changed, projected: view.projected,
-            firstNumber: view.log.firstNumber, lastNumber: view.log.lastNumber, compensations: view.compensations)
+            firstNumber: view.log.firstNumber, lastNumber: view.log.lastNumber)
         var old = before?.log.entries(after: view.log.firstNumber - 1)[...] ?? []
         entries = view.log.entries.filter { entry in
             guard let before = old.popFirst() else { return true }
             return entry.contents != nil && entry.contents?.merged != before.contents?.merged
         }
     }
+
+    /// A change followed by another one of the same view.
+    init(_ first: ViewChange, followedBy second: ViewChange) {
+        record = second.record
+        var newer = Dictionary(uniqueKeysWithValues: second.entries.map { ($0.number, $0) })
+        let older = first.entries.filter { $0.number >= second.record.firstNumber }
+            .map { newer.removeValue(forKey: $0.number) ?? $0 }
+        entries = (older + newer.values).sorted { $0.number < $1.number }
+    }
+
+    /// About what it writes, in bytes.
+    var byteCount: Int { entries.reduce(1024) { $0 + 256 + ($1.isInLog ? 0 : $1.sentBytes) + ($1.mergedBytes ?? 0) } }
 }
 
 extension ClientView {
@@ -78,7 +88,7 @@ extension ClientView {
         self.init(of: record.ident, role: try ViewRole(stored: record.role, in: state))
         self.queries = queries
         queryVersion = record.queryVersion
-        (changed, projected, compensations) = (record.changed, record.projected, record.compensations)
+        (changed, projected) = (record.changed, record.projected)
         log = ViewLog(stored)
     }
 }
@@ -89,7 +99,7 @@ package protocol ViewStore: HistoryStore {
     /// contents of entries may be missing.
     func views(of file: SyncedFileID) throws(HistoryError) -> [StoredView]
 
-    /// Entries of a view with their contents.
+    /// Entries of a view with their contents, but for the changesets of those that are in the log.
     ///
     /// - Throws: `storeDamaged` if one is missing, or is not what was written.
     func viewEntries(

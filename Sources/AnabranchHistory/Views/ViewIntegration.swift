@@ -1,11 +1,10 @@
 import AnabranchCore
 
-/// Integrates what one client has uploaded: merges it with the log of its view alone, leaves out what the client may
-/// not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
+/// Integrates what one client has uploaded and `ViewUpload` has merged with the log of its view: leaves out what the
+/// client may not write, and has that undone on the client (`Spec/FlexibleSync.md`). Changes nothing but itself.
 struct ViewIntegration {
     /// What is there before.
     private let log: PendingLog
-    private let options: MergeOptions
     private let isSchemaFixed: Bool
     private let versionSalt: Salt
     /// What before-images put back.
@@ -21,21 +20,22 @@ struct ViewIntegration {
     private(set) var received: [ReceivedChangeset] = []
     /// The objects of asymmetric classes.
     var ingested: [IngestedObject] = []
+    /// How long queries and rules have been asked.
+    private var evaluationTime = Duration.zero
     /// Which objects were refused, by the client version of the changeset.
     private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
 
     /// - Parameters:
-    ///   - view: projected up to the end of the log, with the contents of all that the upload is merged with.
+    ///   - view: projected up to the end of the log, with the contents of all that the merge may have changed.
     ///   - state: the state there.
     init(
-        into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog, options: MergeOptions,
+        into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog,
         isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
     ) {
         self.view = view
         self.file = file
         self.state = state
         self.log = log
-        self.options = options
         self.isSchemaFixed = isSchemaFixed
         self.versionSalt = versionSalt
         self.fields = fields
@@ -44,101 +44,29 @@ struct ViewIntegration {
 
     var version: ServerVersion { entries.last?.version ?? log.version }
 
-    // MARK: Merging
+    // MARK: Windows
 
-    /// Takes in the changesets of an upload that were not taken in before.
-    mutating func integrate(_ upload: Upload) throws(HistoryError) {
-        let integrated = file.uploadCursor.clientVersion
-        var rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
-        // What was refused is undone at once, and what follows it is merged with the undoing: a run ends there. How
-        // long a run can be is not known before it was tried.
-        var runLength = Int.max
-        while let base = rest.first?.cursor.serverVersion {
-            let run = rest.prefix { $0.cursor.serverVersion == base }.prefix(runLength)
-            let newest = view.log.lastNumber
-            let (count, forms) = try integrate(run)
-            if count < run.count {
-                apply(try merged(run.prefix(count), meetingUpTo: newest).forms)
-                runLength = 1
-            } else {
-                apply(forms)
-                runLength = runLength > Int.max / 2 ? .max : 2 * runLength
-            }
-            rest = rest.dropFirst(count)
+    /// Takes in the window of an upload that is merged with all that the view has.
+    mutating func integrate(_ upload: ViewUpload) throws(HistoryError) {
+        if isSchemaFixed {
+            for (_, index) in upload.window { try upload.arena.checkNothingIsAdded(by: index, to: state.graph) }
         }
-        file.advance(to: upload.progress, lockedVersion: upload.lockedVersion)
+        var last: UploadCursor?
+        while let (sent, index) = upload.window.first(where: { _ in true }) {
+            try integrate(index, as: sent, of: &upload.arena)
+            last = sent.cursor
+            upload.didIntegrateFirst()
+            // What was refused is undone at once, and what follows it is merged with the undoing.
+            try upload.meetNewest(of: view)
+        }
+        if upload.isDone {
+            file.advance(to: upload.upload.progress, lockedVersion: upload.upload.lockedVersion)
+        } else if let last {
+            file.advance(to: last, lockedVersion: file.lockedVersion)
+        }
         file.lastSeen = time
         view.confirm(file.uploadCursor.serverVersion)
         view.projected = version
-    }
-
-    /// The forms that entries of the view have after a run.
-    private typealias Forms = [(version: UInt64, changeset: [UInt8])]
-
-    private mutating func apply(_ forms: Forms) {
-        for (number, changeset) in forms { view.log.merge(number, into: changeset) }
-    }
-
-    /// Merges and applies changesets of one base.
-    /// - Returns: how many, and the forms that belong to all of them; fewer if one has made an entry of the view.
-    private mutating func integrate(
-        _ run: ArraySlice<UploadedChangeset>
-    ) throws(HistoryError) -> (count: Int, forms: Forms) {
-        let newest = view.log.lastNumber
-        var (merge, forms) = try merged(run, meetingUpTo: newest)
-        for (count, sent) in zip(1..., run) {
-            let index = merge.incoming[count - 1]
-            try integrate(index, as: sent, of: &merge.arena)
-            if view.log.lastNumber > newest, count < run.count { return (count, forms) }
-        }
-        return (run.count, forms)
-    }
-
-    /// - Parameter newest: the number of the last entry of the view that was there when the run began.
-    private func merged(
-        _ run: ArraySlice<UploadedChangeset>, meetingUpTo newest: UInt64
-    ) throws(HistoryError) -> (merge: MergedRun, forms: Forms) {
-        let base = view.log.number(upTo: run.first?.cursor.serverVersion ?? 0)
-        let incoming = run.map { sent in
-            var sent = sent
-            sent.cursor.serverVersion = ServerVersion(rawValue: base)
-            return LogMerge.Incoming(sent, from: view.ident)
-        }
-        var merge = LogMerge(incoming, strategy: options.strategy)
-        do {
-            guard try merge.beginRun() else { return (MergedRun(), []) }
-        } catch {
-            let (version, found) = (error.version, error.error)
-            throw HistoryError(.badChangeset, "changeset \(version) at byte \(found.offset): \(found.reason)")
-        }
-        for index in merge.incoming {
-            try merge.arena.checkSchema(in: index)
-            if isSchemaFixed { try merge.arena.checkNothingIsAdded(by: index, to: state.graph) }
-        }
-        // What is empty meets nothing.
-        let met = view.log.entries(after: base).filter { $0.number <= newest && $0.mergedBytes ?? $0.sentBytes > 0 }
-        let byNumber = Dictionary(uniqueKeysWithValues: met.map { ($0.number, $0) })
-        try merge.begin(meeting: met.map(\.number)) { number, arena throws(HistoryError) in
-            guard let entry = byNumber[number], let contents = entry.contents else {
-                throw HistoryError(.storeDamaged, "entry \(number) is missing")
-            }
-            do throws(ChangesetError) {
-                return try arena.decode(contents.merged ?? contents.changeset, version: number, tag: entry.tag)
-            } catch {
-                throw HistoryError(.storeDamaged, "entry \(number) of a view cannot be decoded: \(error.reason)")
-            }
-        }
-        do throws(TransformError) { while try !merge.advance() {} } catch {
-            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
-        }
-        let forms = merge.changedEntries()
-        return (MergedRun(arena: merge.arena, incoming: merge.incoming), forms)
-    }
-
-    /// What is left of a merge.
-    private struct MergedRun {
-        var arena = ChangesetArena()
-        var incoming: [ChangesetIndex] = []
     }
 
     // MARK: Applying
@@ -149,11 +77,14 @@ struct ViewIntegration {
     ) throws(HistoryError) {
         try ingest(from: index, of: &arena, as: sent)
         let before = state
-        var check = WriteCheck(of: view, before: before.graph)
+        var check = WriteCheck(of: view, before: before.graph), start = ContinuousClock.now
         arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
+        evaluationTime += ContinuousClock.now - start
         var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
         let role = roleNow
+        start = .now
         let refused = try check.refuse(from: index, of: arena, after: state.graph, as: role)
+        evaluationTime += ContinuousClock.now - start
         if !refused.isEmpty {
             arena.discardInstructions(on: refused, of: index)
             state = before.restored()
@@ -174,6 +105,8 @@ struct ViewIntegration {
             received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
         }
         file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
+        start = .now
+        defer { evaluationTime += ContinuousClock.now - start }
         try follow(role, passingOver: Set(touched.map(\.0)).union(check.refused.keys), sent.cursor.clientVersion)
         try answer(check.refused, touched, sent.cursor.clientVersion)
         if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
@@ -232,12 +165,17 @@ struct ViewIntegration {
             if isIn { restored.append(object) } else { leaving.append(object) }
         }
         let changesets = try state.graph.changesets(leaving: leaving.sorted(), entering: restored.sorted())
-        for changeset in changesets { view.appendSynthetic(version, clientVersion: clientVersion, changeset) }
-        guard !refused.isEmpty else { return }
         let objects = refused.sorted { $0.key < $1.key }.map(\.value)
-        refusals.append((clientVersion, objects))
-        view.compensations.append(
-            CompensatingWrite(version: version, clientVersion: clientVersion, objects: objects))
+        let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: objects)
+        let undone = objects.isEmpty ? nil : write.told
+        for changeset in changesets.dropLast() {
+            view.appendSynthetic(version, clientVersion: clientVersion, changeset)
+        }
+        // What is refused may be there as it was; then there is nothing to be undone, and still something to be told.
+        if let changeset = changesets.last ?? undone.map({ _ in [] }) {
+            view.appendSynthetic(version, clientVersion: clientVersion, changeset, undoing: undone)
+        }
+        if !objects.isEmpty { refusals.append((clientVersion, objects)) }
     }
 
     /// Puts back what the changeset has taken out of sets (`Spec/History.md`, section 16.3), for everybody.
@@ -258,18 +196,6 @@ struct ViewIntegration {
             .map { ConflictKeyEntry(key: $0, version: version, origin: 0) }
         if let entry = entries.last {
             view.append(entry, insertions, clientVersion: sent.cursor.clientVersion)
-        }
-    }
-}
-
-extension ChangesetArena {
-    /// Clients of a flexible file add classes with a primary key, and columns; they take nothing away.
-    fileprivate func checkSchema(in changeset: ChangesetIndex) throws(HistoryError) {
-        try checkErasures(in: changeset, by: .refuse)
-        for instruction in instructions(of: changeset)
-        where instruction.kind == .addTable && instruction.tableType != .embedded && instruction.type == .globalKey {
-            let name = String(decoding: bytes(of: instruction.className), as: UTF8.self)
-            throw HistoryError(.destructiveSchemaChange, "class \"\(name)\" needs a primary key")
         }
     }
 }
@@ -312,12 +238,13 @@ extension ViewIntegration {
         var state: StateUpdate?
         var refusals: [CompensatingWrite.Object]
         var ingested: [IngestedObject]
+        var evaluationTime: Duration
     }
 
     var outcome: Outcome {
         Outcome(
             view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
             state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects),
-            ingested: ingested)
+            ingested: ingested, evaluationTime: evaluationTime)
     }
 }

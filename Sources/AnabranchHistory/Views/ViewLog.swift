@@ -42,12 +42,12 @@ package struct ViewLog: Sendable {
 
     mutating func append(
         _ version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime, origin: ClientFileID,
-        _ changeset: [UInt8], bootstrap: UInt64?
+        _ contents: ViewEntry.Contents, bootstrap: UInt64? = nil, isInLog: Bool = false
     ) {
         lastNumber += 1
         let entry = ViewEntry(
             number: lastNumber, version: version, clientVersion: clientVersion, timestamp: timestamp, origin: origin,
-            bootstrap: bootstrap, contents: ViewEntry.Contents(changeset: changeset))
+            bootstrap: bootstrap, isInLog: isInLog, sentBytes: contents.sentBytes, contents: contents)
         entries.append(entry)
         steadyBytes += entry.steadyBytes
         bootstrapBytes += entry.bootstrapBytes
@@ -109,11 +109,16 @@ package struct ViewEntry: Sendable, Equatable {
         package let changeset: [UInt8]
         /// As it is after the uploads that were merged with it, if that is not the same.
         package var merged: [UInt8]?
+        /// The write of the client that it undoes, which the client has to be told of.
+        package let compensation: CompensatingWrite?
 
-        package init(changeset: [UInt8], merged: [UInt8]? = nil) {
+        package init(changeset: [UInt8], merged: [UInt8]? = nil, compensation: CompensatingWrite? = nil) {
             self.changeset = changeset
             self.merged = merged
+            self.compensation = compensation
         }
+
+        fileprivate var sentBytes: Int { changeset.count + (compensation?.byteCount ?? 0) }
     }
 
     /// 1, 2, 3 … of the view.
@@ -126,7 +131,9 @@ package struct ViewEntry: Sendable, Equatable {
     package let origin: ClientFileID
     /// Of which set of queries it is part of the bootstrap; nil if of none.
     package let bootstrap: UInt64?
-    /// Of `Contents.changeset`.
+    /// Whether the changeset is that of the log entry of this version: a store need not keep it twice.
+    package let isInLog: Bool
+    /// Of `Contents.changeset`, and of what is told with it.
     package let sentBytes: Int
     /// Of `Contents.merged`.
     package fileprivate(set) var mergedBytes: Int?
@@ -135,7 +142,7 @@ package struct ViewEntry: Sendable, Equatable {
 
     package init(
         number: UInt64, version: ServerVersion, clientVersion: ClientVersion, timestamp: ChangesetTime,
-        origin: ClientFileID, bootstrap: UInt64?, contents: Contents
+        origin: ClientFileID, bootstrap: UInt64?, isInLog: Bool, sentBytes: Int, contents: Contents
     ) {
         self.number = number
         self.version = version
@@ -143,9 +150,18 @@ package struct ViewEntry: Sendable, Equatable {
         self.timestamp = timestamp
         self.origin = origin
         self.bootstrap = bootstrap
+        self.isInLog = isInLog
+        self.sentBytes = sentBytes
         self.contents = contents
-        sentBytes = contents.changeset.count
         mergedBytes = contents.merged?.count
+    }
+
+    /// The same with the changeset of the log entry that it names.
+    func resolved(by changeset: [UInt8]) -> ViewEntry {
+        var entry = self
+        entry.contents = Contents(
+            changeset: changeset, merged: contents?.merged, compensation: contents?.compensation)
+        return entry
     }
 
     /// The same while only the store has the contents.

@@ -3,8 +3,11 @@ import AnabranchCore
 /// What a step, or a range of the log, means for views that ask the same: what happens to objects that stay is kept as
 /// it was made, and what enters or leaves becomes erasing and creating (`Spec/FlexibleSync.md`).
 struct ViewProjection {
-    /// What a log of a view holds at most, in bytes; a client that lets it grow longer has to begin anew.
+    /// A view whose log holds more than this, in bytes, is not kept up to date: when its client asks, it is told what
+    /// has happened meanwhile, in no more bytes than the objects have that it is about.
     static let logBytesMax = 16 << 20
+    /// A client that has not confirmed so many bytes when it asks for more has to begin anew.
+    static let unconfirmedBytesMax = 64 << 20
 
     /// What becomes of an object that the range touches.
     private enum Outcome {
@@ -67,6 +70,13 @@ struct ViewProjection {
         return arena.encoded(index)
     }
 
+    /// The same, where objects that stay are told of as a whole.
+    private func entirely() -> ViewProjection {
+        var projection = self
+        projection.outcomes = outcomes.mapValues { $0 == .stays ? .enters : $0 }
+        return projection
+    }
+
     private func changesetsOfMoved() throws(HistoryError) -> [[UInt8]] {
         let leaving = outcomes.filter { $1 == .leaves }.keys, entering = outcomes.filter { $1 == .enters }.keys
         return try state.changesets(leaving: leaving.sorted(), entering: entering.sorted())
@@ -105,17 +115,16 @@ extension ClientView {
     /// - Parameters:
     ///   - version: the end of the step.
     ///   - clientVersion: the newest one of the client that the log has.
-    /// - Throws: `clientFileExpired`.
     mutating func append(
         _ result: ViewProjection.Result, endingAt version: ServerVersion, _ clientVersion: ClientVersion
-    ) throws(HistoryError) {
+    ) {
         for (entry, changeset) in result.kept { append(entry, changeset, clientVersion: clientVersion) }
         for changeset in result.moved { appendSynthetic(version, clientVersion: clientVersion, changeset) }
         projected = version
-        try checkLogBytes()
     }
 
-    func checkLogBytes() throws(HistoryError) { try ViewProjection.checkBytes(log.steadyBytes) }
+    /// Whether more is added to its log only when the client asks.
+    var isLogFull: Bool { log.steadyBytes > ViewProjection.logBytesMax }
 }
 
 // MARK: A range of the log
@@ -128,12 +137,17 @@ extension ViewProjection {
     ///   - state: the state there.
     ///   - role: the one that the view is to have there; for what the range does not touch that is still to be done.
     ///   - clientVersion: the newest one of the client that the log has.
-    /// - Returns: the objects that the range touches.
+    ///   - longRangeBytes: from how many bytes on a range is told by the objects that it is about, if that is shorter.
+    /// - Returns: the objects that the range touches. If these are told of as a whole, in parts, the view ends beyond
+    ///   the log.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
-        clientVersion: ClientVersion, reading file: any FileView
+        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView
     ) throws(HistoryError) -> Set<ObjectReference> {
         guard view.projected < head else { return [] }
+        try require(
+            view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
+            "the client has not confirmed \(view.log.steadyBytes) bytes")
         let range = VersionRange(after: view.projected, through: head)
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
         var hidden = HiddenObjects(from: role, endingAt: state)
@@ -148,25 +162,35 @@ extension ViewProjection {
         }
         let projection = try ViewProjection(
             of: touched, for: view, as: role, hidden: hidden.found, from: before, to: state)
-        var bytes = view.log.steadyBytes
-        try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
-            let changeset = try projection.filtered(entry)
-            guard !changeset.isEmpty else { return }
-            view.append(entry, changeset, clientVersion: clientVersion)
-            bytes += changeset.count
-            try checkBytes(bytes)
+        var extended = view
+        try projection.append(range, to: &extended, clientVersion, reading: file)
+        let moved = try projection.changesetsOfMoved()
+        let bytes = extended.log.steadyBytes - view.log.steadyBytes + moved.reduce(0) { $0 + $1.count }
+        let whole = projection.entirely()
+        let parts = bytes > longRangeBytes && range.last > range.base + 1 ? try whole.changesetsOfMoved() : []
+        if parts.isEmpty || parts.reduce(0, { $0 + $1.count }) >= bytes {
+            for changeset in moved { extended.appendSynthetic(head, clientVersion: clientVersion, changeset) }
+            extended.projected = head
+            view = extended
+        } else {
+            try whole.append(range, to: &view, clientVersion, reading: file)
+            for (part, changeset) in parts.enumerated() {
+                // A version of its own for each, so that the client confirms one after the other.
+                view.projected = head + 1 + UInt64(part)
+                view.appendSynthetic(view.projected, clientVersion: clientVersion, changeset)
+            }
         }
-        for changeset in try projection.changesetsOfMoved() {
-            view.appendSynthetic(head, clientVersion: clientVersion, changeset)
-        }
-        view.projected = head
-        try view.checkLogBytes()
         return Set(touched.keys)
     }
 
-    fileprivate static func checkBytes(_ count: Int) throws(HistoryError) {
-        try require(
-            count <= logBytesMax, .clientFileExpired, "the client has not confirmed more than \(logBytesMax) bytes")
+    /// Appends what of a range concerns the schema, or objects that stay.
+    private func append(
+        _ range: VersionRange, to view: inout ClientView, _ clientVersion: ClientVersion, reading file: any FileView
+    ) throws(HistoryError) {
+        try Self.forEachEntry(of: range, in: file) { entry throws(HistoryError) in
+            let changeset = try filtered(entry)
+            if !changeset.isEmpty { view.append(entry, changeset, clientVersion: clientVersion) }
+        }
     }
 
     private static func forEachEntry(

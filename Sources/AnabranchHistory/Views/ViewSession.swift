@@ -15,8 +15,6 @@ package struct ViewSession: Sendable {
     var firstNumber: UInt64 = 1
     /// The number of the last entry of the view that was sent.
     var sentNumber: UInt64 = 0
-    /// Up to where the client was told which of its writes were undone.
-    var compensated: ServerVersion = 0
     private var acknowledged = UploadCursor()
     private var hasSent = false
 
@@ -55,11 +53,6 @@ package struct ViewSession: Sendable {
         if let set {
             message.kind = .bootstrap(QueryVersion(rawValue: set), isLast: isWhole)
             if !isWhole { message.estimate = estimate(of: entries, before: rest, in: view) }
-        } else if !entries.isEmpty {
-            message.compensations = view.compensations.filter {
-                $0.version > compensated && $0.version <= cursor.serverVersion
-            }
-            compensated = max(compensated, cursor.serverVersion)
         }
         // What is stored of parts counts when the last one is there.
         if isWhole { progress.download = cursor }
@@ -113,7 +106,6 @@ struct ViewMessage {
     var progress: DownloadProgress
     var kind = DownloadKind.steady
     var estimate = 1.0
-    var compensations: [CompensatingWrite] = []
 
     /// The size of the changesets.
     var byteCount: Int { entries.reduce(0) { $0 + $1.sentBytes } }

@@ -89,7 +89,7 @@ extension PrimaryKey {
         switch self {
         case .null: "null"
         case .int(let value): "\(value)"
-        case .string(let value): "\"\(String(decoding: value, as: UTF8.self))\""
+        case .string(let value): "\"\(String(excerptOf: value))\""
         case .globalKey: "an object without primary key"
         case .objectID(let value): "ObjectID(\"\(value)\")"
         case .uuid(let value): "UUID(\(value))"

@@ -112,18 +112,6 @@ private final class Committer: Sendable {
     }
 }
 
-extension Commit {
-    /// About what it writes, in bytes: changesets, blocks, and 256 bytes for each row.
-    fileprivate var byteCount: Int {
-        let rows = entries.count + conflictKeys.count + clientFiles.count + reciprocals.count + received.count + 1
-        let sealed = sealed.map { $0.block.count + 256 * ($0.count + $0.conflictKeys.count) } ?? 0
-        let generated = if case .append(_, _, let block) = generation { block.count } else { 0 }
-        return entries.reduce(256 * rows + sealed + generated) { $0 + $1.changeset.count }
-            + received.reduce(0) { $0 + $1.changeset.count }
-            + reciprocals.reduce(0) { $0 + $1.reciprocal.changeset.count }
-    }
-}
-
 /// A store whose commits are made by committers, while the caller waits: so everything that is flushed is flushed by
 /// them, also what is rare and not worth a turn of its own.
 struct CommittedStore: ViewStore {

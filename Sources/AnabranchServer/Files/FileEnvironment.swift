@@ -86,6 +86,8 @@ final class FileEnvironment: Sendable {
         if let bytes = options.bootstrapPartBytes { flexible?.partBytes = bytes }
         let sessions = FileSessions(file, flexible, self)
         try sessions.followExport()
+        // From now on what operations of a flexible file store waits for the end of a turn.
+        file.defersCommits = flexible != nil
         return sessions
     }
 }

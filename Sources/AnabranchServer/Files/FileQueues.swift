@@ -88,7 +88,7 @@ final class FileQueues: Sendable {
             let job = FileJob(comesAfterMerge: false) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
                 let outcome = Swift.Result { try job(file) }
-                file.whenTold { continuation.resume(with: outcome) }
+                file.whenTold { continuation.resume(with: $0.map { .failure($0) } ?? outcome) }
             }
             submit(job, to: path)
         }

@@ -25,20 +25,88 @@ extension FileSessions {
         if hasNews { announce(until: environment.beginStep()) }
     }
 
-    func integrate(
-        _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey
-    ) throws(HistoryError) {
-        let time = environment.unixSeconds()
-        if try flexible.noteProgress(upload, from: clientFile, at: time) { return }
-        let evaluationCount = flexible.evaluationCount, refusals: [CompensatingWrite.Object]
-        do throws(HistoryError) { refusals = try flexible.integrate(upload, from: clientFile, at: time) } catch {
-            if error.code == .backlogFull { environment.log.note(error, path: file.path) }
-            if let refusal = error.refusal { note(refusal.objects, of: key) }
-            throw error
+    /// What one client has sent that waits: its uploads, in order, and the queries that come behind one of them.
+    struct ViewRequests {
+        let user: String?
+        private(set) var uploads: [RequestCharge] = []
+        fileprivate var queries: [(subscriptions: SubscriptionSet, key: SessionKey, charge: RequestCharge)] = []
+
+        fileprivate init(of user: String?) { self.user = user }
+
+        var charges: [RequestCharge] { uploads + queries.map(\.charge) }
+
+        fileprivate mutating func append(_ charge: RequestCharge) { uploads.append(charge) }
+
+        fileprivate mutating func removeFirst(_ count: Int) -> [RequestCharge] {
+            defer { uploads.removeFirst(min(count, uploads.count)) }
+            return Array(uploads.prefix(count))
         }
+    }
+
+    /// Queues an upload, unless it says only how far its client has come.
+    /// - Returns: whether it waits.
+    func queue(
+        _ upload: Upload, from clientFile: ClientFileID, into flexible: FlexibleFile, of key: SessionKey,
+        _ charge: RequestCharge
+    ) throws(HistoryError) -> Bool {
+        let time = environment.unixSeconds()
+        if try flexible.noteProgress(upload, from: clientFile, at: time) { return false }
+        flexible.enqueue(upload, from: clientFile, at: time)
+        viewRequests[clientFile, default: ViewRequests(of: running[key]?.user.user)].append(charge)
+        return true
+    }
+
+    /// Queues a QUERY if uploads of its client wait: these are about what the client sees before it.
+    /// - Returns: whether it waits.
+    func queue(_ subscriptions: SubscriptionSet, of key: SessionKey, _ charge: RequestCharge) -> Bool {
+        guard let clientFile = running[key]?.clientFile, viewRequests[clientFile] != nil else { return false }
+        viewRequests[clientFile]?.queries.append((subscriptions, key, charge))
+        return true
+    }
+
+    /// Integrates uploads until the step is over.
+    /// - Parameter isLong: whether it goes on with a merge that has not come to its end before.
+    /// - Throws: trouble of the store.
+    func integrateViews(
+        into flexible: FlexibleFile, until limit: StepLimit, isLong: Bool
+    ) throws(HistoryError) {
+        let evaluationCount = flexible.evaluationCount
+        let outcomes =
+            isLong
+            ? try flexible.integrateLong(until: limit).map { [$0] } ?? [] : try flexible.integrateNew(until: limit)
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
-        environment.metrics.compensatedObjects.increment(by: refusals.count)
-        note(refusals, of: key)
+        for outcome in outcomes { try didIntegrate(outcome) }
+        if hasNews || flexible.isOverQuota { announce(until: environment.beginStep()) }
+    }
+
+    private func didIntegrate(_ outcome: FlexibleFile.UploadOutcome) throws(HistoryError) {
+        let clientFile = outcome.ident, key = session(of: clientFile)
+        done += viewRequests[clientFile]?.removeFirst(outcome.uploadCount) ?? []
+        environment.metrics.compensatedObjects.increment(by: outcome.refusals.count)
+        if let key { note(outcome.refusals + (outcome.refusal?.refusal?.objects ?? []), of: key) }
+        if let refusal = outcome.refusal {
+            if refusal.code == .backlogFull { environment.log.note(refusal, path: file.path) }
+            if let key { fail(key, ErrorMessage(refusal)) }
+        }
+        guard let rest = viewRequests[clientFile], rest.uploads.isEmpty else { return }
+        viewRequests[clientFile] = nil
+        for (subscriptions, key, charge) in rest.queries {
+            done.append(charge)
+            do throws(HistoryError) {
+                try query(subscriptions, of: key, user: running[key]?.user.user)
+            } catch {
+                fail(key, ErrorMessage(error))
+                if error.isStoreTrouble { throw error }
+            }
+        }
+    }
+
+    /// Has views follow roles that have changed, until the step is over.
+    /// - Throws: trouble of the store.
+    func changeViews(until limit: StepLimit) throws(HistoryError) {
+        for (clientFile, error) in try flexible?.changeLong(until: limit) ?? [] {
+            if let key = session(of: clientFile) { fail(key, ErrorMessage(error)) }
+        }
         if hasNews { announce(until: environment.beginStep()) }
     }
 

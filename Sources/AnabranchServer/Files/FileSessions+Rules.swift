@@ -27,14 +27,7 @@ extension FileSessions {
         flexible.queryableFields = export.sync.queryableFields
         flexible.isSchemaFixed = !export.sync.isInDevelopmentMode && !export.schema.classes.isEmpty
         try add(export.schema, to: flexible)
-        for (key, session) in running {
-            do throws(HistoryError) {
-                try flexible.change(session.clientFile, to: rules(of: session.user))
-            } catch {
-                guard !error.isStoreTrouble else { throw error }
-                fail(key, ErrorMessage(error))
-            }
-        }
+        for session in running.values { flexible.change(session.clientFile, to: rules(of: session.user)) }
         if hasNews { announce(until: environment.beginStep()) }
     }
 

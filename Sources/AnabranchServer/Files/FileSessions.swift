@@ -43,7 +43,9 @@ final class FileSessions {
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
     private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
-    private var done: [RequestCharge] = []
+    /// The uploads of views that are not integrated, and the queries that wait for them.
+    var viewRequests: [ClientFileID: ViewRequests] = [:]
+    var done: [RequestCharge] = []
     /// What sessions were last told of.
     private var announcedVersion: ServerVersion
 
@@ -64,7 +66,9 @@ final class FileSessions {
     }
 
     /// Whether the file can be closed: no session would notice that it is opened again later.
-    var isIdle: Bool { hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress }
+    var isIdle: Bool {
+        hasNoSessions && !file.hasQueuedUploads && !file.hasUnwrittenProgress && viewRequests.isEmpty
+    }
 
     /// Whether there are versions that sessions were not told of.
     var hasNews: Bool { announcedVersion < file.version }
@@ -72,9 +76,12 @@ final class FileSessions {
     /// Those that have a session.
     var clientFiles: [ClientFileID] { Array(sessionOfClientFile.keys) }
 
+    /// Whose uploads, or session, a client file has.
     private func user(of clientFile: ClientFileID) -> String? {
-        sessionOfClientFile[clientFile].flatMap { running[$0]?.user.user }
+        viewRequests[clientFile]?.user ?? sessionOfClientFile[clientFile].flatMap { running[$0]?.user.user }
     }
+
+    func session(of clientFile: ClientFileID) -> SessionKey? { sessionOfClientFile[clientFile] }
 
     var hasNoSessions: Bool { open.isEmpty && running.isEmpty }
 
@@ -94,18 +101,21 @@ final class FileSessions {
     /// Handles one request. Uploads are queued for `merge`; new idents wait for `didAllocate`.
     /// - Throws: trouble of the store; the session has been told.
     func handle(_ request: FileRequest, memory: DownloadMemory) throws(HistoryError) {
-        let key = request.session, uploadCount = uploads.count
-        defer { if uploads.count == uploadCount { done.append(request.charge) } }
+        let key = request.session
+        var isWaiting = false
+        defer { if !isWaiting { done.append(request.charge) } }
         do throws(HistoryError) {
             switch request.request {
             case .open(let bind): open(key, for: request.user, needsFileIdent: bind.needsFileIdent)
             case .identify(let claim, let hasRestarted):
                 try identify(key, claim, of: request.principal, request.capabilities, hasRestarted: hasRestarted)
             case .integrate(let upload):
-                try queue(upload, by: request.uploader, of: key, request.charge)
+                isWaiting = try queue(upload, by: request.uploader, of: key, request.charge)
             case .scan(let cursor), .scanBootstrap(_, part: _, from: let cursor):
                 try scan(request, from: cursor, memory: memory)
-            case .query(let subscriptions): try query(subscriptions, of: key, user: request.user)
+            case .query(let subscriptions):
+                isWaiting = queue(subscriptions, of: key, request.charge)
+                if !isWaiting { try query(subscriptions, of: key, user: request.user) }
             case .close: remove(key)
             }
         } catch {
@@ -146,11 +156,12 @@ final class FileSessions {
 
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
     /// mere progress of one among many.
+    /// - Returns: whether it waits.
     private func queue(
         _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
-    ) throws(HistoryError) {
+    ) throws(HistoryError) -> Bool {
         guard let index = running.index(forKey: key), var rest = try accept(upload.upload, ofRunning: index) else {
-            return
+            return false
         }
         let clientFile = running.values[index].clientFile
         if !rest.changesets.isEmpty {
@@ -159,13 +170,14 @@ final class FileSessions {
         }
         if let flexible {
             rest.uploader = uploader
-            return try integrate(rest, from: clientFile, into: flexible, of: key)
+            return try queue(rest, from: clientFile, into: flexible, of: key, charge)
         }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
-        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
+        if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return false }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
+        return true
     }
 
     /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
@@ -323,6 +335,18 @@ final class FileSessions {
         sessionOfClientFile = [:]
         pendingIdents = []
         done += uploads.removeAll().map(\.charge)
+        done += viewRequests.values.flatMap(\.charges)
+        viewRequests = [:]
+    }
+
+    /// What was not told yet speaks of a commit that has failed. Who is out stays so.
+    func forgetReplies() {
+        replies.removeAll {
+            switch $0.event {
+            case .failed, .superseded: false
+            default: true
+            }
+        }
     }
 
     // MARK: The end of a session

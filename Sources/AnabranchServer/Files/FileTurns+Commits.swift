@@ -35,8 +35,10 @@ extension FileTurns {
     }
 
     /// Merges uploads until the step is over, and has them stored if that is all.
-    func merge(until limit: StepLimit) {
+    /// - Parameter isLong: whether it goes on with what has not come to its end before.
+    func merge(until limit: StepLimit, isLong: Bool = false) {
         guard pending == nil, let sessions else { return }
+        if let flexible = sessions.flexible { return merge(into: flexible, of: sessions, until: limit, isLong: isLong) }
         let start = ContinuousClock.now
         do throws(HistoryError) {
             let isMerged = try sessions.merge(until: limit)
@@ -62,6 +64,26 @@ extension FileTurns {
         environment.metrics.committed(report, in: start.duration(to: .now))
         sessions.didCommit(report, until: environment.beginStep())
         for outcome in report.outcomes { environment.log.note(outcome, path: path) }
+    }
+
+    private func merge(into flexible: FlexibleFile, of sessions: FileSessions, until limit: StepLimit, isLong: Bool) {
+        environment.metrics.mergeSteps.increment()
+        do throws(HistoryError) {
+            try sessions.integrateViews(into: flexible, until: limit, isLong: isLong)
+        } catch {
+            close(because: error)
+        }
+    }
+
+    /// Has views follow roles that have changed, until the step is over.
+    func changeViews(until limit: StepLimit) {
+        guard pending == nil, let sessions else { return }
+        if environment.isEnding { return end(because: HistoryError(.storeFailed, "the server ends")) }
+        do throws(HistoryError) {
+            try sessions.changeViews(until: limit)
+        } catch {
+            close(because: error)
+        }
     }
 
     func noteLongMerge() {

@@ -32,7 +32,7 @@ extension FileTurns {
     func delete(onlyOf user: String?, _ complete: @escaping (Result<Bool, any Error>) -> Void) {
         do throws(HistoryError) {
             let file = try openedSessions().file
-            if let user, try !file.isUsed(onlyBy: user) { return whenTold { complete(.success(false)) } }
+            if let user, try !file.isUsed(onlyBy: user) { return whenTold { _ in complete(.success(false)) } }
             store(file.deletion()) { [self] _, failure in
                 if let failure {
                     close(because: failure)
@@ -40,11 +40,11 @@ extension FileTurns {
                     end(because: HistoryError(.badClientFileIdent, "the operator has deleted the file"))
                     environment.followers.note(0, of: path)
                 }
-                whenTold { complete(failure.map { .failure($0) } ?? .success(true)) }
+                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(true)) }
             }
         } catch {
             environment.log.note(error, path: path)
-            whenTold { complete(.failure(error)) }
+            whenTold { _ in complete(.failure(error)) }
         }
     }
 
@@ -63,21 +63,21 @@ extension FileTurns {
                 let made = try flexible.write(at: timestamp, idempotencyKey: idempotencyKey) { value = try body($0) }
                 sessions.announce(until: environment.beginStep())
                 let completed = CompletedWrite(made, value)
-                return whenTold { complete(.success(completed)) }
+                return whenTold { complete($0.map { .failure($0) } ?? .success(completed)) }
             }
             let file = sessions.file
             let (commit, made) = try file.prepareWrite(idempotencyKey: idempotencyKey, at: timestamp) {
                 value = try body($0)
             }
             let completed = CompletedWrite(made, value)
-            guard let commit else { return whenTold { complete(.success(completed)) } }
+            guard let commit else { return whenTold { _ in complete(.success(completed)) } }
             store(commit) { [self] sessions, failure in
                 if let failure {
                     close(because: failure)
                 } else {
                     sessions.announce(until: environment.beginStep())
                 }
-                whenTold { complete(failure.map { .failure($0) } ?? .success(completed)) }
+                whenTold { _ in complete(failure.map { .failure($0) } ?? .success(completed)) }
             }
         } catch {
             if let error = error as? HistoryError {
@@ -88,7 +88,7 @@ extension FileTurns {
                     environment.log.note(error, path: path)
                 }
             }
-            whenTold { complete(.failure(error)) }
+            whenTold { _ in complete(.failure(error)) }
         }
     }
 

@@ -48,7 +48,7 @@ extension FileTurns {
             maintenance.requests.append(complete)
         } catch {
             environment.log.note(error, path: path)
-            whenTold { complete(.failure(error)) }
+            whenTold { _ in complete(.failure(error)) }
         }
     }
 
@@ -110,7 +110,7 @@ extension FileTurns {
     private func didMaintain(_ report: MaintenanceReport) {
         let completions = maintenance.completions
         maintenance.completions = []
-        whenTold { for complete in completions { complete(.success(report)) } }
+        whenTold { _ in for complete in completions { complete(.success(report)) } }
     }
 
     /// Ends the round before its end.
@@ -123,6 +123,6 @@ extension FileTurns {
         let completions = maintenance.completions + maintenance.requests
         maintenance = FileMaintenance()
         if !environment.isEnding { environment.metrics.maintenanceFailures.increment() }
-        whenTold { for complete in completions { complete(.failure(error)) } }
+        whenTold { _ in for complete in completions { complete(.failure(error)) } }
     }
 }

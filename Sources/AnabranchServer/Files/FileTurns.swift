@@ -31,7 +31,7 @@ final class FileTurns {
     /// Since the last long turn.
     private var shortTurns = 0
     /// What long turns do, beginning with what they have not done for the longest time.
-    private var longWork: [LongWork] = [.merge, .catchUps, .maintenance]
+    private var longWork: [LongWork] = [.merge, .views, .catchUps, .maintenance]
     var maintenance = FileMaintenance()
     /// Whether the last commit was a job's: then other things come first.
     private var hasStoredJob = false
@@ -43,7 +43,7 @@ final class FileTurns {
     /// What is to be stored, and what follows then.
     private(set) var pending: (commit: Commit, finish: (FileSessions, HistoryError?) -> Void)?
     /// What to call when the sessions have been told.
-    private var completions: [() -> Void] = []
+    private var completions: [Completion] = []
     /// What those who follow the log were told since the file is open.
     private var followedVersion: ServerVersion?
     /// What the turn tells connections when it is over.
@@ -100,13 +100,14 @@ final class FileTurns {
         return hasLongWork ? .long : nil
     }
 
-    private enum LongWork { case merge, catchUps, maintenance }
+    private enum LongWork { case merge, views, catchUps, maintenance }
 
     private var hasLongWork: Bool { longWork.contains(where: isWaiting) }
 
     private func isWaiting(_ work: LongWork) -> Bool {
         switch work {
-        case .merge: isMerging
+        case .merge: isMerging || sessions?.flexible?.hasLongUploads ?? false
+        case .views: sessions?.flexible?.hasLongChanges ?? false
         case .catchUps: !catchUps.isEmpty
         case .maintenance: isMaintenanceWaiting
         }
@@ -120,7 +121,10 @@ final class FileTurns {
     /// Whether a merge of the file has begun and is not committed.
     var isMerging: Bool { sessions?.file.isIntegrating ?? false }
 
-    var hasNewUploads: Bool { sessions.map { $0.file.hasQueuedUploads && !$0.file.isIntegrating } ?? false }
+    var hasNewUploads: Bool {
+        guard let sessions else { return false }
+        return sessions.flexible?.hasNewUploads ?? (sessions.file.hasQueuedUploads && !sessions.file.isIntegrating)
+    }
 
     /// What still waits will not be done.
     func failJobs() {
@@ -133,10 +137,13 @@ final class FileTurns {
 
     // MARK: Telling sessions
 
-    /// Has something called when the sessions have been told what has become durable.
-    func whenTold(_ completion: @escaping () -> Void) { completions.append(completion) }
+    /// Is passed why what it speaks of could not be stored; nil if it is durable.
+    typealias Completion = (HistoryError?) -> Void
 
-    private func tell() {
+    /// Has something called when the sessions have been told what has become durable.
+    func whenTold(_ completion: @escaping Completion) { completions.append(completion) }
+
+    private func tell(_ failure: HistoryError? = nil) {
         takeReplies()
         if !untold.replies.isEmpty || !untold.done.isEmpty {
             deliver(untold)
@@ -145,7 +152,7 @@ final class FileTurns {
         }
         let completions = completions
         self.completions = []
-        for complete in completions { complete() }
+        for complete in completions { complete(failure) }
         tellFollowers()
     }
 
@@ -173,7 +180,9 @@ final class FileTurns {
         }
         if kind == .short { takeShortTurn(until: environment.beginStep()) }
         sessions?.file.releaseScans()
-        tell()
+        storeDeferred()
+        // What speaks of a commit that is deferred waits until it is stored.
+        if sessions?.file.isAhead != true { tell() }
         closeIfIdle()
         return pending?.commit
     }
@@ -182,10 +191,14 @@ final class FileTurns {
         let areJobsLast = hasStoredJob
         hasStoredJob = false
         if !areJobsLast { runJobs(until: limit) }
+        // In turn, so that none of them waits for ever.
+        if sessions?.flexible != nil, !areUploadsNext { updateClientFiles() }
         handle(&requests, until: limit)
         handle(&liveScans, until: limit)
-        // In turn, so that none of them waits for ever.
-        if areUploadsNext, hasNewUploads { merge(until: limit) }
+        // Of a flexible file the uploads are stored with what requests have changed.
+        if sessions?.flexible == nil { storeDeferred() }
+        if areUploadsNext || sessions?.flexible != nil, hasNewUploads { merge(until: limit) }
+        storeDeferred()
         updateClientFiles()
         writeDueProgress()
         if hasNewUploads { merge(until: limit) }
@@ -200,21 +213,24 @@ final class FileTurns {
             longWork.append(work)
             switch work {
             case .merge: advanceMerge(until: limit)
+            case .views: changeViews(until: limit)
             case .catchUps: handle(&catchUps, until: limit)
             case .maintenance: takeMaintenanceStep()
             }
+            storeDeferred()
             if limit.isOver || pending != nil { return }
         }
     }
 
     private func advanceMerge(until limit: StepLimit) {
-        guard environment.isEnding else { return merge(until: limit) }
+        guard environment.isEnding else { return merge(until: limit, isLong: true) }
         end(because: HistoryError(.storeFailed, "the server ends"))
     }
 
     private func runJobs(until limit: StepLimit) {
         while pending == nil, let index = jobs.firstIndex(where: canRun) {
             jobs.remove(at: index).run(self)
+            storeDeferred()
             hasStoredJob = pending != nil
             if limit.isOver { return }
         }
@@ -224,7 +240,7 @@ final class FileTurns {
 
     /// Handles requests, at least one, until the step is over. Uploads are only queued.
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
-        while pending == nil, let request = queue.popFirst() {
+        while pending == nil, sessions?.flexible?.isDraftFull != true, let request = queue.popFirst() {
             if let error = handle(request) {
                 untold.replies.append(FileReply(session: request.session, event: .failed(error)))
             }
@@ -286,6 +302,7 @@ final class FileTurns {
     /// The same, if it is no trouble.
     func end(because error: HistoryError) {
         guard let sessions else { return }
+        if sessions.file.isAhead { sessions.forgetReplies() }
         sessions.failAll(error)
         takeReplies()
         endMaintenance(error)
@@ -323,6 +340,21 @@ final class FileTurns {
         let commit = sessions.file.completed(commit)
         pending = (commit, finish)
         if commit.isEmpty { finishCommit(nil) }
+    }
+
+    /// Has the commits stored that are deferred. What the sessions are told of them waits for that.
+    func storeDeferred() {
+        guard pending == nil, let file = sessions?.file, file.isAhead, let commit = file.takeDeferred() else { return }
+        areUploadsNext = false
+        store(commit) { [self] sessions, failure in
+            if let failure {
+                sessions.forgetReplies()
+                close(because: failure)
+            } else {
+                sessions.flexible?.didStore(commit)
+            }
+            tell(failure)
+        }
     }
 
     /// To be called when a commit is stored, or has failed.

@@ -1,0 +1,195 @@
+package import AnabranchCore
+import DequeModule
+
+/// Uploads: those of one client one after the other, those of different clients in turn, a window of changesets at a
+/// time. A merge that takes longer than a step is set aside, and goes on while others upload.
+extension FlexibleFile {
+    /// The uploads of one client that are not integrated.
+    struct ClientUploads {
+        fileprivate var waiting: [(upload: Upload, time: UInt64)] = []
+        fileprivate var current: ViewUpload?
+        fileprivate var refusals: [CompensatingWrite.Object] = []
+        /// The merge has not come to its end in one step.
+        fileprivate var isSetAside = false
+    }
+
+    /// What became of an upload.
+    package struct UploadOutcome: Sendable {
+        package let ident: ClientFileID
+        /// The objects that were refused.
+        package var refusals: [CompensatingWrite.Object] = []
+        /// Why it is refused, and all that has come behind it; nil if it is integrated.
+        package var refusal: HistoryError?
+        /// How many uploads are done with.
+        package var uploadCount = 1
+    }
+
+    /// Queues what `SessionProgress.accept` has left of an upload.
+    /// - Parameter time: seconds since 1970.
+    package func enqueue(_ upload: Upload, from ident: ClientFileID, at time: UInt64) {
+        if uploads[ident] == nil { newUploads.append(ident) }
+        uploads[ident, default: ClientUploads()].waiting.append((upload, max(1, time)))
+    }
+
+    /// Whether uploads of a client are not integrated.
+    package func hasUploads(of ident: ClientFileID) -> Bool { uploads[ident] != nil }
+
+    /// Whether uploads wait that were not begun, or are not set aside.
+    package var hasNewUploads: Bool { !newUploads.isEmpty }
+
+    /// Whether a merge is set aside.
+    package var hasLongUploads: Bool { !longUploads.isEmpty }
+
+    /// Merges and integrates new uploads until the step is over, or much waits to be stored.
+    /// - Throws: a failure of the store: the file is of no use any more.
+    package func integrateNew(until limit: StepLimit) throws(HistoryError) -> [UploadOutcome] {
+        var outcomes: [UploadOutcome] = []
+        while let ident = newUploads.popFirst() {
+            if let outcome = try step(ident, until: limit) { outcomes.append(outcome) }
+            if let uploads = uploads[ident] {
+                if uploads.isSetAside { longUploads.append(ident) } else { newUploads.append(ident) }
+            }
+            if limit.isOver || isDraftFull { break }
+        }
+        return outcomes
+    }
+
+    /// Goes on with one merge that is set aside.
+    /// - Throws: as `integrateNew`.
+    package func integrateLong(until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
+        guard let ident = longUploads.popFirst() else { return nil }
+        let outcome = try step(ident, until: limit)
+        if let uploads = uploads[ident] {
+            if uploads.isSetAside { longUploads.append(ident) } else { newUploads.append(ident) }
+        }
+        return outcome
+    }
+
+    /// Gives up what is set aside: the clients send again what is not integrated.
+    /// - Returns: the clients.
+    package func dropLongUploads() -> [ClientFileID] {
+        defer { longUploads = [] }
+        for ident in longUploads { uploads[ident] = nil }
+        return Array(longUploads)
+    }
+
+    /// Whether so much waits to be stored that nothing more is to be added.
+    package var isDraftFull: Bool { file.deferredBytes > Self.draftBytesMax }
+
+    /// Integrates an upload at once, for those who have no turns.
+    /// - Parameter time: seconds since 1970.
+    /// - Returns: the objects that were refused.
+    /// - Throws: why it is refused, or a failure of the store.
+    @discardableResult
+    package func integrate(
+        _ upload: Upload, from ident: ClientFileID, at time: UInt64
+    ) throws(HistoryError) -> [CompensatingWrite.Object] {
+        enqueue(upload, from: ident, at: time)
+        var refusals: [CompensatingWrite.Object] = []
+        while hasUploads(of: ident) {
+            for outcome in try integrateNew(until: .none) {
+                if let refusal = outcome.refusal { throw refusal }
+                refusals += outcome.refusals
+            }
+        }
+        return refusals
+    }
+
+    // MARK: One client
+
+    /// Takes one step for a client: a window is integrated, or its merge goes on.
+    /// - Returns: what became of an upload that is done with now.
+    private func step(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
+        guard var mine = uploads[ident], let (upload, time) = mine.waiting.first else { return nil }
+        if let quota, quota.isUsedUp(ident) {
+            uploads[ident] = nil
+            overQuota.insert(ident)
+            return UploadOutcome(ident: ident, uploadCount: mine.waiting.count)
+        }
+        do throws(HistoryError) {
+            let view = try projected(ident), row = try uploader(ident)
+            let current = mine.current ?? ViewUpload(upload, from: row, of: view, options: file.mergeOptions)
+            mine.current = current
+            var limit = limit
+            mine.isSetAside = try !current.advance(view, until: &limit) { numbers throws(HistoryError) in
+                try storedEntries(of: ident, numbers)
+            }
+            if !mine.isSetAside { mine.refusals += try integrateWindow(of: current, row, into: view, at: time) }
+        } catch {
+            guard !error.isStoreTrouble else { throw error }
+            uploads[ident] = nil
+            return UploadOutcome(ident: ident, refusal: error, uploadCount: mine.waiting.count)
+        }
+        guard !mine.isSetAside, mine.current?.isDone == true else {
+            uploads[ident] = mine
+            return nil
+        }
+        let outcome = UploadOutcome(ident: ident, refusals: mine.refusals)
+        mine.waiting.removeFirst()
+        (mine.current, mine.refusals) = (nil, [])
+        uploads[ident] = mine.waiting.isEmpty ? nil : mine
+        return outcome
+    }
+
+    private func uploader(_ ident: ClientFileID) throws(HistoryError) -> ClientFile {
+        let found = try file.read(missesTail: false) { stored throws(HistoryError) in
+            try file.current(ident, in: stored)
+        }
+        guard let found, found.salt != 0 else {
+            throw HistoryError(.badClientFileIdent, "there is no client file \(ident)")
+        }
+        try require(!found.isExpired, .clientFileExpired, "the client file has expired")
+        return found
+    }
+
+    /// - Returns: the objects that were refused.
+    private func integrateWindow(
+        of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
+    ) throws(HistoryError) -> [CompensatingWrite.Object] {
+        let state = try currentState(), start = ContinuousClock.now
+        let limits = ApplyLimits(
+            objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
+        var integration = try file.read { stored throws(HistoryError) in
+            var integration = ViewIntegration(
+                into: view, of: row, PendingState(state, within: limits),
+                past: PendingLog(continuing: stored, head: file.head), isSchemaFixed: isSchemaFixed,
+                versionSalt: file.versionSalt, fields: fields, time: time)
+            try integration.integrate(upload)
+            return integration.outcome
+        }
+        try note(upload.changedEntries(), in: &integration.view)
+        try requireRoom(for: integration.ingested)
+        var commit = Commit(file: file.id, lease: file.lease, head: file.head)
+        commit.entries = integration.entries
+        commit.ingested = integration.ingested
+        commit.conflictKeys = integration.conflictKeys
+        commit.received = integration.received
+        commit.clientFiles = [integration.file]
+        commit.state = integration.state
+        let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
+        try self.commit(integration.view, in: commit, step)
+        ownVersions[view.ident] = nil
+        quota?.charge(view.ident, integration.evaluationTime)
+        upload.didIntegrateWindow(in: ContinuousClock.now - start)
+        return integration.refusals
+    }
+
+    /// Notes the forms that entries of a view have now.
+    private func note(
+        _ forms: [(version: UInt64, changeset: [UInt8])], in view: inout ClientView
+    ) throws(HistoryError) {
+        let forms = forms.filter { $0.version >= view.log.firstNumber }
+        guard let first = forms.first else { return }
+        try load(&view.log, after: first.version - 1, of: view.ident)
+        for (number, changeset) in forms { view.log.merge(number, into: changeset) }
+    }
+
+    /// As `SyncedFile.noteProgress`; false while uploads of the client wait, behind which it comes.
+    package func noteProgress(
+        _ upload: Upload, from ident: ClientFileID, at time: UInt64
+    ) throws(HistoryError) -> Bool {
+        guard !hasUploads(of: ident), try file.noteProgress(upload, from: ident, at: time) else { return false }
+        views[ident]?.confirm(upload.progress.serverVersion)
+        return true
+    }
+}

@@ -1,0 +1,229 @@
+import AnabranchCore
+
+/// An upload on its way into a flexible file: merged with the log of its client's view, a window of its changesets at a
+/// time and in steps. In between the view may go on; what it has got meanwhile is met when the rest is done, so a long
+/// merge delays its own sender alone (`Spec/FlexibleSync.md`, section 3.4). Knows no state, and changes nothing.
+///
+///     idle ──▶ reading ──▶ merging ──▶ merged ──integrated──▶ idle
+///                 ▲───────────────────────┘ the view has new entries
+final class ViewUpload {
+    private enum Stage { case idle, reading, merging, merged }
+
+    /// At about how many bytes a window ends.
+    private static let windowBytesMax = 256 << 10
+    /// How many changesets a window has at most: as many as a short time takes in, which its first ones show.
+    private static let windowCounts = 8...512
+    private static let windowTime = (enough: Duration.milliseconds(4), tooLong: Duration.milliseconds(16))
+    /// How many entries are read from the store at once.
+    private static let readCount = 64
+
+    let upload: Upload
+    private var merge: LogMerge
+    /// What is not integrated.
+    private var rest: ArraySlice<UploadedChangeset>
+    /// Of those, what is merged and not integrated; and how many of these are done that the merge still has.
+    private var windowCount = 0
+    private var doneCount = 0
+    private var windowCountMax = ViewUpload.windowCounts.lowerBound
+    private var stage = Stage.idle
+    /// The entries of the view that were decoded, by number.
+    private var decoded: [UInt64: ChangesetIndex] = [:]
+    /// The entries that the window is to meet, those of them that are not decoded, and whether it has met others.
+    private var meeting: [UInt64] = []
+    private var unread: ArraySlice<UInt64> = []
+    private var isContinued = false
+    /// The number of the last entry of the view that the window has met, or passed over.
+    private var metNumber: UInt64 = 0
+
+    /// - Parameters:
+    ///   - file: the client file, as it is stored: what it has uploaded before is passed over.
+    ///   - view: what the client sees.
+    init(_ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions) {
+        self.upload = upload
+        let integrated = file.uploadCursor.clientVersion
+        rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
+        let incoming = rest.map { sent in
+            var sent = sent
+            sent.cursor.serverVersion = ServerVersion(rawValue: view.log.number(upTo: sent.cursor.serverVersion))
+            return LogMerge.Incoming(sent, from: view.ident)
+        }
+        merge = LogMerge(incoming, strategy: options.strategy)
+    }
+
+    /// Whether everything is integrated.
+    var isDone: Bool { rest.isEmpty }
+
+    // MARK: Merging
+
+    /// Merges a window with all that the view has, until the step is over.
+    /// - Parameters:
+    ///   - view: as it is now.
+    ///   - load: reads entries of the view.
+    /// - Returns: whether the window is merged, to be integrated before anything else happens to the view.
+    func advance(
+        _ view: ClientView, until limit: inout StepLimit,
+        reading load: (ClosedRange<UInt64>) throws(HistoryError) -> [ViewEntry]
+    ) throws(HistoryError) -> Bool {
+        while true {
+            switch stage {
+            case .idle:
+                guard try beginWindow(view) else { return true }
+            case .reading:
+                guard try read(view, until: &limit, load) else { return false }
+                try meet()
+            case .merging:
+                guard try mergeOn(until: &limit) else { return false }
+                stage = .merged
+            case .merged:
+                guard view.log.lastNumber > metNumber else { return true }
+                beginMeeting(view, after: metNumber)
+                isContinued = true
+            }
+        }
+    }
+
+    /// - Returns: false if nothing is left.
+    private func beginWindow(_ view: ClientView) throws(HistoryError) -> Bool {
+        guard !rest.isEmpty else { return false }
+        do {
+            var count = 0
+            _ = try merge.beginRun(bytesMax: Self.windowBytesMax, overheadBytes: 64) { [windowCountMax] _, _ in
+                count += 1
+                return count >= windowCountMax
+            }
+        } catch {
+            let (version, found) = (error.version, error.error)
+            throw HistoryError(.badChangeset, "changeset \(version) at byte \(found.offset): \(found.reason)")
+        }
+        for index in merge.incoming { try merge.arena.checkSchema(in: index) }
+        windowCount = merge.incoming.count
+        doneCount = 0
+        isContinued = false
+        beginMeeting(view, after: merge.base)
+        return true
+    }
+
+    private func beginMeeting(_ view: ClientView, after number: UInt64) {
+        // What is empty meets nothing.
+        meeting = view.log.entries(after: number).filter { $0.mergedBytes ?? $0.sentBytes > 0 }.map(\.number)
+        unread = meeting.filter { decoded[$0] == nil }[...]
+        metNumber = view.log.lastNumber
+        stage = .reading
+    }
+
+    /// - Returns: whether all that is to be met is decoded.
+    private func read(
+        _ view: ClientView, until limit: inout StepLimit,
+        _ load: (ClosedRange<UInt64>) throws(HistoryError) -> [ViewEntry]
+    ) throws(HistoryError) -> Bool {
+        while let first = unread.first {
+            var entries = view.log.entries(after: first - 1).prefix(1)
+            if entries.first?.contents == nil {
+                let last = view.log.unloaded(after: first - 1)?.upperBound ?? first
+                entries = try load(first...min(last, first + UInt64(Self.readCount)))[...]
+            }
+            for entry in entries where entry.number == unread.first {
+                unread.removeFirst()
+                let before = merge.arena.memoryBytes
+                decoded[entry.number] = try merge.arena.decode(entry)
+                if limit.isOver(after: 64 + merge.arena.memoryBytes - before) { return unread.isEmpty }
+            }
+            // Entries in between that are empty were read for nothing.
+            guard unread.first != first else { throw HistoryError(.storeDamaged, "entry \(first) is missing") }
+        }
+        return true
+    }
+
+    private func meet() throws(HistoryError) {
+        let decoded = decoded
+        func index(of number: UInt64, _ arena: inout ChangesetArena) throws(HistoryError) -> ChangesetIndex {
+            guard let index = decoded[number] else {
+                throw HistoryError(.storeDamaged, "entry \(number) is missing")
+            }
+            return index
+        }
+        if isContinued {
+            try merge.continueRun(after: doneCount, meeting: meeting, decode: index)
+            doneCount = 0
+        } else {
+            try merge.begin(meeting: meeting, decode: index)
+        }
+        stage = .merging
+    }
+
+    /// - Returns: whether it is merged.
+    private func mergeOn(until limit: inout StepLimit) throws(HistoryError) -> Bool {
+        do {
+            while try !merge.advance(pairs: limit.piece) {
+                if limit.isOver(after: limit.piece) { return false }
+            }
+            return true
+        } catch {
+            throw HistoryError(.badChangeset, "a changeset cannot be merged: \(error.reason)")
+        }
+    }
+
+    // MARK: Integrating
+
+    /// The changesets of the window that are not integrated, with what the merge has made of them.
+    var window: Zip2Sequence<ArraySlice<UploadedChangeset>, ArraySlice<ChangesetIndex>> {
+        zip(rest.prefix(windowCount), merge.incoming.dropFirst(doneCount))
+    }
+
+    var arena: ChangesetArena {
+        get { merge.arena }
+        _modify { yield &merge.arena }
+    }
+
+    /// The first changeset of the window is integrated.
+    func didIntegrateFirst() {
+        rest.removeFirst()
+        windowCount -= 1
+        doneCount += 1
+    }
+
+    /// Merges what is left of the window with entries that its own changesets have brought into the view.
+    func meetNewest(of view: ClientView) throws(HistoryError) {
+        guard windowCount > 0, view.log.lastNumber > metNumber else { return }
+        beginMeeting(view, after: metNumber)
+        isContinued = true
+        var limit = StepLimit.none
+        _ = try advance(view, until: &limit) { _ throws(HistoryError) in [] }
+    }
+
+    /// The window is integrated, which has taken so long.
+    func didIntegrateWindow(in time: Duration) {
+        stage = .idle
+        if time > Self.windowTime.tooLong {
+            windowCountMax = max(Self.windowCounts.lowerBound / 8, windowCountMax / 2)
+        } else if time < Self.windowTime.enough {
+            windowCountMax = min(Self.windowCounts.upperBound, windowCountMax * 2)
+        }
+    }
+
+    /// The forms that entries of the view have after all that was merged.
+    func changedEntries() -> [(version: UInt64, changeset: [UInt8])] { merge.changedEntries() }
+}
+
+extension ChangesetArena {
+    fileprivate mutating func decode(_ entry: ViewEntry) throws(HistoryError) -> ChangesetIndex {
+        guard let contents = entry.contents else {
+            throw HistoryError(.storeDamaged, "entry \(entry.number) is missing")
+        }
+        do throws(ChangesetError) {
+            return try decode(contents.merged ?? contents.changeset, version: entry.number, tag: entry.tag)
+        } catch {
+            throw HistoryError(.storeDamaged, "entry \(entry.number) of a view cannot be decoded: \(error.reason)")
+        }
+    }
+
+    /// Clients of a flexible file add classes with a primary key, and columns; they take nothing away.
+    fileprivate func checkSchema(in changeset: ChangesetIndex) throws(HistoryError) {
+        try checkErasures(in: changeset, by: .refuse)
+        for instruction in instructions(of: changeset)
+        where instruction.kind == .addTable && instruction.tableType != .embedded && instruction.type == .globalKey {
+            let name = String(decoding: bytes(of: instruction.className), as: UTF8.self)
+            throw HistoryError(.destructiveSchemaChange, "class \"\(name)\" needs a primary key")
+        }
+    }
+}

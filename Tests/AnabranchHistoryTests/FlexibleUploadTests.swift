@@ -1,0 +1,191 @@
+import AnabranchCore
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchHistory
+
+/// Uploads into flexible files: windows, merges that are set aside, and what a commit writes for those whom it concerns
+/// (`Spec/FlexibleSync.md`, sections 3.2 and 3.3).
+@Suite struct FlexibleUploadTests {
+    /// A step that is over after the smallest piece of work.
+    private static var smallestStep: StepLimit { StepLimit(asking: { true }, piece: 1) }
+
+    /// Another client that has everything.
+    private static func join(_ fixture: FlexibleFixture) throws -> FlexibleFixture {
+        var other = fixture
+        (other.client, other.session) = try FlexibleFixture.join(fixture.synced, fixture.file)
+        try other.integrate()
+        #expect(try other.file.query(FlexibleFixture.all, in: &other.session) == nil)
+        try other.integrate()
+        try other.upload()
+        return other
+    }
+
+    private static func text(_ key: Int64, of fixture: FlexibleFixture) throws -> Payload? {
+        try fixture.client.state.read { try $0.object("Note", key: .int(key))?["text"] }
+    }
+
+    private static func enqueue(_ fixture: inout FlexibleFixture) throws {
+        while let upload = fixture.client.nextUpload(.max), let rest = try fixture.session.progress.accept(upload) {
+            fixture.file.enqueue(rest, from: fixture.client.ident, at: 1)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases) func aLongMergeDelaysItsSenderAlone(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.create(1)
+        try first.integrate()
+        try first.upload()
+        var second = try Self.join(first)
+        // The first one has missed 40 changes of an object that it changes 40 times itself.
+        for number in 0..<40 {
+            try second.client.write(at: ChangesetTime(rawValue: 100 + UInt64(number))) { transaction in
+                try transaction.object("Note", key: .int(1))?.set("text", to: .string([UInt8(0x41 + number % 26)]))
+            }
+            try first.client.write(at: ChangesetTime(rawValue: 200 + UInt64(number))) { transaction in
+                try transaction.object("Note", key: .int(1))?.set("text", to: .string([UInt8(0x61 + number % 26)]))
+            }
+        }
+        try second.upload()
+        try Self.enqueue(&first)
+        let file = first.file
+        #expect(try file.integrateNew(until: Self.smallestStep).isEmpty)
+        #expect(file.hasLongUploads && !file.hasNewUploads)
+
+        // What the second one does meanwhile is in the log at once, and the merge goes on behind it.
+        try second.integrate()
+        try second.client.write(at: 300) { try $0.object("Note", key: .int(1))?.set("text", to: .string([0x2a])) }
+        try second.upload()
+        #expect(file.hasLongUploads)
+        let version = first.synced.version
+        while file.hasUploads(of: first.client.ident) {
+            if let outcome = try file.integrateLong(until: Self.smallestStep) { #expect(outcome.refusal == nil) }
+            _ = try file.integrateNew(until: Self.smallestStep)
+        }
+        #expect(first.synced.version > version)
+        try first.integrate()
+        try second.integrate()
+        #expect(try Self.text(1, of: first) == .string([0x2a]))
+        #expect(try Self.text(1, of: second) == .string([0x2a]))
+        try first.upload()
+        try second.upload()
+        try first.test.verify()
+    }
+
+    @Test(arguments: StoreKind.allCases) func aCommitOfAnySizeReachesTheOthers(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var second = try Self.join(first)
+        // Pictures of one transaction.
+        try first.client.write(at: 100) { transaction in
+            for key in 0..<17 {
+                let picture = Payload.string([UInt8](repeating: 0x61, count: 1 << 20))
+                try transaction.create("Note", key: .int(Int64(key)), ["text": picture])
+            }
+        }
+        try first.upload()
+        #expect(try first.synced.clientFile(second.client.ident)?.isExpired == false)
+        try second.integrate()
+        #expect(try second.objectCount() == 17)
+        // It has not confirmed them yet, and is told of what comes next.
+        try second.create(100)
+        try second.integrate()
+        #expect(try second.objectCount() == 18)
+        try second.upload()
+        try first.test.verify()
+    }
+
+    /// What a client has missed is told by the objects that it is about, however often they have changed.
+    @Test(arguments: StoreKind.allCases) func whoWasAwayIsToldOfObjects(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        for key in 0..<4 { try first.create(Int64(key), bytes: 1 << 16) }
+        try first.integrate()
+        try first.upload()
+        first.file.leave(first.client.ident)
+        for number in 0..<80 {
+            try first.file.write(at: ChangesetTime(rawValue: 100 + UInt64(number))) { transaction in
+                let text = Payload.string([UInt8](repeating: UInt8(0x30 + number), count: 1 << 16))
+                try transaction.object("Note", key: .int(Int64(number % 4)))?.set("text", to: text)
+            }
+        }
+        try first.identify()
+        var bytes = 0
+        while let message = try first.file.download(for: &first.session) {
+            bytes += message.download.changesets.reduce(0) { $0 + $1.changeset.count }
+            try first.client.integrate(message.download)
+        }
+        #expect(bytes < 8 << 16)
+        #expect(try Self.text(3, of: first) == .string([UInt8](repeating: 0x30 + 79, count: 1 << 16)))
+        try first.upload()
+        try first.test.verify()
+    }
+
+    /// A commit writes what it changes, and nothing of what its readers have not confirmed.
+    @Test(arguments: StoreKind.allCases) func aCommitWritesWhatItChanges(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var others = try (0..<10).map { _ in try Self.join(first) }
+        // One of them is refused 1,000 objects with long keys.
+        try others[0].client.write(at: 100) { transaction in
+            try transaction.addClass("Hidden", key: "_id", .string)
+            for number in 0..<1_000 {
+                let key = Array("\(number)".utf8) + [UInt8](repeating: 0x01, count: 1_000)
+                try transaction.create("Hidden", key: .string(key))
+            }
+        }
+        try others[0].upload()
+        first.synced.defersCommits = true
+        defer { first.synced.defersCommits = false }
+        try first.create(1, bytes: 100_000)
+        let commit = try #require(first.synced.takeDeferred())
+        #expect(commit.views.count == 11)
+        #expect(commit.byteCount < 150_000)
+        try first.test.store.commit([commit])
+        first.synced.finish(commit, nil)
+        first.file.didStore(commit)
+
+        var session = others[0].session, told: [CompensatingWrite] = []
+        while let message = try first.file.download(for: &session) {
+            told += message.compensations
+            try others[0].client.integrate(message.download)
+        }
+        #expect(told.count == 1)
+        let objects = told.flatMap(\.objects)
+        #expect(!objects.isEmpty && objects.count < 100)
+        #expect(objects.allSatisfy { $0.reason.utf8.count < 300 })
+        #expect(try others[0].objectCount() == 1)
+        #expect(try others[0].objectCount(of: "Hidden") == 0)
+        try first.test.verify()
+    }
+
+    /// Several operations are stored as one, and what follows one of them is made on top of it.
+    @Test(arguments: StoreKind.allCases) func commitsThatAreDeferredAreStoredAsOne(kind: StoreKind) throws {
+        var first = try FlexibleFixture(kind)
+        try first.upload()
+        var second = try Self.join(first)
+        first.synced.defersCommits = true
+        for number in 0..<20 {
+            try second.create(Int64(number))
+            try second.client.write(at: ChangesetTime(rawValue: 500 + UInt64(number))) { transaction in
+                try transaction.create("Note", key: .int(Int64(100 + number)), ["text": .string([0x62])])
+            }
+            try second.upload()
+            try second.integrate()
+        }
+        let version = first.synced.version
+        let commit = try #require(first.synced.takeDeferred())
+        #expect(commit.entries.count == 40)
+        try first.test.store.commit([commit])
+        first.synced.finish(commit, nil)
+        first.file.didStore(commit)
+        first.synced.defersCommits = false
+        try first.integrate()
+        #expect(try first.objectCount() == 40)
+        try first.restart()
+        #expect(first.synced.version == version)
+        try first.identify()
+        try first.integrate()
+        #expect(try first.objectCount() == 40)
+        try first.test.verify()
+    }
+}
