@@ -34,7 +34,8 @@ public struct ServerSettings: Sendable {
     public var handshakeSecondsMax: Int64 = 20
     /// Longest body of an HTTP request in bytes.
     public var bodyBytesMax = 64 << 10
-    /// How long a closed WebSocket waits for the client to close its side, in seconds.
+    /// How long a closed WebSocket, or a socket after its last answer, waits for the client to close its side, in
+    /// seconds.
     public var lingerSecondsMax: Int64 = 10
     /// How long a shutdown waits for clients to be told what was committed, in seconds.
     public var shutdownSecondsMax: Int64 = 10
