@@ -103,20 +103,27 @@ extension SQLiteAccountStore: AccountStore {
         }
     }
 
-    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+    public func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool {
         try write { db in
+            guard try Self.identity(identity, of: user, in: db).isPending else { return false }
             try Self.change(
                 "UPDATE identity SET is_pending = FALSE WHERE ident = ? AND user = ?", [identity, user],
                 orThrow: "no such identity", in: db)
+            return true
         }
     }
 
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try write { db in try Self.setSecret(secret, of: identity, user: user, in: db) }
+    }
+
+    public func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool {
         try write { db in
-            try Self.change(
-                "UPDATE identity SET secret = ?, is_pending = FALSE WHERE ident = ? AND user = ?",
-                [secret, identity, user], orThrow: "no such identity", in: db)
-            try Self.removeSessions(of: user, in: db)
+            guard try Self.identity(identity, of: user, in: db).secret == old else { return false }
+            try Self.setSecret(secret, of: identity, user: user, in: db)
+            return true
         }
     }
 
@@ -247,6 +254,19 @@ extension SQLiteAccountStore: AccountStore {
     private static func requiredUser(_ ident: String, in db: Database) throws -> User {
         guard let user = try user(ident, in: db) else { throw AccountError(.noSuchUser, "no such user") }
         return user
+    }
+
+    private static func identity(_ ident: String, of user: String, in db: Database) throws -> Identity {
+        let found = try Self.user(user, in: db)?.identities.first { $0.ident == ident }
+        guard let found else { throw AccountError(.noSuchUser, "no such identity") }
+        return found
+    }
+
+    private static func setSecret(_ secret: String, of identity: String, user: String, in db: Database) throws {
+        try change(
+            "UPDATE identity SET secret = ?, is_pending = FALSE WHERE ident = ? AND user = ?",
+            [secret, identity, user], orThrow: "no such identity", in: db)
+        try removeSessions(of: user, in: db)
     }
 
     private static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {

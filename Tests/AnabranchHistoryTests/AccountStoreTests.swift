@@ -185,11 +185,37 @@ import Testing
             }
             func isPending(_ user: String) throws -> Bool? { try store.user(user)?.identities.first?.isPending }
             #expect(try [isPending("1"), isPending("2"), isPending("3")] == [true, true, false])
-            try store.confirm("i1", of: "1")
-            try store.confirm("i1", of: "1")
+            #expect(try store.confirm("i1", of: "1"))
+            #expect(try !store.confirm("i1", of: "1"))
+            #expect(try !store.confirm("i3", of: "3"))
             try store.setSecret("x", of: "i2", user: "2")
             #expect(try [isPending("1"), isPending("2")] == [false, false])
             #expect(throws: AccountError(.noSuchUser, "")) { try store.confirm("i1", of: "2") }
+            #expect(throws: AccountError(.noSuchUser, "")) {
+                try store.setSecret("x", of: "i1", user: "2", replacing: "x")
+            }
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func ofSeveralWhoReplaceASecretTheFirstDoes(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(
+                User(
+                    ident: "2", app: "a", identities: [Identity(ident: "i2", provider: "p", name: "bob")], createdAt: 1)
+            )
+            try store.add(Self.session("s", of: "1"), by: nil)
+            #expect(try !store.setSecret("x", of: "i1", user: "1", replacing: "another"))
+            #expect(try !store.setSecret("x", of: "i1", user: "1", replacing: nil))
+            #expect(try store.session("s") != nil, "nothing has changed")
+            for (ident, old) in [("1", "s"), ("2", nil)] as [(String, String?)] {
+                let isFirst = try (1...3).map {
+                    try store.setSecret("x\($0)", of: "i\(ident)", user: ident, replacing: old)
+                }
+                #expect(isFirst == [true, false, false])
+                #expect(try store.user(ident)?.identities[0].secret == "x1")
+            }
+            #expect(try store.session("s") == nil)
         }
     }
 

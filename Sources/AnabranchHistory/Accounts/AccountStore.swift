@@ -130,14 +130,24 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// An identity is no longer pending. Nothing happens if it was not.
+    /// An identity is no longer pending.
+    /// - Returns: false if it was not: nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
-    func confirm(_ identity: String, of user: String) throws(AccountError)
+    func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool
 
     /// Replaces the hashed password of an identity and ends all sessions of the user. The identity is no longer
     /// pending: whoever may replace a password has read an e-mail to the address, or is the operator.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
+
+    /// The same, if the hashed password is still the one that is to be replaced. Of several who would replace one, the
+    /// first does.
+    /// - Parameter old: what is to be replaced; nil stands for an identity without a password.
+    /// - Returns: false if it is another one by now: nothing has changed.
+    /// - Throws: `noSuchUser` if the user has no such identity.
+    func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool
 
     /// Shuts a user out, or lets the user in again.
     /// - Throws: `noSuchUser`.

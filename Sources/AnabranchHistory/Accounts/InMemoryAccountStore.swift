@@ -92,19 +92,25 @@ extension InMemoryAccountStore: AccountStore {
         }
     }
 
-    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+    public func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool {
         try change { state throws(AccountError) in
+            guard try state.identity(identity, of: user).isPending else { return false }
             try state.change(identity, of: user) { $0.isPending = false }
+            return true
         }
     }
 
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change { state throws(AccountError) in try state.setSecret(secret, of: identity, user: user) }
+    }
+
+    public func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool {
         try change { state throws(AccountError) in
-            try state.change(identity, of: user) { identity in
-                identity.secret = secret
-                identity.isPending = false
-            }
-            state.removeSessions(of: user)
+            guard try state.identity(identity, of: user).secret == old else { return false }
+            try state.setSecret(secret, of: identity, user: user)
+            return true
         }
     }
 
@@ -206,6 +212,21 @@ extension InMemoryAccountStore.State {
         if owners[name] != nil { throw AccountError(.nameTaken, "an identity exists") }
         owners[name] = ident
         users[ident]?.identities.append(identity)
+    }
+
+    func identity(_ ident: String, of user: String) throws(AccountError) -> Identity {
+        guard let identity = users[user]?.identities.first(where: { $0.ident == ident }) else {
+            throw AccountError(.noSuchUser, "no such identity")
+        }
+        return identity
+    }
+
+    mutating func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change(identity, of: user) { identity in
+            identity.secret = secret
+            identity.isPending = false
+        }
+        removeSessions(of: user)
     }
 
     mutating func change(

@@ -13,18 +13,22 @@ extension AppServices {
         case .sendReset: try send(.reset, to: try Self.email(in: body, "email"), in: app)
         case .confirm:
             let (user, identity) = try await holder(ofTokenIn: body, .confirmation, in: app)
-            guard identity.isPending else {
+            let isNew = try await store { accounts throws(AccountError) in
+                try accounts.confirm(identity.ident, of: user.ident)
+            }
+            guard isNew else {
                 throw HTTPError(status: .badRequest, code: "UserAlreadyConfirmed", message: "already confirmed")
             }
-            try await store { accounts throws(AccountError) in try accounts.confirm(identity.ident, of: user.ident) }
             logger.info("address confirmed", metadata: ["app": "\(app)", "user": "\(user.ident)"])
         case .reset:
             let password = try Self.newPassword(in: body)
             let (user, identity) = try await holder(ofTokenIn: body, .reset, in: app)
             let secret = try await hashing { passwords in try passwords.hash(password) }
-            try await store { accounts throws(AccountError) in
-                try accounts.setSecret(secret, of: identity.ident, user: user.ident)
+            // The token is good for the password that it was made for, also if others reset it meanwhile.
+            let isFirst = try await store { accounts throws(AccountError) in
+                try accounts.setSecret(secret, of: identity.ident, user: user.ident, replacing: identity.secret)
             }
+            guard isFirst else { throw refusal(ofTokenFor: app, because: "used by somebody else meanwhile") }
             logger.info("password reset", metadata: ["app": "\(app)", "user": "\(user.ident)"])
         case .callConfirmation, .callReset:
             throw HTTPError(
@@ -45,10 +49,14 @@ extension AppServices {
             guard let user, user.app == app, !user.isDisabled else { throw TokenError("of nobody") }
             return (user, try await emailTokens.identity(of: token, kind, user, now: now))
         } catch {
-            logger.info("token of an e-mail refused", metadata: ["app": "\(app)", "reason": "\(error)"])
-            throw HTTPError(
-                status: .badRequest, code: "UserpassTokenInvalid", message: "the token is wrong, used or expired")
+            throw refusal(ofTokenFor: app, because: "\(error)")
         }
+    }
+
+    private func refusal(ofTokenFor app: String, because reason: String) -> HTTPError {
+        logger.info("token of an e-mail refused", metadata: ["app": "\(app)", "reason": "\(reason)"])
+        return HTTPError(
+            status: .badRequest, code: "UserpassTokenInvalid", message: "the token is wrong, used or expired")
     }
 
     // MARK: Sending

@@ -108,6 +108,45 @@ import Testing
         }
     }
 
+    /// The clock is looked at twice: when the attempt is counted, and when the token is checked, after its user was read.
+    @Test("a token works once, also if it is used again before the first answer")
+    func simultaneousUse() async throws {
+        try await Self.run([.confirmation, .reset]) { rig, mail async throws in
+            #expect(try await Self.register("ann@example.com", rig) == 201)
+            let confirmation = try await mail.next()
+            let user = try #require(try rig.accounts.user(confirmation.tokenIdent))
+            rig.clock.whenAsked(again: 1) {
+                _ = try? rig.accounts.confirm(user.identities[0].ident, of: user.ident)
+            }
+            #expect(try await Self.confirm(confirmation, rig) == "UserAlreadyConfirmed")
+            let answer = try await rig.post(Self.providers + "/reset/send", ["email": "ann@example.com"])
+            #expect(answer.status == 200)
+            let email = try await mail.next()
+            rig.clock.whenAsked(again: 1) {
+                try? rig.accounts.setSecret("another's", of: user.identities[0].ident, user: user.ident)
+            }
+            #expect(try await Self.reset(email, rig) == "UserpassTokenInvalid")
+            #expect(try rig.accounts.user(user.ident)?.identities[0].secret == "another's")
+        }
+    }
+
+    @Test func ofManySimultaneousResetsOneTakesEffect() async throws {
+        try await Self.run([.reset]) { rig, mail async throws in
+            _ = try await rig.newUser("ann@example.com")
+            let answer = try await rig.post(Self.providers + "/reset/send", ["email": "ann@example.com"])
+            #expect(answer.status == 200)
+            let email = try await mail.next()
+            let errors = try await withThrowingTaskGroup(of: JSONValue?.self) { group in
+                for number in 0..<8 {
+                    group.addTask { try await Self.reset(email, rig, to: .string("battery \(number)")) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(errors.count { $0 == nil } == 1)
+            #expect(errors.count { $0 == "UserpassTokenInvalid" } == 7)
+        }
+    }
+
     @Test func aResetEndsAllSessionsAndItsTokens() async throws {
         try await Self.run([.reset]) { rig, mail async throws in
             let old = try await rig.newUser("ann@example.com")
