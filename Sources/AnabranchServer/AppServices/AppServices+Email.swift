@@ -6,7 +6,9 @@ import NIOHTTP1
 
 /// E-mails that confirm an address or let a user choose a new password (`Spec/Protocol.md`, section 1.6).
 extension AppServices {
-    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPError) {
+    func email(
+        _ action: Route.EmailAction, _ body: [String: JSONValue], in app: String, from address: String?
+    ) async throws(HTTPError) {
         try require(.emailPassword, in: app)
         switch action {
         case .sendConfirmation: try send(.confirmation, to: try Self.email(in: body, "email"), in: app)
@@ -23,7 +25,8 @@ extension AppServices {
         case .reset:
             let password = try Self.newPassword(in: body)
             let (user, identity) = try await holder(ofTokenIn: body, .reset, in: app)
-            let secret = try await hashing { passwords in try passwords.hash(password) }
+            let attempt = Self.attempt(identity.name, in: app, from: address)
+            let secret = try await hashing(attempt) { passwords in try passwords.hash(password) }
             // The token is good for the password that it was made for, also if others reset it meanwhile.
             let isFirst = try await store { accounts throws(AccountError) in
                 try accounts.setSecret(secret, of: identity.ident, user: user.ident, replacing: identity.secret)

@@ -59,8 +59,9 @@ public struct AppServicesSettings: Sendable {
 
     /// Logins, registrations and e-mail requests of one address within a minute.
     public var loginsPerMinuteMax = 300
-    /// Passwords that are being hashed or wait for it. Further logins are refused.
-    public var passwordsUnderWayMax = 64
+    /// Passwords that are being hashed or wait for it. Of further ones those are refused whose address and account have
+    /// had the most wrong ones of late.
+    public var passwordsUnderWayMax = 256
     /// Refused handshakes of one address, or of one user, within a minute that are answered at once. Each further one
     /// waits twice as long as the one before.
     public var promptRefusalsPerMinuteMax = 5
