@@ -27,7 +27,7 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     private let bodyBytesMax: Int
     /// Of the request that is being received.
     private var currentBodyBytesMax = 0
-    private let longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?
+    private let onHead: (HTTPRequestHead) -> Int?
     private let isSecure: Bool
     private let metrics: ConnectionMetrics
     private let logger: Logger
@@ -48,15 +48,15 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
     /// - Parameters:
     ///   - isSecure: whether the socket speaks TLS.
-    ///   - longBodyBytesMax: how long the body may be of a request that needs a long one.
+    ///   - onHead: called with the head of each request. Returns how long the body may be if it has to be long.
     static func install(
         in channel: any Channel, from origin: ClientOrigin, endpoints: any HTTPEndpoints, settings: ServerSettings,
         isSecure: Bool, metrics: ConnectionMetrics, logger: Logger,
-        longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)? = nil, upgrade: WebSocketUpgrade? = nil
+        upgrade: WebSocketUpgrade? = nil, onHead: @escaping (HTTPRequestHead) -> Int? = { _ in nil }
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let handler = HTTPHandler(
-            origin, endpoints, settings, isSecure: isSecure, metrics, logger, longBodyBytesMax, upgrade)
+            origin, endpoints, settings, isSecure: isSecure, metrics, logger, upgrade, onHead)
         let stall = StallDetector(limit: .milliseconds(settings.limits.stallMillisecondsMax)) {
             metrics.connectionsStalled.increment()
             logger.info("the client has stopped", metadata: ["what": "reading an answer"])
@@ -92,15 +92,15 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private init(
         _ origin: ClientOrigin, _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool,
-        _ metrics: ConnectionMetrics, _ logger: Logger, _ longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?,
-        _ upgrade: WebSocketUpgrade?
+        _ metrics: ConnectionMetrics, _ logger: Logger, _ upgrade: WebSocketUpgrade?,
+        _ onHead: @escaping (HTTPRequestHead) -> Int?
     ) {
         self.origin = origin
         self.endpoints = endpoints
         requestTimeout = .seconds(settings.handshakeSecondsMax)
         lingerTimeout = .seconds(settings.lingerSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
-        self.longBodyBytesMax = longBodyBytesMax
+        self.onHead = onHead
         self.isSecure = isSecure
         self.metrics = metrics
         self.logger = logger
@@ -119,7 +119,7 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
                 request = .refused(HTTPError(error), isLast: Self.isLast(head))
             } else {
                 request = .receiving(head, body: ByteBuffer())
-                currentBodyBytesMax = longBodyBytesMax?(head) ?? bodyBytesMax
+                currentBodyBytesMax = onHead(head) ?? bodyBytesMax
                 sendContinue(head, context)
             }
         case .body(let part):

@@ -26,6 +26,7 @@ public final class SyncServer: Service {
     private let metrics: SyncMetrics
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
+    let refusedTokens = RefusedTokens()
     private let modes: AppModes
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
