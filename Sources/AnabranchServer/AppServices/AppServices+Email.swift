@@ -107,11 +107,13 @@ extension AppServices {
                 !user.isDisabled, kind == .reset || identity.isPending
             else { return }
             metadata["user"] = "\(user.ident)"
-            guard AccountEmail.canReach(address) else { throw TokenError("no e-mail can reach the address") }
+            // As it was registered: who asks for the e-mail may write it in other letters.
+            let registered = identity.name
+            guard AccountEmail.canReach(registered) else { throw TokenError("no e-mail can reach the address") }
             let seconds = kind == .reset ? settings.resetTokenSeconds : settings.confirmationTokenSeconds
             token = try await emailTokens.issue(kind, user, identity, now: now, seconds: seconds)
             try await hook.send(
-                AccountEmail(kind: kind, app: app, address: address, token: token, tokenIdent: user.ident))
+                AccountEmail(kind: kind, app: app, address: registered, token: token, tokenIdent: user.ident))
             count(email: "sent")
             logger.info("e-mail sent", metadata: metadata)
         } catch {
@@ -132,7 +134,14 @@ extension User {
     /// The ways to log in with an e-mail address and a password: several, if users were linked.
     var emailIdentities: [Identity] { identities.filter { $0.provider == Provider.emailPassword.rawValue } }
 
+    /// The one with this address, also if it is written in other letters, capital or small (`AccountStore`).
     func identity(withEmail address: String) -> Identity? {
-        emailIdentities.first { $0.name.utf8.elementsEqual(address.utf8) }
+        let same = emailIdentities.filter { $0.name.caseless == address.caseless }
+        return same.first { $0.name.utf8.elementsEqual(address.utf8) } ?? same.first
     }
+}
+
+extension String {
+    /// The bytes, with small letters in place of the capital ones from A to Z.
+    fileprivate var caseless: [UInt8] { utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 } }
 }

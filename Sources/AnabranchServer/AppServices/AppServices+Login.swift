@@ -253,7 +253,7 @@ extension AppServices {
     }
 
     static func attempt(_ email: String, in app: String, from address: String?) -> PasswordQueue.Attempt {
-        PasswordQueue.Attempt(address: address ?? "", account: "\(app)/\(email)")
+        PasswordQueue.Attempt(address: address ?? "", account: "\(app)/\(email.lowercased())")
     }
 
     static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }
