@@ -53,8 +53,8 @@ public struct AppServicesSettings: Sendable {
     public var accessTokenSeconds: Int64 = 30 * 60
     /// How long a login lasts, in seconds.
     public var sessionSeconds: UInt64 = 60 * 24 * 3600
-    /// Scheme, host and port by which clients reach the server, without a slash at the end; nil stands for what they
-    /// send in their `Host` header.
+    /// Scheme, host and port by which clients reach the server, and the path if there is one, without a slash at the
+    /// end; nil stands for what they send in their `Host` header.
     public var publicURL: String?
 
     /// Logins, registrations and e-mail requests of one address within a minute.

@@ -114,7 +114,8 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if case .over = request { return }
         switch unwrapInboundIn(data) {
-        case .head(let head):
+        case .head(let received):
+            let head = upgrade?.withoutBasePath(received) ?? received
             if let error = upgrade?.error(for: head) {
                 request = .refused(HTTPError(error), isLast: Self.isLast(head))
             } else {

@@ -200,7 +200,8 @@ public final class SyncServer: Service {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
-            messageBytesMax: settings.limits.messageBytesMax, metrics: connectionMetrics, logger: logger,
+            basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
+            metrics: connectionMetrics, logger: logger,
             mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()

@@ -26,6 +26,9 @@ public struct ServerSettings: Sendable {
     /// Whether they name them by a header of the PROXY protocol before everything else, which then has to come, and not
     /// by X-Forwarded-For in each request.
     public var usesProxyProtocol = false
+    /// The path below which clients reach the server, as `/sync`; empty if there is none. Requests come with it or, if
+    /// a proxy has taken it away, without it. `AppServicesSettings.publicURL` has to end with it.
+    public var basePath = ""
     /// WebSockets of one user at one time. Further ones are refused with status 503, and their clients try again.
     public var connectionsPerUserMax = 500
     /// How long a connection may outlive the login that it depends on, in seconds.
