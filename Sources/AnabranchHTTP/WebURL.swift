@@ -28,6 +28,13 @@ package struct WebURL: Equatable, Sendable {
 
     private let hasStandardPort: Bool
 
+    /// The path before those of a server, without a slash at the end; empty if there is none.
+    package var basePath: String {
+        var path = target.prefix { $0 != "?" }
+        while path.hasSuffix("/") { path = path.dropLast() }
+        return String(path)
+    }
+
     /// What stands in the header `Host`.
     package var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host

@@ -31,6 +31,12 @@ enum AccountSchema {
         return migrator
     }
 
+    /// By which e-mail addresses are found whatever their case. Older programs neither need nor mind it, so it makes no
+    /// new format.
+    static let caselessIndex = """
+        CREATE INDEX IF NOT EXISTS identity_by_caseless_name ON identity (app, provider, name COLLATE NOCASE)
+        """
+
     private static let firstFormat = """
         CREATE TABLE user (
             ident TEXT NOT NULL PRIMARY KEY,

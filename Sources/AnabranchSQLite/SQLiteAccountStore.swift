@@ -25,6 +25,7 @@ public final class SQLiteAccountStore: Sendable {
             let queue = try DatabaseQueue(path: url.path, configuration: configuration)
             try queue.write { db in try AccountSchema.check(db) }
             try AccountSchema.migrator.migrate(queue)
+            try queue.write { db in try db.execute(sql: AccountSchema.caselessIndex) }
             return queue
         }
     }
@@ -45,7 +46,7 @@ extension SQLiteAccountStore: AccountStore {
                 arguments: [
                     user.ident, user.app, user.customData, user.isDisabled, Int64(clamping: user.createdAt),
                 ])
-            for identity in user.identities { try Self.insert(identity, of: user.ident, app: user.app, in: db) }
+            for identity in user.identities { try Self.add(identity, to: user.ident, of: user.app, in: db) }
         }
     }
 
@@ -55,10 +56,19 @@ extension SQLiteAccountStore: AccountStore {
 
     public func user(of app: String, provider: String, name: String) throws(AccountError) -> User? {
         try read { db in
-            let sql = "SELECT user FROM identity WHERE app = ? AND provider = ? AND name = ?"
-            return try String.fetchOne(db, sql: sql, arguments: [app, provider, name])
-                .flatMap { try Self.user($0, in: db) }
+            try Self.owner(of: app, provider, name, in: db).flatMap { try Self.user($0, in: db) }
         }
+    }
+
+    private static func owner(
+        of app: String, _ provider: String, _ name: String, in db: Database
+    ) throws -> String? {
+        let sql = "SELECT user FROM identity WHERE app = ? AND provider = ? AND name = ?"
+        if let owner = try String.fetchOne(db, sql: sql, arguments: [app, provider, name]) { return owner }
+        guard provider == Identity.emailProvider else { return nil }
+        let owners = try String.fetchAll(
+            db, sql: sql + " COLLATE NOCASE LIMIT 2", arguments: [app, provider, name])
+        return owners.count == 1 ? owners[0] : nil
     }
 
     public func users(after ident: String, countMax: Int) throws(AccountError) -> [User] {
@@ -82,7 +92,7 @@ extension SQLiteAccountStore: AccountStore {
     public func add(_ identity: Identity, to user: String) throws(AccountError) {
         try write { db in
             let app = try Self.requiredUser(user, in: db).app
-            try Self.insert(identity, of: user, app: app, in: db)
+            try Self.add(identity, to: user, of: app, in: db)
         }
     }
 
@@ -103,20 +113,27 @@ extension SQLiteAccountStore: AccountStore {
         }
     }
 
-    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+    public func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool {
         try write { db in
+            guard try Self.identity(identity, of: user, in: db).isPending else { return false }
             try Self.change(
                 "UPDATE identity SET is_pending = FALSE WHERE ident = ? AND user = ?", [identity, user],
                 orThrow: "no such identity", in: db)
+            return true
         }
     }
 
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try write { db in try Self.setSecret(secret, of: identity, user: user, in: db) }
+    }
+
+    public func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool {
         try write { db in
-            try Self.change(
-                "UPDATE identity SET secret = ?, is_pending = FALSE WHERE ident = ? AND user = ?",
-                [secret, identity, user], orThrow: "no such identity", in: db)
-            try Self.removeSessions(of: user, in: db)
+            guard try Self.identity(identity, of: user, in: db).secret == old else { return false }
+            try Self.setSecret(secret, of: identity, user: user, in: db)
+            return true
         }
     }
 
@@ -247,6 +264,30 @@ extension SQLiteAccountStore: AccountStore {
     private static func requiredUser(_ ident: String, in db: Database) throws -> User {
         guard let user = try user(ident, in: db) else { throw AccountError(.noSuchUser, "no such user") }
         return user
+    }
+
+    private static func identity(_ ident: String, of user: String, in db: Database) throws -> Identity {
+        let found = try Self.user(user, in: db)?.identities.first { $0.ident == ident }
+        guard let found else { throw AccountError(.noSuchUser, "no such identity") }
+        return found
+    }
+
+    private static func setSecret(_ secret: String, of identity: String, user: String, in db: Database) throws {
+        try change(
+            "UPDATE identity SET secret = ?, is_pending = FALSE WHERE ident = ? AND user = ?",
+            [secret, identity, user], orThrow: "no such identity", in: db)
+        try removeSessions(of: user, in: db)
+    }
+
+    /// A new name must not be the same as another one but for its case, where that makes no difference.
+    private static func add(_ identity: Identity, to user: String, of app: String, in db: Database) throws {
+        let sql = "SELECT 1 FROM identity WHERE app = ? AND provider = ? AND name = ? COLLATE NOCASE"
+        if identity.provider == Identity.emailProvider,
+            try Row.fetchOne(db, sql: sql, arguments: [app, identity.provider, identity.name]) != nil
+        {
+            throw AccountError(.nameTaken, "somebody else has the e-mail address")
+        }
+        try insert(identity, of: user, app: app, in: db)
     }
 
     private static func insert(_ identity: Identity, of user: String, app: String, in db: Database) throws {

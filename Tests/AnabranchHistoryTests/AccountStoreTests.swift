@@ -77,6 +77,75 @@ import Testing
         }
     }
 
+    @Test(arguments: Kind.allCases) func anEmailAddressIsTheSameInCapitalLetters(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            func user(_ name: String, app: String = "a") throws -> String? {
+                try store.user(of: app, provider: "local-userpass", name: name)?.ident
+            }
+            try store.add(Self.user("1", "Ann@x.org", provider: "local-userpass"))
+            try store.add(Self.user("2", "bob@x.org", provider: "local-userpass"))
+            for name in ["Ann@x.org", "ann@x.org", "ANN@X.ORG"] { #expect(try user(name) == "1") }
+            #expect(try user("BOB@x.org") == "2")
+            for name in ["ann@x_org", "ann@x.or%", "ann", ""] { #expect(try user(name) == nil) }
+            #expect(try user("ann@x.org", app: "b") == nil)
+            #expect(throws: AccountError(.nameTaken, "")) {
+                try store.add(Self.user("3", "aNN@x.org", provider: "local-userpass"))
+            }
+            let other = Identity(ident: "x", provider: "local-userpass", name: "BOB@X.org")
+            #expect(throws: AccountError(.nameTaken, "")) { try store.add(other, to: "1") }
+            #expect(try store.user("1")?.identities.first?.name == "Ann@x.org", "as it was registered")
+            let twice = User(
+                ident: "4", app: "a",
+                identities: ["cat@x.org", "CAT@x.org"].map {
+                    Identity(ident: $0, provider: "local-userpass", name: $0)
+                }, createdAt: 1)
+            #expect(throws: AccountError(.nameTaken, "")) { try store.add(twice) }
+            // Only letters from A to Z, of which SQLite knows.
+            try store.add(Self.user("5", "\u{e9}va@x.org", provider: "local-userpass"))
+            #expect(try user("\u{c9}va@x.org") == nil)
+            try store.move("i2", from: "2", to: "1")
+            #expect(try user("Bob@X.org") == "1")
+            try store.removeUser("1")
+            #expect(try user("ann@x.org") == nil)
+            try store.add(Self.user("6", "ANN@x.org", provider: "local-userpass"))
+            #expect(try user("ann@x.org") == "6")
+        }
+    }
+
+    /// Two addresses that an older version has taken for different ones.
+    @Test func namesThatDifferInCaseAloneAreFoundAsTheyAreWritten() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("accounts-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let store = try SQLiteAccountStore(directory: folder.path)
+        for (ident, name) in [("1", "ann@x.org"), ("2", "bob@x.org"), ("3", "cat@x.org")] {
+            try store.add(Self.user(ident, name, provider: "local-userpass"))
+        }
+        try store.close()
+        let queue = try DatabaseQueue(path: folder.appendingPathComponent("accounts.sqlite").path)
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    UPDATE identity SET name = 'Ann@x.org' WHERE user = '2';
+                    DROP INDEX identity_by_caseless_name
+                    """)
+        }
+        try queue.close()
+        let again = try SQLiteAccountStore(directory: folder.path)
+        func user(_ name: String) throws -> String? {
+            try again.user(of: "a", provider: "local-userpass", name: name)?.ident
+        }
+        #expect(try [user("ann@x.org"), user("Ann@x.org"), user("ANN@x.org")] == ["1", "2", nil])
+        #expect(throws: AccountError(.nameTaken, "")) {
+            try again.add(Self.user("4", "ANN@x.org", provider: "local-userpass"))
+        }
+        try again.move("i2", from: "2", to: "3")
+        #expect(try [user("ann@x.org"), user("Ann@x.org")] == ["1", "3"])
+        try again.removeUser("1")
+        #expect(try user("ANN@x.org") == "3", "it is the only one now")
+        try again.close()
+    }
+
     @Test(arguments: Kind.allCases) func anUnusedUsersIdentityCanBeMoved(_ kind: Kind) throws {
         try Self.with(kind) { store in
             for (ident, name) in [("1", "ann"), ("2", "bob"), ("3", "cat")] { try store.add(Self.user(ident, name)) }
@@ -185,11 +254,37 @@ import Testing
             }
             func isPending(_ user: String) throws -> Bool? { try store.user(user)?.identities.first?.isPending }
             #expect(try [isPending("1"), isPending("2"), isPending("3")] == [true, true, false])
-            try store.confirm("i1", of: "1")
-            try store.confirm("i1", of: "1")
+            #expect(try store.confirm("i1", of: "1"))
+            #expect(try !store.confirm("i1", of: "1"))
+            #expect(try !store.confirm("i3", of: "3"))
             try store.setSecret("x", of: "i2", user: "2")
             #expect(try [isPending("1"), isPending("2")] == [false, false])
             #expect(throws: AccountError(.noSuchUser, "")) { try store.confirm("i1", of: "2") }
+            #expect(throws: AccountError(.noSuchUser, "")) {
+                try store.setSecret("x", of: "i1", user: "2", replacing: "x")
+            }
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func ofSeveralWhoReplaceASecretTheFirstDoes(_ kind: Kind) throws {
+        try Self.with(kind) { store in
+            try store.add(Self.user("1", "ann"))
+            try store.add(
+                User(
+                    ident: "2", app: "a", identities: [Identity(ident: "i2", provider: "p", name: "bob")], createdAt: 1)
+            )
+            try store.add(Self.session("s", of: "1"), by: nil)
+            #expect(try !store.setSecret("x", of: "i1", user: "1", replacing: "another"))
+            #expect(try !store.setSecret("x", of: "i1", user: "1", replacing: nil))
+            #expect(try store.session("s") != nil, "nothing has changed")
+            for (ident, old) in [("1", "s"), ("2", nil)] as [(String, String?)] {
+                let isFirst = try (1...3).map {
+                    try store.setSecret("x\($0)", of: "i\(ident)", user: ident, replacing: old)
+                }
+                #expect(isFirst == [true, false, false])
+                #expect(try store.user(ident)?.identities[0].secret == "x1")
+            }
+            #expect(try store.session("s") == nil)
         }
     }
 

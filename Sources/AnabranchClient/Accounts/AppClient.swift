@@ -9,7 +9,8 @@ public import Foundation
 public actor AppClient {
     /// The app's id.
     public nonisolated let appID: String
-    /// Scheme, host and port of the server, as they were given, without a slash at the end.
+    /// Scheme, host and port of the server, and its path if there is one, as they were given, without a slash at the
+    /// end.
     public nonisolated let baseURL: String
 
     private let http: any HTTPSender
@@ -26,7 +27,7 @@ public actor AppClient {
 
     /// Reads what is kept of the users; asks nobody yet.
     /// - Parameters:
-    ///   - baseURL: scheme, host and port of the server, as `https://sync.example.com`.
+    ///   - baseURL: scheme, host and port of the server, as `https://sync.example.com`, and its path if it has one.
     ///   - store: keeps the users with their tokens.
     ///   - http: sends the requests.
     ///   - device: what the server is told of the device, beside what is known of itself: `deviceName`, `bundleId` …
@@ -38,7 +39,7 @@ public actor AppClient {
         unixSeconds: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
     ) throws {
         let baseURL = AppLocation.withoutSlashes(baseURL)
-        guard let parts = WebURL(baseURL, ports: AppLocation.httpPorts), parts.target == "/" else {
+        guard let parts = WebURL(baseURL, ports: AppLocation.httpPorts), !parts.target.contains("?") else {
             throw AppError(.invalidURL, "the URL of a server is as https://sync.example.com")
         }
         guard appID.contains(/^[A-Za-z0-9._~-]+$/) else { throw AppError(.invalidURL, "no id of an app: '\(appID)'") }

@@ -3,7 +3,7 @@ import AnabranchHTTP
 
 /// Where the server of an app is to be reached (`Spec/Protocol.md`, sections 1 and 1.7).
 struct AppLocation: Equatable, Sendable {
-    /// Scheme, host and port of HTTP requests, without a slash at the end.
+    /// Scheme, host, port and path before the base route of HTTP requests, without a slash at the end.
     let host: String
     /// The URL of WebSockets, without a token.
     let syncRoute: String
@@ -50,13 +50,15 @@ struct AppLocation: Equatable, Sendable {
 /// The URLs of servers without an app layer (`Spec/Protocol.md`, section 1.7).
 public enum SyncRoute {
     /// The URL of a WebSocket, for a client whom the server lets in without a log-in.
-    /// - Parameter baseURL: scheme, host and port, as `ws://localhost:9090`; `http` and `https` are possible as well.
+    /// - Parameter baseURL: scheme, host and port, as `ws://localhost:9090`, and the path if the server is below one;
+    ///   `http` and `https` are possible as well.
     /// - Throws: `AppError` if it is no such URL.
     public static func withoutApp(baseURL: String) throws -> String {
-        guard let parts = WebURL(baseURL, ports: ["ws": 80, "wss": 443, "http": 80, "https": 443]) else {
+        let ports = ["ws": 80, "wss": 443, "http": 80, "https": 443]
+        guard let parts = WebURL(AppLocation.withoutSlashes(baseURL), ports: ports), !parts.target.contains("?") else {
             throw AppError(.invalidURL, "no URL as ws://localhost:9090")
         }
         let scheme = parts.scheme.replacing("http", with: "ws")
-        return AppLocation.url(route: "\(scheme)://\(parts.authority)/realm-sync", token: "")
+        return AppLocation.url(route: "\(scheme)://\(parts.authority)\(parts.basePath)/realm-sync", token: "")
     }
 }

@@ -34,12 +34,16 @@ public struct Identity: Equatable, Sendable {
     /// As in the URL of a login: `anon-user`, `local-userpass`, `custom-token`.
     public var provider: String
     /// What the provider knows the user by: an e-mail address, the subject of somebody else's token. Unique for the app
-    /// and the provider, and compared byte by byte.
+    /// and the provider. E-mail addresses are the same in capital letters or not, A to Z; all else is compared byte by
+    /// byte.
     public var name: String
     /// A hashed password, with the way it was hashed; nil if the provider needs none.
     public var secret: String?
     /// Nobody has shown yet that the e-mail address is theirs.
     public var isPending: Bool
+
+    /// The provider whose names are e-mail addresses.
+    package static let emailProvider = "local-userpass"
 
     /// Puts the parts together.
     public init(ident: String, provider: String, name: String, secret: String? = nil, isPending: Bool = false) {
@@ -103,7 +107,9 @@ public struct APIKey: Equatable, Sendable {
 /// Promises of every store, checked by one conformance suite:
 /// 1. A call takes effect entirely or not at all. When it throws, nothing was changed.
 /// 2. A user's sessions and keys end with the user; a session of a disabled user is kept but good for nothing.
-/// 3. Text is compared byte by byte.
+/// 3. Text is compared byte by byte, but for the names of `local-userpass`: capital letters from A to Z and small ones
+///    are the same in them. Older stores may hold names that differ in case alone: each of these is found as it is
+///    written, and in no other way. They may be moved, and no further one of them can be added.
 public protocol AccountStore: Sendable {
     /// Adds a user with all identities.
     /// - Throws: `nameTaken` if a user of that ident, or an identity of the same app, provider and name, exists;
@@ -113,7 +119,8 @@ public protocol AccountStore: Sendable {
     /// The user with this ident; nil if there is none.
     func user(_ ident: String) throws(AccountError) -> User?
 
-    /// The user who logs in to `app` by this provider and name; nil if there is none.
+    /// The user who logs in to `app` by this provider and name; nil if there is none, or if several names are the same
+    /// but for their case and none is written so.
     func user(of app: String, provider: String, name: String) throws(AccountError) -> User?
 
     /// At most `countMax` users of all apps whose idents come after `ident`, in the order of their idents.
@@ -130,14 +137,24 @@ public protocol AccountStore: Sendable {
     /// - Throws: `nameTaken` if the user has logged in or has other identities; `noSuchUser` if there is neither.
     func move(_ identity: String, from owner: String, to user: String) throws(AccountError)
 
-    /// An identity is no longer pending. Nothing happens if it was not.
+    /// An identity is no longer pending.
+    /// - Returns: false if it was not: nothing has changed.
     /// - Throws: `noSuchUser` if the user has no such identity.
-    func confirm(_ identity: String, of user: String) throws(AccountError)
+    func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool
 
     /// Replaces the hashed password of an identity and ends all sessions of the user. The identity is no longer
     /// pending: whoever may replace a password has read an e-mail to the address, or is the operator.
     /// - Throws: `noSuchUser` if the user has no such identity.
     func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError)
+
+    /// The same, if the hashed password is still the one that is to be replaced. Of several who would replace one, the
+    /// first does.
+    /// - Parameter old: what is to be replaced; nil stands for an identity without a password.
+    /// - Returns: false if it is another one by now: nothing has changed.
+    /// - Throws: `noSuchUser` if the user has no such identity.
+    func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool
 
     /// Shuts a user out, or lets the user in again.
     /// - Throws: `noSuchUser`.

@@ -11,11 +11,23 @@ public final class InMemoryAccountStore: Sendable {
             self.provider = Array(provider.utf8)
             self.name = Array(name.utf8)
         }
+
+        private init(_ app: [UInt8], _ provider: [UInt8], _ name: [UInt8]) {
+            (self.app, self.provider, self.name) = (app, provider, name)
+        }
+
+        /// What it has in common with all names that are the same.
+        var caseless: Name {
+            guard provider.elementsEqual(Identity.emailProvider.utf8) else { return self }
+            return Name(app, provider, name.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 })
+        }
     }
 
     fileprivate struct State {
         var users: [String: User] = [:]
         var owners: [Name: String] = [:]
+        /// The names that there are, by what they have in common.
+        var spellings: [Name: [Name]] = [:]
         var sessions: [String: LoginSession] = [:]
         /// When the first session is over, in seconds since 1970.
         var earliestEnd = UInt64.max
@@ -43,11 +55,11 @@ extension InMemoryAccountStore: AccountStore {
     public func add(_ user: User) throws(AccountError) {
         try change { state throws(AccountError) in
             let names = user.identities.map { Name(user.app, $0.provider, $0.name) }
-            let isFree = state.users[user.ident] == nil && names.allSatisfy { state.owners[$0] == nil }
-            guard isFree, Set(names).count == names.count else {
+            let isFree = state.users[user.ident] == nil && names.allSatisfy { state.spellings[$0.caseless] == nil }
+            guard isFree, Set(names.map(\.caseless)).count == names.count else {
                 throw AccountError(.nameTaken, "an identity exists")
             }
-            for name in names { state.owners[name] = user.ident }
+            for name in names { state.give(name, to: user.ident) }
             state.users[user.ident] = user
         }
     }
@@ -56,7 +68,7 @@ extension InMemoryAccountStore: AccountStore {
 
     public func user(of app: String, provider: String, name: String) -> User? {
         state.withLock { state in
-            state.owners[Name(app, provider, name)].flatMap { state.users[$0] }
+            state.owner(of: Name(app, provider, name)).flatMap { state.users[$0] }
         }
     }
 
@@ -76,7 +88,13 @@ extension InMemoryAccountStore: AccountStore {
     }
 
     public func add(_ identity: Identity, to user: String) throws(AccountError) {
-        try change { state throws(AccountError) in try state.add(identity, to: user) }
+        try change { state throws(AccountError) in
+            let app = try state.requireUser(user).app
+            guard state.spellings[Name(app, identity.provider, identity.name).caseless] == nil else {
+                throw AccountError(.nameTaken, "an identity exists")
+            }
+            try state.add(identity, to: user)
+        }
     }
 
     public func move(_ identity: String, from owner: String, to user: String) throws(AccountError) {
@@ -92,19 +110,25 @@ extension InMemoryAccountStore: AccountStore {
         }
     }
 
-    public func confirm(_ identity: String, of user: String) throws(AccountError) {
+    public func confirm(_ identity: String, of user: String) throws(AccountError) -> Bool {
         try change { state throws(AccountError) in
+            guard try state.identity(identity, of: user).isPending else { return false }
             try state.change(identity, of: user) { $0.isPending = false }
+            return true
         }
     }
 
     public func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change { state throws(AccountError) in try state.setSecret(secret, of: identity, user: user) }
+    }
+
+    public func setSecret(
+        _ secret: String, of identity: String, user: String, replacing old: String?
+    ) throws(AccountError) -> Bool {
         try change { state throws(AccountError) in
-            try state.change(identity, of: user) { identity in
-                identity.secret = secret
-                identity.isPending = false
-            }
-            state.removeSessions(of: user)
+            guard try state.identity(identity, of: user).secret == old else { return false }
+            try state.setSecret(secret, of: identity, user: user)
+            return true
         }
     }
 
@@ -200,12 +224,39 @@ extension InMemoryAccountStore.State {
         return user
     }
 
+    mutating func give(_ name: InMemoryAccountStore.Name, to user: String) {
+        owners[name] = user
+        spellings[name.caseless, default: []].append(name)
+    }
+
+    func owner(of name: InMemoryAccountStore.Name) -> String? {
+        if let owner = owners[name] { return owner }
+        guard let same = spellings[name.caseless], same.count == 1 else { return nil }
+        return owners[same[0]]
+    }
+
+    /// Adds an identity whose name nobody has as it is written.
     mutating func add(_ identity: Identity, to ident: String) throws(AccountError) {
         let user = try requireUser(ident)
         let name = InMemoryAccountStore.Name(user.app, identity.provider, identity.name)
         if owners[name] != nil { throw AccountError(.nameTaken, "an identity exists") }
-        owners[name] = ident
+        give(name, to: ident)
         users[ident]?.identities.append(identity)
+    }
+
+    func identity(_ ident: String, of user: String) throws(AccountError) -> Identity {
+        guard let identity = users[user]?.identities.first(where: { $0.ident == ident }) else {
+            throw AccountError(.noSuchUser, "no such identity")
+        }
+        return identity
+    }
+
+    mutating func setSecret(_ secret: String, of identity: String, user: String) throws(AccountError) {
+        try change(identity, of: user) { identity in
+            identity.secret = secret
+            identity.isPending = false
+        }
+        removeSessions(of: user)
     }
 
     mutating func change(
@@ -228,6 +279,7 @@ extension InMemoryAccountStore.State {
     mutating func removeUser(_ ident: String) {
         users[ident] = nil
         owners = owners.filter { $0.value != ident }
+        spellings = Dictionary(grouping: owners.keys, by: \.caseless)
         removeSessions(of: ident)
         keys = keys.filter { $0.value.user != ident }
         loggedIn.remove(ident)

@@ -30,8 +30,8 @@ extension AdminEndpoints {
     func importLines(_ query: ListingQuery, _ body: [UInt8]) async throws(HTTPError) -> JSONValue {
         let path = try query.path()
         try checkImport(to: path)
-        let objects = ImportedObjects(body)
-        var outcome = ImportOutcome(), start = 0, end = objects.lines.count, isNextRefused = false
+        let objects = ImportedLines(body, isStrict: query.isStrict)
+        var outcome = objects.outcome, start = 0, end = objects.lines.count, isNextRefused = false
         do {
             if !objects.classes.isEmpty { try await declare(objects.classes, in: path) }
             while start < objects.lines.count {
@@ -39,13 +39,14 @@ extension AdminEndpoints {
                     outcome.add(try await write(objects.lines[start..<end], to: path, isStrict: query.isStrict))
                     start = isNextRefused ? end + 1 : end
                     (end, isNextRefused) = (objects.lines.count, false)
-                    if query.isStrict, !outcome.refused.isEmpty { break }
-                } catch let refusal as RefusedLine {
+                    if query.isStrict, outcome.refusedCount > 0 { break }
+                } catch let refusal as RefusedObject {
                     // What was written of it is undone, and the lines before it with it: they are written again alone.
-                    outcome.refused.append(refusal)
+                    outcome.refuse(refusal.line)
                     (end, isNextRefused) = (refusal.position, true)
                 }
             }
+            if outcome.refusedCount == 0, let mistake = objects.firstMistake { outcome.refuse(mistake) }
         } catch let error as ApplyError where error.code != .unavailable {
             throw HTTPError(status: .conflict, code: "SchemaMismatch", message: "the classes do not fit: \(error)")
         } catch let error as HistoryError where [.storeFailed, .storeUnusable].contains(error.code) {
@@ -56,7 +57,7 @@ extension AdminEndpoints {
         logger.info(
             "objects imported by the operator",
             metadata: [
-                "path": "\(path.abbreviated)", "written": "\(outcome.written)", "refused": "\(outcome.refused.count)",
+                "path": "\(path.abbreviated)", "written": "\(outcome.written)", "refused": "\(outcome.refusedCount)",
             ])
         return outcome.json
     }
@@ -84,7 +85,7 @@ extension AdminEndpoints {
     }
 
     private func write(
-        _ lines: ArraySlice<ImportedObjects.Line>, to path: VirtualPath, isStrict: Bool
+        _ lines: ArraySlice<ImportedLines.Object>, to path: VirtualPath, isStrict: Bool
     ) async throws -> ImportOutcome {
         guard !lines.isEmpty else { return ImportOutcome() }
         let outcome = Mutex(ImportOutcome())
@@ -94,10 +95,11 @@ extension AdminEndpoints {
                 do {
                     try line.write(to: transaction) ? (written.written += 1) : (written.unchanged += 1)
                 } catch let error as LineError {
-                    written.refused.append(RefusedLine(position: position, number: line.number, error: error))
+                    written.refuse(RefusedLine(number: line.number, error: error))
                     if isStrict { break }
                 } catch let error as ApplyError where error.code != .unavailable {
-                    throw RefusedLine(position: position, number: line.number, error: LineError(error))
+                    throw RefusedObject(
+                        position: position, line: RefusedLine(number: line.number, error: LineError(error)))
                 }
             }
             outcome.withLock { [written] in $0 = written }
@@ -108,71 +110,4 @@ extension AdminEndpoints {
     }
 
     private var now: ChangesetTime { ChangesetTime(secondsSince1970: Double(server.unixSeconds())) }
-}
-
-/// The lines of a request, without the header.
-private struct ImportedObjects {
-    struct Line: Sendable {
-        /// In the body, from 1.
-        let number: Int
-        let content: Result<ExportLine, LineError>
-
-        /// - Returns: whether something was written.
-        func write(to transaction: WriteTransaction) throws -> Bool {
-            guard case .object(let className, let key, let fields) = try content.get() else { return false }
-            return try transaction.importObject(className, key, fields)
-        }
-    }
-
-    var classes: [ExportedClass] = []
-    var lines: [Line] = []
-
-    init(_ body: [UInt8]) {
-        let lines = body.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        for (index, line) in lines.enumerated() where !line.isEmpty {
-            let content = Result { () throws(LineError) in try ExportLine(parsing: line) }
-            switch content {
-            case .success(.header): break
-            case .success(.declaration(let declared)): classes.append(declared)
-            case .success(.object), .failure: self.lines.append(Line(number: index + 1, content: content))
-            }
-        }
-    }
-}
-
-/// A line that was not written, and why.
-private struct RefusedLine: Error {
-    /// Among those with objects.
-    let position: Int
-    let number: Int
-    let error: LineError
-}
-
-/// What became of some lines.
-private struct ImportOutcome: Sendable {
-    var written = 0
-    var unchanged = 0
-    var refused: [RefusedLine] = []
-    var version: ServerVersion?
-
-    mutating func add(_ other: ImportOutcome) {
-        written += other.written
-        unchanged += other.unchanged
-        refused += other.refused
-        version = other.version ?? version
-    }
-
-    var json: JSONValue {
-        [
-            "written": .integer(Int64(written)), "unchanged": .integer(Int64(unchanged)),
-            "version": version.map { JSONValue($0) } ?? .null,
-            "refused": .array(
-                refused.sorted { $0.number < $1.number }.map { refusal in
-                    [
-                        "line": .integer(Int64(refusal.number)), "reason": .string(refusal.error.reason),
-                        "field": refusal.error.field.map { .string($0) } ?? .null,
-                    ]
-                }),
-        ]
-    }
 }

@@ -115,7 +115,8 @@ extension AdminEndpoints {
         return await endLogins(of: ident)
     }
 
-    /// Clients of the user connect again, because what they may do can depend on the data.
+    /// Clients of the user connect again, because what they may do can depend on the data, and with new tokens, which
+    /// have the data for the app.
     func setData(_ body: [String: JSONValue]) async throws(HTTPError) -> JSONValue {
         let ident = try body.text("user")
         let data = try NewUser.data(in: body)
@@ -129,7 +130,7 @@ extension AdminEndpoints {
         log("set-data", ident)
         let closed = await server.connections.ask { handler in
             guard handler.belongs(to: ident) else { return false }
-            handler.disconnect()
+            handler.renewToken()
             return true
         }
         return ["connections": .integer(Int64(closed.count { $0.answer }))]

@@ -11,10 +11,12 @@ struct AdminEndpoints: HTTPEndpoints {
     let blocking: BlockingWork
     let hashes: BlockingWork
     private let commits: CommitCheck
+    private let refusedTokens: RefusedTokens
 
-    init(admin: AdminInterface, server: ServerOperations, logger: Logger) {
+    init(admin: AdminInterface, server: ServerOperations, refusedTokens: RefusedTokens, logger: Logger) {
         self.admin = admin
         self.server = server
+        self.refusedTokens = refusedTokens
         self.logger = logger
         blocking = BlockingWork(logger: logger, failureMessage: "the admin interface cannot answer")
         hashes = BlockingWork(
@@ -26,7 +28,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     func respond(to request: EndpointRequest) async -> EndpointResponse {
         do throws(HTTPError) {
-            try checkToken(request.headers)
+            try checkToken(of: request)
             guard let route = AdminRoute(request) else { throw .notFound }
             var endpoints = self
             endpoints.logger[metadataKey: "by"] = "\(Self.operator(of: request))"
@@ -37,14 +39,23 @@ struct AdminEndpoints: HTTPEndpoints {
     }
 
     /// Without the token every request gets the same response, whether or not there is such an endpoint.
-    private func checkToken(_ headers: HTTPHeaders) throws(HTTPError) {
+    private func checkToken(of request: EndpointRequest) throws(HTTPError) {
+        let token = Self.token(in: request.headers)
+        if let token, admin.token.isMatched(by: token) { return }
+        refusedTokens.add(isMissing: token == nil, from: request.address)
+        throw HTTPError(
+            status: .unauthorized, code: "Unauthorized",
+            message: "the token of the admin interface is \(token == nil ? "missing" : "wrong")")
+    }
+
+    private static func token(in headers: HTTPHeaders) -> Substring? {
         let values = headers["authorization"]
-        let isMissing = values.count != 1 || !values[0].hasPrefix("Bearer ")
-        guard !isMissing, admin.token.isMatched(by: values[0].dropFirst(7)) else {
-            throw HTTPError(
-                status: .unauthorized, code: "Unauthorized",
-                message: "the token of the admin interface is \(isMissing ? "missing" : "wrong")")
-        }
+        return values.count == 1 && values[0].hasPrefix("Bearer ") ? values[0].dropFirst(7) : nil
+    }
+
+    /// Whether the head of a request shows the token.
+    func hasToken(_ head: HTTPRequestHead) -> Bool {
+        Self.token(in: head.headers).map { admin.token.isMatched(by: $0) } ?? false
     }
 
     /// Who says to be the operator, and from where.
@@ -55,9 +66,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     /// Only who has the token can have the server keep a long body in memory.
     func bodyBytesMax(of head: HTTPRequestHead) -> Int? {
-        let path = head.uri.prefix { $0 != "?" }
-        guard path == AdminRoute.longPath, (try? checkToken(head.headers)) != nil else { return nil }
-        return Self.importBytesMax
+        head.uri.prefix { $0 != "?" } == AdminRoute.longPath ? Self.importBytesMax : nil
     }
 
     private func answer(

@@ -10,7 +10,8 @@ public struct AdminSettings: Sendable {
     public var port = 0
     /// Whether it speaks TLS, with the server's certificate.
     public var isSecure = false
-    /// Connections at one time. Further ones are closed as soon as they are accepted.
+    /// Connections at one time. For a further one another is closed that has not shown the token yet, or if there is
+    /// none, the new one itself.
     public var connectionsMax = 64
     /// The apps that users can be added to; nil if every app id is one.
     public var apps: Set<String>?

@@ -6,25 +6,32 @@ import NIOHTTP1
 
 /// E-mails that confirm an address or let a user choose a new password (`Spec/Protocol.md`, section 1.6).
 extension AppServices {
-    func email(_ action: Route.EmailAction, _ body: [String: JSONValue], in app: String) async throws(HTTPError) {
+    func email(
+        _ action: Route.EmailAction, _ body: [String: JSONValue], in app: String, from address: String?
+    ) async throws(HTTPError) {
         try require(.emailPassword, in: app)
         switch action {
         case .sendConfirmation: try send(.confirmation, to: try Self.email(in: body, "email"), in: app)
         case .sendReset: try send(.reset, to: try Self.email(in: body, "email"), in: app)
         case .confirm:
             let (user, identity) = try await holder(ofTokenIn: body, .confirmation, in: app)
-            guard identity.isPending else {
+            let isNew = try await store { accounts throws(AccountError) in
+                try accounts.confirm(identity.ident, of: user.ident)
+            }
+            guard isNew else {
                 throw HTTPError(status: .badRequest, code: "UserAlreadyConfirmed", message: "already confirmed")
             }
-            try await store { accounts throws(AccountError) in try accounts.confirm(identity.ident, of: user.ident) }
             logger.info("address confirmed", metadata: ["app": "\(app)", "user": "\(user.ident)"])
         case .reset:
             let password = try Self.newPassword(in: body)
             let (user, identity) = try await holder(ofTokenIn: body, .reset, in: app)
-            let secret = try await hashing { passwords in try passwords.hash(password) }
-            try await store { accounts throws(AccountError) in
-                try accounts.setSecret(secret, of: identity.ident, user: user.ident)
+            let attempt = Self.attempt(identity.name, in: app, from: address)
+            let secret = try await hashing(attempt) { passwords in try passwords.hash(password) }
+            // The token is good for the password that it was made for, also if others reset it meanwhile.
+            let isFirst = try await store { accounts throws(AccountError) in
+                try accounts.setSecret(secret, of: identity.ident, user: user.ident, replacing: identity.secret)
             }
+            guard isFirst else { throw refusal(ofTokenFor: app, because: "used by somebody else meanwhile") }
             logger.info("password reset", metadata: ["app": "\(app)", "user": "\(user.ident)"])
         case .callConfirmation, .callReset:
             throw HTTPError(
@@ -45,10 +52,14 @@ extension AppServices {
             guard let user, user.app == app, !user.isDisabled else { throw TokenError("of nobody") }
             return (user, try await emailTokens.identity(of: token, kind, user, now: now))
         } catch {
-            logger.info("token of an e-mail refused", metadata: ["app": "\(app)", "reason": "\(error)"])
-            throw HTTPError(
-                status: .badRequest, code: "UserpassTokenInvalid", message: "the token is wrong, used or expired")
+            throw refusal(ofTokenFor: app, because: "\(error)")
         }
+    }
+
+    private func refusal(ofTokenFor app: String, because reason: String) -> HTTPError {
+        logger.info("token of an e-mail refused", metadata: ["app": "\(app)", "reason": "\(reason)"])
+        return HTTPError(
+            status: .badRequest, code: "UserpassTokenInvalid", message: "the token is wrong, used or expired")
     }
 
     // MARK: Sending
@@ -96,11 +107,13 @@ extension AppServices {
                 !user.isDisabled, kind == .reset || identity.isPending
             else { return }
             metadata["user"] = "\(user.ident)"
-            guard AccountEmail.canReach(address) else { throw TokenError("no e-mail can reach the address") }
+            // As it was registered: who asks for the e-mail may write it in other letters.
+            let registered = identity.name
+            guard AccountEmail.canReach(registered) else { throw TokenError("no e-mail can reach the address") }
             let seconds = kind == .reset ? settings.resetTokenSeconds : settings.confirmationTokenSeconds
             token = try await emailTokens.issue(kind, user, identity, now: now, seconds: seconds)
             try await hook.send(
-                AccountEmail(kind: kind, app: app, address: address, token: token, tokenIdent: user.ident))
+                AccountEmail(kind: kind, app: app, address: registered, token: token, tokenIdent: user.ident))
             count(email: "sent")
             logger.info("e-mail sent", metadata: metadata)
         } catch {
@@ -121,7 +134,14 @@ extension User {
     /// The ways to log in with an e-mail address and a password: several, if users were linked.
     var emailIdentities: [Identity] { identities.filter { $0.provider == Provider.emailPassword.rawValue } }
 
+    /// The one with this address, also if it is written in other letters, capital or small (`AccountStore`).
     func identity(withEmail address: String) -> Identity? {
-        emailIdentities.first { $0.name.utf8.elementsEqual(address.utf8) }
+        let same = emailIdentities.filter { $0.name.caseless == address.caseless }
+        return same.first { $0.name.utf8.elementsEqual(address.utf8) } ?? same.first
     }
+}
+
+extension String {
+    /// The bytes, with small letters in place of the capital ones from A to Z.
+    fileprivate var caseless: [UInt8] { utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 } }
 }

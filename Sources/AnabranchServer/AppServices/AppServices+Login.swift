@@ -8,7 +8,9 @@ import NIOHTTP1
 extension AppServices {
     // MARK: E-mail and password
 
-    func register(_ body: [String: JSONValue], in app: String) async throws(HTTPError) {
+    func register(
+        _ body: [String: JSONValue], in app: String, from address: String?
+    ) async throws(HTTPError) {
         try require(.emailPassword, in: app)
         let email = try Self.email(in: body, "email")
         let password = try Self.newPassword(in: body)
@@ -16,7 +18,8 @@ extension AppServices {
         guard hook == nil || AccountEmail.canReach(email) else {
             throw .badRequest("invalid e-mail address: no e-mail can reach it")
         }
-        let secret = try await hashing { passwords in try passwords.hash(password) }
+        let attempt = Self.attempt(email, in: app, from: address)
+        let secret = try await hashing(attempt) { passwords in try passwords.hash(password) }
         let user = newUser(in: app, .emailPassword, name: email, secret: secret, isPending: hook != nil)
         try await store { accounts throws(AccountError) in try accounts.add(user) }
         logger.info("user registered", metadata: ["app": "\(app)", "user": "\(user.ident)"])
@@ -60,13 +63,13 @@ extension AppServices {
         if request.query.split(separator: "&").contains("link=true") {
             let (session, user) = try await bearer(request, .access)
             guard user.app == app else { throw .unauthorized }
-            try await link(provider, body, to: user)
+            try await link(provider, body, to: user, from: request.address)
             let linked = try await validSession(
                 for: SessionTokens.Claims(user: user.ident, session: session.ident, app: app))
             guard let linked else { throw .unauthorized }
             return ["access_token": .string(try await token(.access, session, linked.user))]
         }
-        let (user, secret) = try await user(by: provider, body, in: app)
+        let (user, secret) = try await user(by: provider, body, in: app, from: request.address)
         if user.isDisabled {
             throw HTTPError(status: .unauthorized, code: "UserDisabled", message: "user disabled")
         }
@@ -113,7 +116,7 @@ extension AppServices {
 
     /// - Returns: also the hash of the password, if the user logs in with one.
     private func user(
-        by provider: Provider, _ body: [String: JSONValue], in app: String
+        by provider: Provider, _ body: [String: JSONValue], in app: String, from address: String?
     ) async throws(HTTPError) -> (User, secret: String?) {
         switch provider {
         case .anonymous:
@@ -121,7 +124,7 @@ extension AppServices {
             try await store { accounts throws(AccountError) in try accounts.add(user) }
             return (user, nil)
         case .emailPassword:
-            return try await checkPassword(body, in: app)
+            return try await checkPassword(body, in: app, from: address)
         case .apiKey:
             return (try await userWithKey(try body.text("key"), in: app), nil)
         case .customToken:
@@ -132,7 +135,7 @@ extension AppServices {
 
     /// Takes the same time, and throws the same error, whether there is no such user or the password is wrong.
     private func checkPassword(
-        _ body: [String: JSONValue], in app: String
+        _ body: [String: JSONValue], in app: String, from address: String?
     ) async throws(HTTPError) -> (User, secret: String?) {
         let email = try body.text("username")
         guard let password = body["password"]?.string, password.utf8.count <= Self.passwordBytesMax else {
@@ -140,7 +143,9 @@ extension AppServices {
         }
         let user = try await userWithEmail(email, in: app)
         let identity = user?.identity(withEmail: email), secret = identity?.secret
-        let isRight = try await hashing { passwords in try passwords.verify(password, against: secret) }
+        let isRight = try await hashing(Self.attempt(email, in: app, from: address), isRight: { $0 }) { passwords in
+            try passwords.verify(password, against: secret)
+        }
         guard isRight, let user else { throw Self.invalidPassword }
         if identity?.isPending == true, confirmsAddresses(in: app) {
             throw HTTPError(status: .unauthorized, code: "AuthError", message: "confirmation required")
@@ -208,7 +213,9 @@ extension AppServices {
     // MARK: Linking
 
     /// Gives a user one more way to log in. An e-mail address has to be registered, and its user has to be new.
-    private func link(_ provider: Provider, _ body: [String: JSONValue], to user: User) async throws(HTTPError) {
+    private func link(
+        _ provider: Provider, _ body: [String: JSONValue], to user: User, from address: String?
+    ) async throws(HTTPError) {
         switch provider {
         case .anonymous, .apiKey:
             throw .badRequest("this provider cannot be linked")
@@ -218,7 +225,7 @@ extension AppServices {
                 name: try await subject(of: body, in: user.app))
             try await store { accounts throws(AccountError) in try accounts.add(identity, to: user.ident) }
         case .emailPassword:
-            let (owner, _) = try await checkPassword(body, in: user.app)
+            let (owner, _) = try await checkPassword(body, in: user.app, from: address)
             guard let identity = owner.emailIdentities.first else { throw Self.invalidPassword }
             try await store { accounts throws(AccountError) in
                 try accounts.move(identity.ident, from: owner.ident, to: user.ident)
@@ -228,16 +235,25 @@ extension AppServices {
 
     // MARK: Work
 
-    /// Hashes on a thread that may be busy for a while. How many may wait for one is limited.
+    /// Hashes when it is the attempt's turn, on a thread that may be busy for a while.
+    /// - Parameter isRight: whether the result speaks of no wrong password.
     func hashing<Result: Sendable>(
+        _ attempt: PasswordQueue.Attempt, isRight: (Result) -> Bool = { _ in true },
         _ body: @escaping @Sendable (PasswordHash) throws -> Result
     ) async throws(HTTPError) -> Result {
-        guard passwordsUnderWay.acquire() else {
+        guard await passwordQueue.begin(attempt, now: now) else {
             throw HTTPError(status: .tooManyRequests, code: "TooManyRequests", message: "too many attempts; wait")
         }
-        defer { passwordsUnderWay.release() }
+        var wasRight = true
+        defer { passwordQueue.end(attempt, wasRight: wasRight) }
         let passwords = passwords
-        return try await hashes.run { try body(passwords) }
+        let result = try await hashes.run { try body(passwords) }
+        wasRight = isRight(result)
+        return result
+    }
+
+    static func attempt(_ email: String, in app: String, from address: String?) -> PasswordQueue.Attempt {
+        PasswordQueue.Attempt(address: address ?? "", account: "\(app)/\(email.lowercased())")
     }
 
     static func digest(ofKey key: String) -> [UInt8] { Array(SHA256.hash(data: Array(key.utf8))) }

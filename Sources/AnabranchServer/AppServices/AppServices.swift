@@ -19,7 +19,7 @@ public final class AppServices: HTTPEndpoints, Authenticator {
     let emailRate = RateCounter(seconds: 3600)
     let emailsUnderWay: ConcurrencyLimit
     let passwords: PasswordHash
-    let passwordsUnderWay: ConcurrencyLimit
+    let passwordQueue: PasswordQueue
     let unixSeconds: @Sendable () -> UInt64
     let logger: Logger
     let blocking: BlockingWork
@@ -51,7 +51,8 @@ public final class AppServices: HTTPEndpoints, Authenticator {
         self.metrics = metrics
         self.unixSeconds = unixSeconds
         passwords = PasswordHash(cost: passwordCost)
-        passwordsUnderWay = ConcurrencyLimit(countMax: settings.passwordsUnderWayMax)
+        passwordQueue = PasswordQueue(
+            countMax: settings.passwordsUnderWayMax, runningMax: PasswordHash.threadCount)
         emailsUnderWay = ConcurrencyLimit(countMax: settings.emailsUnderWayMax)
         emailTokens = EmailTokens(keys: keys, issuer: settings.issuer)
         tokens = SessionTokens(keys: keys, issuer: settings.issuer, accessSeconds: settings.accessTokenSeconds)
@@ -125,14 +126,14 @@ public final class AppServices: HTTPEndpoints, Authenticator {
             return EndpointResponse(.ok, try location(of: app, request))
         case .register(let app):
             try checkRate(request)
-            try await register(try request.object(), in: app)
+            try await register(try request.object(), in: app, from: request.address)
             return EndpointResponse(.created, [:])
         case .login(let app, let provider):
             try checkRate(request)
             return EndpointResponse(.ok, try await logIn(provider, request, to: app))
         case .email(let action, let app):
             try checkRate(request)
-            try await email(action, try request.object(), in: app)
+            try await email(action, try request.object(), in: app, from: request.address)
             return EndpointResponse(.ok, [:])
         case .profile:
             return EndpointResponse(.ok, Self.profile(of: try await bearer(request, .access).user))

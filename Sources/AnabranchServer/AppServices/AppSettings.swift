@@ -53,14 +53,15 @@ public struct AppServicesSettings: Sendable {
     public var accessTokenSeconds: Int64 = 30 * 60
     /// How long a login lasts, in seconds.
     public var sessionSeconds: UInt64 = 60 * 24 * 3600
-    /// Scheme, host and port by which clients reach the server, without a slash at the end; nil stands for what they
-    /// send in their `Host` header.
+    /// Scheme, host and port by which clients reach the server, and the path if there is one, without a slash at the
+    /// end; nil stands for what they send in their `Host` header.
     public var publicURL: String?
 
     /// Logins, registrations and e-mail requests of one address within a minute.
     public var loginsPerMinuteMax = 300
-    /// Passwords that are being hashed or wait for it. Further logins are refused.
-    public var passwordsUnderWayMax = 64
+    /// Passwords that are being hashed or wait for it. Of further ones those are refused whose address and account have
+    /// had the most wrong ones of late.
+    public var passwordsUnderWayMax = 256
     /// Refused handshakes of one address, or of one user, within a minute that are answered at once. Each further one
     /// waits twice as long as the one before.
     public var promptRefusalsPerMinuteMax = 5

@@ -10,10 +10,13 @@ struct PasswordHash: Sendable {
     private static let hashBytes = 32
     private static let blockSize = 8
 
-    /// The threads of all passwords, half as many as there are processors. They are passwords' own, so that nobody
-    /// else's work waits for a hash, handshakes least of all. They last as long as the process.
+    /// Half as many as there are processors.
+    static let threadCount = max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
+
+    /// The threads of all passwords. They are passwords' own, so that nobody else's work waits for a hash, handshakes
+    /// least of all. They last as long as the process.
     static let threads = {
-        let threads = NIOThreadPool(numberOfThreads: max(1, ProcessInfo.processInfo.activeProcessorCount / 2))
+        let threads = NIOThreadPool(numberOfThreads: threadCount)
         threads.start()
         return threads
     }()

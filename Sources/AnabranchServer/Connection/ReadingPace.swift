@@ -39,6 +39,8 @@ final class ReadingPace: ChannelDuplexHandler {
     /// - Parameter onPause: called when the client has to wait.
     init(onPause: @escaping () -> Void) { self.onPause = onPause }
 
+    func handlerAdded(context: ChannelHandlerContext) { applyBytes(to: context.channel) }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         frames += 1
         context.fireChannelRead(data)
@@ -51,7 +53,7 @@ final class ReadingPace: ChannelDuplexHandler {
         } else if frames <= Self.framesMax / 4 {
             bytes = min(Self.bytesMax, bytes * 2)
         }
-        if bytes != old { try? context.channel.syncOptions?.setOption(.recvAllocator, value: allocator) }
+        if bytes != old { applyBytes(to: context.channel) }
         pacedEnd = max(pacedEnd, context.eventLoop.now) + Self.time(of: frames)
         frames = 0
         context.fireChannelReadComplete()
@@ -74,8 +76,9 @@ final class ReadingPace: ChannelDuplexHandler {
         .nanoseconds(Int64(frames) * 1_000_000_000 / Int64(framesPerSecondMax))
     }
 
-    /// Buffers for the next readings, no larger than what recent ones needed.
-    private var allocator: AdaptiveRecvByteBufferAllocator {
-        AdaptiveRecvByteBufferAllocator(minimum: 64, initial: min(2048, bytes), maximum: bytes)
+    /// The buffers of the next readings are no larger than what recent ones needed.
+    private func applyBytes(to channel: any Channel) {
+        let allocator = AdaptiveRecvByteBufferAllocator(minimum: 64, initial: min(2048, bytes), maximum: bytes)
+        try? channel.syncOptions?.setOption(.recvAllocator, value: allocator)
     }
 }

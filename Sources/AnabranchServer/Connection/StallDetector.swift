@@ -4,7 +4,7 @@ import NIOCore
 /// comes in, PINGs for instance, does not count.
 ///
 /// Stands before the decoders, where it sees what is written as the socket is given it.
-final class StallDetector: ChannelDuplexHandler {
+final class StallDetector: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

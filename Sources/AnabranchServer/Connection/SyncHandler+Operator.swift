@@ -28,8 +28,15 @@ extension SyncHandler {
     }
 
     /// The login has ended. A new client fetches another token, is refused that as well, and logs its user out.
-    func endLogin() {
-        close(handshake.negotiation.usesOldCloseStyle ? politeCloseCode : .tokenRefused, because: "the login has ended")
+    func endLogin() { refuseToken(because: "the login has ended") }
+
+    /// What the user's token says is not true any more. A new client fetches another one and comes back at once.
+    func renewToken() { refuseToken(because: "the user's data have changed") }
+
+    /// A client that came without a login has no other token to fetch.
+    private func refuseToken(because reason: String) {
+        let isRenewable = !handshake.negotiation.usesOldCloseStyle && handshake.principal.login != nil
+        close(isRenewable ? .tokenRefused : politeCloseCode, because: reason)
     }
 
     /// Closes the connection; its client connects again.

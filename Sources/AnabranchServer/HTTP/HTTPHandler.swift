@@ -1,22 +1,33 @@
+import AnabranchProtocol
 import Logging
+import Metrics
 import NIOCore
 import NIOHTTP1
 import NIOSSL
 import NIOWebSocket
 
 /// Answers the requests of one socket, one after the other: collects each, within limits of time and size, and passes
-/// it to the endpoints.
+/// it to the endpoints. While the client has not read an answer, no further request is taken, and the socket is not
+/// read; a `StallDetector` closes it in the end.
 final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
+    /// The longest head of a request, and the longest trailers, in bytes.
+    static let headBytesMax = 80 << 10
+    /// The lines of a head and its trailers.
+    static let headLinesMax = 256
+    /// What is read at one go: the requests in it wait in memory for the answers to those before them.
+    static let readBytesMax = 4 << 10
+
     private let origin: ClientOrigin
     private let endpoints: any HTTPEndpoints
     private let requestTimeout: TimeAmount
+    private let lingerTimeout: TimeAmount
     private let bodyBytesMax: Int
     /// Of the request that is being received.
     private var currentBodyBytesMax = 0
-    private let longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?
+    private let onHead: (HTTPRequestHead) -> Int?
     private let isSecure: Bool
     private let metrics: ConnectionMetrics
     private let logger: Logger
@@ -30,63 +41,86 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
         case receiving(HTTPRequestHead, body: ByteBuffer)
         /// The rest of it is ignored.
         case refused(HTTPError, isLast: Bool)
+        /// There was the last one of the socket. What comes is dropped.
+        case over
     }
 
     /// Sets up a socket's pipeline: HTTP, and the upgrade from it to a WebSocket if there is one.
     /// - Parameters:
     ///   - isSecure: whether the socket speaks TLS.
-    ///   - longBodyBytesMax: how long the body may be of a request that needs a long one.
+    ///   - onHead: called with the head of each request. Returns how long the body may be if it has to be long.
     static func install(
         in channel: any Channel, from origin: ClientOrigin, endpoints: any HTTPEndpoints, settings: ServerSettings,
         isSecure: Bool, metrics: ConnectionMetrics, logger: Logger,
-        longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)? = nil, upgrade: WebSocketUpgrade? = nil
+        upgrade: WebSocketUpgrade? = nil, onHead: @escaping (HTTPRequestHead) -> Int? = { _ in nil }
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let handler = HTTPHandler(
-            origin, endpoints, settings, isSecure: isSecure, metrics, logger, longBodyBytesMax, upgrade)
-        if let upgrade {
-            let http = NIOLoopBound(handler, eventLoop: channel.eventLoop)
-            try pipeline.configureHTTPServerPipeline(
-                withServerUpgrade: (
+            origin, endpoints, settings, isSecure: isSecure, metrics, logger, upgrade, onHead)
+        let stall = StallDetector(limit: .milliseconds(settings.limits.stallMillisecondsMax)) {
+            metrics.connectionsStalled.increment()
+            logger.info("the client has stopped", metadata: ["what": "reading an answer"])
+        }
+        let handlers = NIOLoopBound([handler, stall] as [any RemovableChannelHandler], eventLoop: channel.eventLoop)
+        try pipeline.addHandler(stall, position: .first)
+        try channel.syncOptions?.setOption(
+            .recvAllocator,
+            value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2_048, maximum: readBytesMax))
+        try pipeline.configureHTTPServerPipeline(
+            withServerUpgrade: upgrade.map { upgrade in
+                (
                     upgraders: [upgrade.upgrader(on: channel.eventLoop)],
                     completionHandler: { context in
-                        context.pipeline.syncOperations.removeHandler(http.value, promise: nil)
+                        for handler in handlers.value {
+                            context.pipeline.syncOperations.removeHandler(handler, promise: nil)
+                        }
                     }
-                ))
-        } else {
-            try pipeline.configureHTTPServerPipeline()
-        }
+                )
+            }, withErrorHandling: false, withEncoderConfiguration: HTTPResponseEncoder.Configuration(),
+            withDecoderLimitConfiguration: limits)
         try pipeline.addHandler(handler)
+    }
+
+    /// What the decoder allows.
+    private static var limits: NIOHTTPDecoderLimitConfiguration {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = headBytesMax
+        limits.maxHeaderListSize = headBytesMax
+        limits.maxHeaderFieldCount = headLinesMax
+        return limits
     }
 
     private init(
         _ origin: ClientOrigin, _ endpoints: any HTTPEndpoints, _ settings: ServerSettings, isSecure: Bool,
-        _ metrics: ConnectionMetrics, _ logger: Logger, _ longBodyBytesMax: (@Sendable (HTTPRequestHead) -> Int?)?,
-        _ upgrade: WebSocketUpgrade?
+        _ metrics: ConnectionMetrics, _ logger: Logger, _ upgrade: WebSocketUpgrade?,
+        _ onHead: @escaping (HTTPRequestHead) -> Int?
     ) {
         self.origin = origin
         self.endpoints = endpoints
         requestTimeout = .seconds(settings.handshakeSecondsMax)
+        lingerTimeout = .seconds(settings.lingerSecondsMax)
         bodyBytesMax = settings.bodyBytesMax
-        self.longBodyBytesMax = longBodyBytesMax
+        self.onHead = onHead
         self.isSecure = isSecure
         self.metrics = metrics
         self.logger = logger
         self.upgrade = upgrade
     }
 
-    func handlerAdded(context: ChannelHandlerContext) { expectRequest(context) }
+    func handlerAdded(context: ChannelHandlerContext) { close(context, in: requestTimeout) }
 
     func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if case .over = request { return }
         switch unwrapInboundIn(data) {
-        case .head(let head):
+        case .head(let received):
+            let head = upgrade?.withoutBasePath(received) ?? received
             if let error = upgrade?.error(for: head) {
                 request = .refused(HTTPError(error), isLast: Self.isLast(head))
             } else {
                 request = .receiving(head, body: ByteBuffer())
-                currentBodyBytesMax = longBodyBytesMax?(head) ?? bodyBytesMax
+                currentBodyBytesMax = onHead(head) ?? bodyBytesMax
                 sendContinue(head, context)
             }
         case .body(let part):
@@ -99,9 +133,11 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
             body.writeImmutableBuffer(part)
             request = .receiving(head, body: body)
         case .end:
-            defer { request = .none }
-            switch request {
-            case .none: break
+            // The answer can bring the next request before the call returns.
+            let complete = request
+            request = .none
+            switch complete {
+            case .none, .over: break
             case .refused(let error, let isLast): send(EndpointResponse(error), isLast: isLast, context)
             case .receiving(let head, let body): respond(to: head, body, context)
             }
@@ -138,7 +174,11 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
             }
     }
 
+    /// Sends an answer. The end of it, which lets the next request in and has the socket read again, waits until the
+    /// socket has taken the rest.
     private func send(_ response: EndpointResponse, isLast: Bool, _ context: ChannelHandlerContext) {
+        timer?.cancel()
+        if isLast { request = .over }
         metrics.answered(response.status)
         var headers: HTTPHeaders = ["Connection": isLast ? "close" : "keep-alive"]
         if response.status.mayHaveResponseBody {
@@ -146,27 +186,54 @@ final class HTTPHandler: ChannelInboundHandler, RemovableChannelHandler {
             headers.add(name: "Content-Length", value: "\(response.body.utf8.count)")
         }
         let head = HTTPResponseHead(version: .http1_1, status: response.status, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        let taken = context.eventLoop.makePromise(of: Void.self)
+        taken.futureResult.assumeIsolated().whenSuccess { self.finishAnswer(isLast: isLast, context) }
         if response.status.mayHaveResponseBody, !response.body.isEmpty {
-            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: response.body)))), promise: nil)
+            context.write(wrapOutboundOut(.head(head)), promise: nil)
+            let body = ByteBuffer(string: response.body)
+            context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(body))), promise: taken)
+        } else {
+            context.writeAndFlush(wrapOutboundOut(.head(head)), promise: taken)
         }
-        let sent = context.eventLoop.makePromise(of: Void.self)
-        if isLast { sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) } }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: sent)
-        expectRequest(context)
     }
 
-    /// Closes the socket unless a whole request, or the upgrade, comes within the time for handshakes.
-    private func expectRequest(_ context: ChannelHandlerContext) {
+    /// - Parameter isLast: whether the connection ends. What the client still sends is read and dropped until it ends
+    ///   its side, or for a while: a socket that is closed with something unread loses the answer on its way.
+    private func finishAnswer(isLast: Bool, _ context: ChannelHandlerContext) {
+        close(context, in: isLast ? lingerTimeout : requestTimeout)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        if isLast { context.close(mode: .output, promise: nil) }
+    }
+
+    /// Closes the socket unless something better happens before: a whole request, the upgrade, or the client's end.
+    private func close(_ context: ChannelHandlerContext, in time: TimeAmount) {
         timer?.cancel()
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: requestTimeout) { context.close(promise: nil) }
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: time) { context.close(promise: nil) }
     }
 
-    /// SwiftNIO answers malformed requests itself; any other error ends the socket.
+    /// What is no request is refused; any other error ends the socket.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if error is NIOWebSocketUpgradeError { return }
-        if error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError { note(failureOfTLS: error) }
+        switch error {
+        case is NIOWebSocketUpgradeError: return
+        case let error as HTTPParserError: return refuse(error, context)
+        // What comes behind the end of what can be read.
+        case ByteToMessageDecoderError.dataReceivedInErrorState: return
+        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: note(failureOfTLS: error)
+        default: break
+        }
         context.close(promise: nil)
+    }
+
+    /// Nothing can be read after an error of the decoder, which may tell more than one.
+    private func refuse(_ error: HTTPParserError, _ context: ChannelHandlerContext) {
+        if case .over = request { return }
+        let refusal =
+            error == .headerOverflow
+            ? HTTPError(
+                status: .requestHeaderFieldsTooLarge, code: "HeadTooLarge",
+                message: "the head has more than \(Self.headBytesMax) bytes or \(Self.headLinesMax) lines")
+            : .badRequest("no request of HTTP/1.1")
+        send(EndpointResponse(refusal), isLast: true, context)
     }
 
     private func note(failureOfTLS error: any Error) {

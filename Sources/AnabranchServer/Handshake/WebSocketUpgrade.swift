@@ -13,6 +13,7 @@ final class WebSocketUpgrade {
     private let origin: ClientOrigin
     private let addresses: OpenChannels
     private let users: ConnectionLimit
+    private let basePath: String
     private let messageBytesMax: Int
     private let metrics: ConnectionMetrics
     private let logger: Logger
@@ -28,11 +29,12 @@ final class WebSocketUpgrade {
     ///   - origin: whose socket it is.
     ///   - addresses: the limit for the sockets of each address, for those that a proxy passes on.
     ///   - users: the limit for the WebSockets of each user.
+    ///   - basePath: as in `ServerSettings`.
     ///   - messageBytesMax: the longest frame, in bytes.
     ///   - onUpgrade: called when the socket is a WebSocket, on its event loop.
     init(
         authenticator: any Authenticator, origin: ClientOrigin, addresses: OpenChannels, users: ConnectionLimit,
-        messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
+        basePath: String = "", messageBytesMax: Int, metrics: ConnectionMetrics, logger: Logger,
         mode: @escaping (_ app: String, _ offered: SyncMode) -> SyncMode = { _, _ in .partition },
         onUpgrade: @escaping (any Channel, AcceptedHandshake) throws -> Void
     ) {
@@ -40,6 +42,7 @@ final class WebSocketUpgrade {
         self.origin = origin
         self.addresses = addresses
         self.users = users
+        self.basePath = basePath
         self.messageBytesMax = messageBytesMax
         self.metrics = metrics
         self.logger = logger
@@ -58,6 +61,17 @@ final class WebSocketUpgrade {
             })
     }
 
+    /// A request as if it had come without the path below which clients reach the server.
+    func withoutBasePath(_ head: HTTPRequestHead) -> HTTPRequestHead {
+        let path = head.uri.utf8.dropFirst(basePath.utf8.count)
+        guard !basePath.isEmpty, head.uri.utf8.starts(with: basePath.utf8), path.first == UInt8(ascii: "/") else {
+            return head
+        }
+        var head = head
+        head.uri = String(Substring(path))
+        return head
+    }
+
     /// Why a request did not become a WebSocket; nil if it is not for the sync protocol.
     func error(for head: HTTPRequestHead) -> HandshakeError? {
         if let error { return error }
@@ -73,7 +87,8 @@ final class WebSocketUpgrade {
     // MARK: The decision
 
     /// - Returns: the extra headers of the 101; nil if the request stays HTTP.
-    private func decide(_ head: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
+    private func decide(_ request: HTTPRequestHead, on channel: any Channel) -> EventLoopFuture<HTTPHeaders?> {
+        let head = withoutBasePath(request)
         let forwarded = origin.forwarded(head)
         if let forwarded { origin.address = forwarded }
         guard let handshake = try? SyncHandshake(head, from: origin.address?.client, mode: mode) else {

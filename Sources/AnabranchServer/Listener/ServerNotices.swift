@@ -2,12 +2,13 @@ import Logging
 
 /// What an operator is to hear of once, although many clients meet it.
 struct ServerNotices {
-    /// Between two lines about connections that were refused are so many seconds.
+    /// Between two lines about connections that were refused, or about tokens, are so many seconds.
     static let refusalSeconds: Int64 = 60
 
     private let logger: Logger
     private var shortage: SpaceReserve.Shortage?
     private var lastRefusals: Int64?
+    private var lastTokens: Int64?
 
     init(logger: Logger) { self.logger = logger }
 
@@ -32,5 +33,17 @@ struct ServerNotices {
                 "connections refused: a limit was reached", metadata: ["limit": "\(limit)", "count": "\(count)"])
         }
         if !counts.isEmpty { lastRefusals = second }
+    }
+
+    /// The same for requests to the admin interface without its token.
+    mutating func tell(_ refusals: RefusedTokens, at second: Int64) {
+        if let lastTokens, second - lastTokens < Self.refusalSeconds { return }
+        guard let count = refusals.take() else { return }
+        lastTokens = second
+        logger.warning(
+            "requests to the admin interface refused: no token, or a wrong one",
+            metadata: [
+                "missing": "\(count.missing)", "wrong": "\(count.wrong)", "last": "\(count.address ?? "unknown")",
+            ])
     }
 }

@@ -10,18 +10,24 @@ extension SyncServer {
         on group: MultiThreadedEventLoopGroup, _ operations: ServerOperations
     ) async throws -> (any Channel)? {
         guard let admin else { return nil }
-        let channels = OpenChannels(countMax: admin.settings.connectionsMax)
-        let endpoints = AdminEndpoints(admin: admin, server: operations, logger: logger)
+        let channels = AdminChannels(countMax: admin.settings.connectionsMax)
+        let endpoints = AdminEndpoints(
+            admin: admin, server: operations, refusedTokens: refusedTokens, logger: logger)
         let tls = admin.settings.isSecure ? self.tls : nil
         // The counters of HTTP speak of clients only.
         let metrics = ConnectionMetrics(factory: NOOPMetricsHandler.instance)
         let listener = try await listen(host: admin.settings.host, port: admin.settings.port, on: group) {
             [self] channel in
-            guard (try? channels.admit(channel, from: nil)) != nil else { return channel.close(promise: nil) }
+            guard channels.admit(channel) else { return channel.close(promise: nil) }
             if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
             try HTTPHandler.install(
                 in: channel, from: ClientOrigin(of: channel, settings), endpoints: endpoints, settings: settings,
-                isSecure: tls != nil, metrics: metrics, logger: logger, longBodyBytesMax: endpoints.bodyBytesMax)
+                isSecure: tls != nil, metrics: metrics, logger: logger
+            ) { head in
+                guard endpoints.hasToken(head) else { return nil }
+                channels.trust(channel)
+                return endpoints.bodyBytesMax(of: head)
+            }
         }
         if let address = listener.localAddress {
             logger.info("admin interface listening", metadata: ["address": "\(address.hostAndPort ?? "")"])

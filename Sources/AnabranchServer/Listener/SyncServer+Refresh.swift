@@ -11,6 +11,7 @@ extension SyncServer {
         while (try? await Task.sleep(for: .seconds(1))) != nil {
             notices.tell(space.shortage)
             notices.tell(connectionMetrics.refused, at: seconds)
+            notices.tell(refusedTokens, at: seconds)
             await tls?.refresh()
             if await authorizer.refresh() { connections.forEach { $0.recheckPermissions() } }
             await refreshExports()

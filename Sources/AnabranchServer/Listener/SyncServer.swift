@@ -26,6 +26,7 @@ public final class SyncServer: Service {
     private let metrics: SyncMetrics
     let connectionMetrics: ConnectionMetrics
     let admin: AdminInterface?
+    let refusedTokens = RefusedTokens()
     private let modes: AppModes
     private let newFiles: UserQuota
     private let newClientFiles: UserQuota
@@ -199,7 +200,8 @@ public final class SyncServer: Service {
         if let tls { try channel.pipeline.syncOperations.addHandler(tls.makeHandler()) }
         let upgrade = WebSocketUpgrade(
             authenticator: authenticator, origin: origin, addresses: channels, users: users,
-            messageBytesMax: settings.limits.messageBytesMax, metrics: connectionMetrics, logger: logger,
+            basePath: settings.basePath, messageBytesMax: settings.limits.messageBytesMax,
+            metrics: connectionMetrics, logger: logger,
             mode: modes.mode
         ) { [self] channel, handshake in
             let id = connections.newID()

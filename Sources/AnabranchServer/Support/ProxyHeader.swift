@@ -42,10 +42,25 @@ enum ProxyHeader: Equatable {
         buffer.moveReaderIndex(forwardBy: end + 1 - line.startIndex)
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         if words.count >= 2, words[1].trimmingSuffix("\r") == "UNKNOWN" { return .proxyItself }
-        guard words.count == 6, text.last == "\r", ["TCP4", "TCP6"].contains(words[1]),
-            let port = UInt16(words[4]), let address = try? SocketAddress(ipAddress: String(words[2]), port: Int(port))
+        guard words.count == 6, text.last == "\r", let family = family(words[1]),
+            let client = address(words[2], words[4], family),
+            address(words[3], words[5].dropLast(), family) != nil
         else { throw ReadError(description: "a malformed PROXY header") }
-        return .client(address)
+        return .client(client)
+    }
+
+    private static func family(_ word: Substring) -> NIOBSDSocket.ProtocolFamily? {
+        ["TCP4": .inet, "TCP6": .inet6][word]
+    }
+
+    /// - Returns: nil for an address of another family, too.
+    private static func address(
+        _ word: Substring, _ port: Substring, _ family: NIOBSDSocket.ProtocolFamily
+    ) -> SocketAddress? {
+        guard let port = UInt16(port), let address = try? SocketAddress(ipAddress: String(word), port: Int(port)),
+            address.protocol == family
+        else { return nil }
+        return address
     }
 
     private static func readBinary(

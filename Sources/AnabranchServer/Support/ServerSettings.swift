@@ -26,6 +26,9 @@ public struct ServerSettings: Sendable {
     /// Whether they name them by a header of the PROXY protocol before everything else, which then has to come, and not
     /// by X-Forwarded-For in each request.
     public var usesProxyProtocol = false
+    /// The path below which clients reach the server, as `/sync`; empty if there is none. Requests come with it or, if
+    /// a proxy has taken it away, without it. `AppServicesSettings.publicURL` has to end with it.
+    public var basePath = ""
     /// WebSockets of one user at one time. Further ones are refused with status 503, and their clients try again.
     public var connectionsPerUserMax = 500
     /// How long a connection may outlive the login that it depends on, in seconds.
@@ -34,7 +37,8 @@ public struct ServerSettings: Sendable {
     public var handshakeSecondsMax: Int64 = 20
     /// Longest body of an HTTP request in bytes.
     public var bodyBytesMax = 64 << 10
-    /// How long a closed WebSocket waits for the client to close its side, in seconds.
+    /// How long a closed WebSocket, or a socket after its last answer, waits for the client to close its side, in
+    /// seconds.
     public var lingerSecondsMax: Int64 = 10
     /// How long a shutdown waits for clients to be told what was committed, in seconds.
     public var shutdownSecondsMax: Int64 = 10

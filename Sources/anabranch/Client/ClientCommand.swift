@@ -50,8 +50,8 @@ struct ClientOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The server, as ws://HOST:PORT or wss://HOST; one with a path is used as it stands. Nothing is synced "
-                + "without it.",
+            "The server, as ws://HOST:PORT, wss://HOST or wss://HOST/PATH; one that ends with /realm-sync is used as "
+                + "it stands. Nothing is synced without it.",
             valueName: "url"))
     var url: String?
 
@@ -171,6 +171,7 @@ struct ClientServer {
     private let url: String
     private let scheme: String
     private let authority: String
+    private let basePath: String
     /// The URL of the WebSocket is given, with a token if one is needed.
     let isRoute: Bool
 
@@ -179,7 +180,8 @@ struct ClientServer {
             throw InputError(description: "--url \(text): a server is as ws://127.0.0.1:9090 or wss://sync.example.com")
         }
         url = text
-        isRoute = parts.target != "/"
+        isRoute = parts.target.contains("?") || parts.basePath.hasSuffix("/realm-sync")
+        basePath = parts.basePath
         scheme = ["wss", "https"].contains(parts.scheme) ? "s" : ""
         authority = parts.authority
     }
@@ -188,11 +190,11 @@ struct ClientServer {
     func route(to app: String) -> String {
         if isRoute { return url }
         let path = app.isEmpty ? "/realm-sync" : "/api/client/v2.0/app/\(app)/realm-sync"
-        return "ws\(scheme)://\(authority)\(path)?baas_at="
+        return "ws\(scheme)://\(authority)\(basePath)\(path)?baas_at="
     }
 
     /// For log-ins.
-    var baseURL: String { "http\(scheme)://\(authority)" }
+    var baseURL: String { "http\(scheme)://\(authority)\(basePath)" }
 }
 
 extension ClientServer: CustomStringConvertible {

@@ -7,6 +7,10 @@ import NIOCore
 struct ImportRun {
     /// A longer line is refused, in bytes; the server takes one with the classes before it.
     static let lineBytesMax = 40 << 20
+    /// Refused lines that are named. Further ones are counted.
+    static let refusalsMax = 1_000
+    /// What is written of them, in bytes.
+    static let refusalBytesMax = 256 << 10
     /// What a piece has, about: the server makes one write of it.
     private static let pieceBytes = 1 << 20
     private static let pieceLineCount = 1_000
@@ -18,7 +22,7 @@ struct ImportRun {
             var line: Int, field: String?, reason: String
         }
 
-        var written: Int, unchanged: Int, refused: [Refusal]
+        var written: Int, unchanged: Int, refused: [Refusal], refused_count: Int
     }
 
     private struct Line {
@@ -44,6 +48,8 @@ struct ImportRun {
     /// The files that have the classes.
     private var declared: Set<String> = []
     private var tally = Tally()
+    private var namedRefusals = 0
+    private var namedBytes = 0
     private let start = ContinuousClock.now
 
     init(file: String, isStrict: Bool, client: AdminClient?, progress: ProgressLine) {
@@ -69,8 +75,12 @@ struct ImportRun {
     mutating func refuse(_ number: Int, _ error: LineError) {
         tally.refused += 1
         isEnded = isEnded || isStrict
+        let text = Data("\(file), line \(number): \(error)\n".utf8)
+        guard namedRefusals < Self.refusalsMax, namedBytes + text.count <= Self.refusalBytesMax else { return }
+        namedRefusals += 1
+        namedBytes += text.count
         progress.end()
-        FileHandle.standardError.write(Data("\(file), line \(number): \(error)\n".utf8))
+        FileHandle.standardError.write(text)
     }
 
     /// Has the server write what was added.
@@ -122,7 +132,8 @@ struct ImportRun {
             let number = lines.indices.contains(index) ? lines[index].number : refusal.line
             refuse(number, LineError(field: refusal.field, refusal.reason))
         }
-        return answer.refused.isEmpty
+        tally.refused += answer.refused_count - answer.refused.count
+        return answer.refused_count == 0
     }
 
     // MARK: Telling
@@ -169,6 +180,10 @@ struct ImportRun {
 
     func report(asJSON isJSON: Bool, isDry: Bool) throws {
         progress.end()
+        if tally.refused > namedRefusals {
+            FileHandle.standardError.write(
+                Data("\(file): \(tally.refused - namedRefusals) more lines were refused\n".utf8))
+        }
         if isJSON {
             show(try JSONEncoder().encode(tally))
         } else if isDry {

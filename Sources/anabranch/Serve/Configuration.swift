@@ -1,3 +1,4 @@
+import AnabranchHTTP
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchSQLite
@@ -117,6 +118,9 @@ struct Configuration {
         if let connectionsPerAddressMax { settings.connectionsPerAddressMax = connectionsPerAddressMax }
         if let connectionsPerUserMax { settings.connectionsPerUserMax = connectionsPerUserMax }
         settings.trustedProxies = trustedProxies
+        if let publicURL, let url = WebURL(publicURL, ports: ["http": 80, "https": 443]), url.target != "/" {
+            settings.basePath = url.target
+        }
         settings.usesProxyProtocol = usesProxyProtocol
         if let sessionsPerConnectionMax { settings.limits.sessionsPerConnectionMax = sessionsPerConnectionMax }
         if let messageMemoryBytesMax { settings.messageMemoryBytesMax = messageMemoryBytesMax }

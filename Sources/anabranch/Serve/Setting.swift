@@ -176,8 +176,8 @@ extension SettingForm<String?> {
     static var text: Self { words("a text") { !$0.isEmpty } }
 
     static var url: Self {
-        words("scheme, host and port without a slash at the end, like https://sync.example.com") {
-            $0.wholeMatch(of: /https?:\/\/[A-Za-z0-9._:\[\]-]+/) != nil
+        words("scheme, host, port and path without a slash at the end, like https://example.com/sync") {
+            $0.wholeMatch(of: /https?:\/\/[A-Za-z0-9._:\[\]-]+(\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/) != nil
         }
     }
 

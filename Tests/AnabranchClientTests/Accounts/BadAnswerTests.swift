@@ -74,6 +74,40 @@ import Testing
         }
     }
 
+    /// What it was asked for.
+    private actor URLs {
+        private(set) var all: [String] = []
+
+        func add(_ url: String) { all.append(url) }
+    }
+
+    private struct RecordingSender: HTTPSender {
+        let answer: String
+        let urls = URLs()
+
+        func send(_ request: HTTPCall) async throws -> HTTPAnswer {
+            await urls.add(request.url)
+            return HTTPAnswer(status: 200, body: Array(answer.utf8))
+        }
+    }
+
+    @Test(
+        "a server below a path is asked there, and where its location says",
+        arguments: [
+            "https://a.example/sync", "https://a.example/sync/",
+        ])
+    func pathOfTheServer(baseURL: String) async throws {
+        let sender = RecordingSender(
+            answer: #"{"hostname":"https://b.example/realm/","ws_hostname":"wss://b.example/realm"}"#)
+        let client = try AppClient(appID: "a", baseURL: baseURL, store: InMemoryUserStore(), http: sender)
+        try await client.register(email: "ann@example.com", password: "correct horse")
+        #expect(
+            await sender.urls.all == [
+                "https://a.example/sync/api/client/v2.0/app/a/location",
+                "https://b.example/realm/api/client/v2.0/app/a/auth/providers/local-userpass/register",
+            ])
+    }
+
     @Test func noLocationLeadsOutOfTLS() async throws {
         for answer in [
             #"{"hostname":"http://a.example","ws_hostname":"wss://a.example"}"#,

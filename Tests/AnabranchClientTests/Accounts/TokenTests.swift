@@ -110,6 +110,11 @@ import Testing
             await (try NIOTransport().connect(TransportTests.request(url))).close()
         }
         #expect(try SyncRoute.withoutApp(baseURL: "https://a.example") == "wss://a.example/realm-sync?baas_at=")
-        #expect(throws: AppError.self) { try SyncRoute.withoutApp(baseURL: "a.example") }
+        for url in ["http://a.example:81/sync", "ws://a.example:81/sync/"] {
+            #expect(try SyncRoute.withoutApp(baseURL: url) == "ws://a.example:81/sync/realm-sync?baas_at=")
+        }
+        for url in ["a.example", "ws://a.example/sync?x"] {
+            #expect(throws: AppError.self) { try SyncRoute.withoutApp(baseURL: url) }
+        }
     }
 }

@@ -79,7 +79,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a", "localhost"), ("a", "ftp://localhost"), ("a", "http://localhost/path"), ("", "http://localhost"),
+        ("a", "localhost"), ("a", "ftp://localhost"), ("a", "http://localhost/path?x"), ("a", "http://localhost?x"),
+        ("", "http://localhost"),
         ("a/b", "http://localhost"), ("a?", "http://localhost"),
     ])
     func whatCannotBeAskedForIsAnErrorAtOnce(app: String, url: String) {

@@ -84,6 +84,44 @@ import Testing
         }
     }
 
+    /// Mistakes that are found when a line is read, and when it is written.
+    @Test(
+        "the list of refused lines ends, and their number does not",
+        arguments: [
+            (100_000, "a"), (20_000, "{}"), (3_000, #"["Note",{"int":"1"},{"titel":"b"}]"#),
+            (3_000, "\"" + String(repeating: "é", count: 2_000) + "\""),
+        ])
+    func manyMistakes(count: Int, line: String) async throws {
+        try await withServerAndOperator { rig, _ async throws in
+            let lines = Self.classes + note(1, #"{"title":"a"}"#) + String(repeating: line + "\n", count: count)
+            let response = try await rig.admin("POST", Self.path, lines + note(2, #"{"title":"b"}"#))
+            #expect(response.json?["written"] == 2)
+            #expect(response.json?["refused_count"]?.integer == Int64(count))
+            #expect((1...ImportOutcome.refusedMax).contains(refused(response).count))
+            #expect(refused(response).first?.hasPrefix("4 ") == true)
+            #expect(response.body.utf8.count < 512 << 10)
+            let strict = try await rig.admin("POST", Self.path + "&strict=true", lines)
+            #expect(strict.json?["unchanged"] == 1 && strict.json?["refused_count"] == 1)
+            #expect(refused(strict).count == 1)
+        }
+    }
+
+    @Test("the list is bounded by bytes as well, also where outcomes are added")
+    func longReasons() {
+        var outcome = ImportOutcome(), other = ImportOutcome()
+        let reason = String(repeating: "x", count: 2_000)
+        for number in 1...900 {
+            outcome.refuse(RefusedLine(number: number, error: LineError(field: reason, reason)))
+            other.refuse(RefusedLine(number: number + 1_000, error: LineError("short")))
+        }
+        outcome.add(other)
+        #expect(outcome.refusedCount == 1_800)
+        #expect(outcome.json.encoded.utf8.count < 2 * ImportOutcome.refusedBytesMax)
+        other.add(other)
+        #expect(other.refusedCount == 1_800)
+        #expect(other.json["refused"]?.array?.count == ImportOutcome.refusedMax)
+    }
+
     @Test func classesThatDoNotFitAreRefusedAsAWhole() async throws {
         try await withServerAndOperator { rig, _ async throws in
             #expect(try await rig.admin("POST", Self.path, Self.classes).status == 200)

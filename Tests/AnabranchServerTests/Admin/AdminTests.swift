@@ -7,17 +7,6 @@ import Testing
 
 /// The admin interface over sockets (`Spec/Admin.md`).
 @Suite struct AdminTests {
-    private static let all = [
-        "GET /health", "GET /ready", "GET /metrics", "GET /v1/files", "GET /v1/clients?path=x",
-        "GET /v1/history?path=x",
-        "GET /v1/sessions", "GET /v1/users", "POST /v1/sessions/disconnect", "POST /v1/clients/expire",
-        "POST /v1/files/delete", "POST /v1/files/maintain", "POST /v1/store/maintain", "POST /v1/clock/trust",
-        "GET /v1/file?path=x", "POST /v1/users/revoke", "POST /v1/users/disable", "POST /v1/users/enable",
-        "POST /v1/users/add",
-        "POST /v1/users/delete", "POST /v1/users/set-password", "POST /v1/users/set-data", "GET /v1/user?user=x",
-        "GET /v1/ingested?path=x", "POST /v1/ingested/free", "GET /nothing",
-    ]
-
     /// A session that runs over a WebSocket of its own.
     private static func client(
         _ rig: AppServicesRig, _ login: AppServicesRig.Login, partition: String = "\"notes\"",
@@ -36,64 +25,6 @@ import Testing
     ) async throws -> WebSocketClient {
         let path = "/api/client/v2.0/app/demo/realm-sync?baas_at=\(login.access)"
         return try await WebSocketClient.open(port: rig.port, path: path, offer: offer)
-    }
-
-    // MARK: The token
-
-    @Test func nothingIsToldWithoutTheToken() async throws {
-        try await AppServicesRig.run { rig async throws in
-            let user = try await rig.newUser("ann@example.com")
-            let right = AppServicesRig.adminToken
-            let wrong = [nil, "", "x", String(right.dropLast()), right + "x", right.uppercased(), user.access]
-            for request in Self.all {
-                let words = request.split(separator: " ").map(String.init)
-                for token in wrong {
-                    let answer = try await rig.admin(words[0], words[1], token: token)
-                    #expect(answer.status == 401, "\(request) with \(token ?? "no token")")
-                    #expect(answer.json?["error_code"] == "Unauthorized")
-                }
-                #expect(try await rig.admin(words[0], words[1]).status != 401)
-            }
-            let twice =
-                "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-                + String(repeating: "Authorization: Bearer \(right)\r\n", count: 2) + "\r\n"
-            #expect(
-                try AppServicesRig.Response(try await rig.exchange(Array(twice.utf8), port: rig.adminPort)).status
-                    == 401)
-            #expect(!rig.log.text.contains(right))
-        }
-    }
-
-    @Test func clientsDoNotFindIt() async throws {
-        try await AppServicesRig.run { rig async throws in
-            for path in ["/health", "/metrics", "/v1/users"] {
-                #expect(try await rig.request("GET", path, token: AppServicesRig.adminToken).status == 404)
-            }
-        }
-    }
-
-    @Test func aTokenFileIsMadeForItsOwnerAlone() throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("admin-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let path = folder.appendingPathComponent("admin-token").path
-        let token = try AdminToken(path: path, logger: .quiet)
-        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-        #expect(mode == 0o600)
-        let text = try AdminToken.text(path: path)
-        #expect(text.utf8.count == 64 && token.isMatched(by: text))
-        #expect(try AdminToken(path: path, logger: .quiet).isMatched(by: text))
-        chmod(path, 0o640)
-        #expect(throws: FileError.self) { try AdminToken(path: path, logger: .quiet) }
-        try PrivateFile.write("fifteen-letters\n", to: path)
-        #expect(throws: FileError.self) { try AdminToken(path: path, logger: .quiet) }
-    }
-
-    @Test(arguments: [
-        ("sixteen-letters!", true), ("fifteen-letters", false), ("a token with a blank", false), ("", false),
-    ])
-    func aTokenIsLongAndFitsAHeader(text: String, isToken: Bool) {
-        #expect((AdminToken(text) != nil) == isToken)
     }
 
     // MARK: How the server is

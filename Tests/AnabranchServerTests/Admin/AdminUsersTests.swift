@@ -171,19 +171,41 @@ import Testing
         }
     }
 
-    @Test func newDataAreThereAtTheNextConnection() async throws {
+    /// The token that a client fetches upon 4001 has the new data.
+    @Test(arguments: [(WebSocketClient.offer, 4001), ("com.mongodb.realm-sync/7, com.mongodb.realm-sync/6", 1000)])
+    func newDataAreThereAtTheNextConnection(offer: String, code: Int) async throws {
         try await AppServicesRig.run { rig async throws in
             let ann = try await rig.newUser("ann@example.com")
             let path = "/api/client/v2.0/app/demo/realm-sync?baas_at=\(ann.access)"
-            let client = try await WebSocketClient.open(port: rig.port, path: path)
+            let client = try await WebSocketClient.open(port: rig.port, path: path, offer: offer)
             let change: JSONValue = ["user": .string(ann.user), "data": ["role": "editor"]]
             #expect(try await rig.admin("/v1/users/set-data", change).json?["connections"] == 1)
-            #expect(try await client.receive().closeCode == 1001)
+            #expect(try await client.receive().closeCode == code)
             #expect(try rig.accounts.user(ann.user)?.customData == #"{"role":"editor"}"#)
+            let answer = try await rig.request("POST", "/api/client/v2.0/auth/session", token: ann.refresh)
+            let access = try #require(answer.json?["access_token"]?.string)
+            let payload = try #require(Base64URL.decode(access.split(separator: ".")[1].utf8))
+            #expect(try JSONValue(parsing: payload)["user_data"]?["role"] == "editor")
+            #expect(try await rig.handshakeOutcome(token: access) == (101, 1000))
             for body: JSONValue in [["user": .string(ann.user)], ["user": .string(ann.user), "data": []]] {
                 #expect(try await rig.admin("/v1/users/set-data", body).status == 400)
             }
             #expect(try await rig.admin("/v1/users/set-data", ["user": "nobody", "data": [:]]).status == 404)
+        }
+    }
+
+    @Test func whoCameWithoutATokenIsNotAskedForAnother() async throws {
+        var settings = AppServicesRig.development
+        settings.userWithoutToken = "developer"
+        try await AppServicesRig.run(settings) { rig async throws in
+            let developer = User(
+                ident: "developer", app: "demo",
+                identities: [Identity(ident: "i", provider: "anon-user", name: "developer")], createdAt: 1)
+            try rig.accounts.add(developer)
+            let client = try await WebSocketClient.open(port: rig.port)
+            let change: JSONValue = ["user": "developer", "data": ["role": "editor"]]
+            #expect(try await rig.admin("/v1/users/set-data", change).json?["connections"] == 1)
+            #expect(try await client.receive().closeCode == 1001)
         }
     }
 

@@ -235,9 +235,9 @@ import Testing
             let (begun, onBegin) = AsyncStream.makeStream(of: Void.self)
             let services = rig.services, count = services.settings.passwordsUnderWayMax
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 0..<count {
+                for number in 0..<count {
                     group.addTask {
-                        try await services.hashing { _ in
+                        try await services.hashing(AppServices.attempt("\(number)", in: "demo", from: nil)) { _ in
                             onBegin.yield()
                             gate.wait()
                         }
@@ -293,8 +293,9 @@ import Testing
             let ann = try #require(
                 try rig.accounts.user(of: "demo", provider: "local-userpass", name: "ann@example.com"))
             let secret = try PasswordHash(cost: 1).hash("new password")
-            // The clock is looked at twice: when the attempt is counted, and when the session is made.
-            rig.clock.whenAsked(again: 1) {
+            // The clock is looked at when the attempt is counted, when it is the password's turn, and when the session
+            // is made.
+            rig.clock.whenAsked(again: 2) {
                 try? rig.accounts.setSecret(secret, of: ann.identities[0].ident, user: ann.ident)
             }
             func logIn(_ password: JSONValue) async throws -> AppServicesRig.Response {

@@ -108,6 +108,70 @@ import Testing
         }
     }
 
+    /// The clock is looked at twice: when the attempt is counted, and when the token is checked, after its user was
+    /// read.
+    @Test("a token works once, also if it is used again before the first answer")
+    func simultaneousUse() async throws {
+        try await Self.run([.confirmation, .reset]) { rig, mail async throws in
+            #expect(try await Self.register("ann@example.com", rig) == 201)
+            let confirmation = try await mail.next()
+            let user = try #require(try rig.accounts.user(confirmation.tokenIdent))
+            rig.clock.whenAsked(again: 1) {
+                _ = try? rig.accounts.confirm(user.identities[0].ident, of: user.ident)
+            }
+            #expect(try await Self.confirm(confirmation, rig) == "UserAlreadyConfirmed")
+            let answer = try await rig.post(Self.providers + "/reset/send", ["email": "ann@example.com"])
+            #expect(answer.status == 200)
+            let email = try await mail.next()
+            rig.clock.whenAsked(again: 1) {
+                try? rig.accounts.setSecret("another's", of: user.identities[0].ident, user: user.ident)
+            }
+            #expect(try await Self.reset(email, rig) == "UserpassTokenInvalid")
+            #expect(try rig.accounts.user(user.ident)?.identities[0].secret == "another's")
+        }
+    }
+
+    @Test func ofManySimultaneousResetsOneTakesEffect() async throws {
+        try await Self.run([.reset]) { rig, mail async throws in
+            _ = try await rig.newUser("ann@example.com")
+            let answer = try await rig.post(Self.providers + "/reset/send", ["email": "ann@example.com"])
+            #expect(answer.status == 200)
+            let email = try await mail.next()
+            let errors = try await withThrowingTaskGroup(of: JSONValue?.self) { group in
+                for number in 0..<8 {
+                    group.addTask { try await Self.reset(email, rig, to: .string("battery \(number)")) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(errors.count { $0 == nil } == 1)
+            #expect(errors.count { $0 == "UserpassTokenInvalid" } == 7)
+        }
+    }
+
+    @Test("an address is the same in capital letters, and e-mails go to the one that was registered")
+    func capitalLetters() async throws {
+        try await Self.run { rig, mail async throws in
+            #expect(try await Self.register("Ann@Example.com", rig) == 201)
+            #expect(try await Self.register("ann@example.com", rig) == 409)
+            #expect(try await Self.register("ann@example.com", app: "other", rig) == 201)
+            let first = [try await mail.next(), try await mail.next()].first { $0.app == "demo" }
+            let confirmation = try #require(first)
+            #expect(try await Self.confirm(confirmation, rig) == nil)
+            let answer = try await rig.post(Self.providers + "/reset/send", ["email": "ANN@example.COM"])
+            #expect(answer.status == 200)
+            let email = try await mail.next()
+            #expect(email.kind == .reset && email.address == "Ann@Example.com")
+            #expect(try await Self.reset(email, rig) == nil)
+            var users: Set<String> = []
+            for name in ["Ann@Example.com", "ann@example.com", "ANN@EXAMPLE.COM"] {
+                users.insert(try AppServicesRig.Login(try await Self.logIn(name, rig, "battery staple")).user)
+            }
+            #expect(users.count == 1)
+            let listed = try await rig.admin("GET", "/v1/users?app=demo&email=aNN@example.com").json?["users"]?.array
+            #expect(listed?.compactMap { $0["user"]?.string } == Array(users))
+        }
+    }
+
     @Test func aResetEndsAllSessionsAndItsTokens() async throws {
         try await Self.run([.reset]) { rig, mail async throws in
             let old = try await rig.newUser("ann@example.com")
@@ -192,7 +256,7 @@ import Testing
                     createdAt: 1))
             for action in ["/reset/send", "/confirm/send"] {
                 var answers: Set<String> = []
-                for name in ["ann@example.com", "nobody@example.com", "ANN@example.com"] {
+                for name in ["ann@example.com", "nobody@example.com", "an@example.com"] {
                     let answer = try await rig.post(Self.providers + action, ["email": .string(name)])
                     answers.insert("\(answer.status) \(answer.body)")
                 }

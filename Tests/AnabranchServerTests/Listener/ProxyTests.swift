@@ -73,6 +73,18 @@ import Testing
         #expect(throws: ProxyHeader.ReadError.self) { try ProxyHeader.read(from: &buffer) }
     }
 
+    @Test(
+        "both addresses are of the kind that the line names, and there are ports",
+        arguments: [
+            "TCP6 192.0.2.7 ::1 4711 443", "TCP6 ::7 10.0.0.1 4711 443", "TCP4 2001:db8::7 10.0.0.1 4711 443",
+            "TCP4 10.0.0.7 ::1 4711 443", "TCP4 ::ffff:10.0.0.7 10.0.0.1 4711 443", "TCP4 10.0.0.7 10.0.0.1 4711 99999",
+            "TCP4 10.0.0.7 b 1 2", "TCP5 10.0.0.7 10.0.0.1 1 2",
+        ])
+    func whatDoesNotFitTogetherIsRefused(line: String) {
+        var buffer = ByteBuffer(string: "PROXY \(line)\r\n")
+        #expect(throws: ProxyHeader.ReadError.self) { try ProxyHeader.read(from: &buffer) }
+    }
+
     // MARK: A server
 
     private final class Addresses: Authenticator {

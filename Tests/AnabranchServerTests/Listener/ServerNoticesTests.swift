@@ -15,6 +15,24 @@ import Testing
         #expect(lines.last?.hasPrefix("notice there is room again") == true)
     }
 
+    @Test func refusedTokensAreTogetherInALineAMinute() {
+        let log = LogLines(), refused = RefusedTokens()
+        var notices = ServerNotices(logger: log.logger)
+        func lines() -> [Substring] { log.text.split(separator: "\n") }
+        notices.tell(refused, at: 0)
+        #expect(lines().isEmpty)
+        refused.add(isMissing: true, from: "192.0.2.1")
+        notices.tell(refused, at: 1)
+        #expect(lines().count == 1)
+        for _ in 0..<5_000 { refused.add(isMissing: false, from: "192.0.2.2") }
+        for second in 2...ServerNotices.refusalSeconds { notices.tell(refused, at: second) }
+        #expect(lines().count == 1)
+        for second in 1...200 { notices.tell(refused, at: ServerNotices.refusalSeconds + Int64(second)) }
+        #expect(lines().count == 2)
+        #expect(lines()[1].contains(#""wrong": 5000"#) && lines()[1].contains(#""missing": 0"#))
+        #expect(lines()[1].contains("192.0.2.2"))
+    }
+
     @Test func refusedConnectionsAreTogetherInALineAMinute() {
         let log = LogLines(), metrics = ConnectionMetrics(factory: PrometheusMetrics())
         var notices = ServerNotices(logger: log.logger)

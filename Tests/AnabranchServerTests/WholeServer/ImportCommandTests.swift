@@ -89,6 +89,24 @@ struct ImportCommandTests {
         }
     }
 
+    @Test func manyMistakesAreNamedUpToALimit() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json", schema = folder + "/schema.json"
+            let good = (0..<3_000).map { #"{"_id":\#($0),"title":\#($0 % 3 == 0 ? "1" : "\"t\"")}"# }
+            try Self.write(good + Array(repeating: "x", count: 5_000), to: file)
+            try Self.write(
+                [#"{"title":"Task","properties":{"_id":{"bsonType":"long"},"title":{"bsonType":"string"}}}"#],
+                to: schema)
+            let output = try await AdminCommandTests.run(
+                ["import", file, "--class", "Task", "--schema", schema, "--dry-run"])
+            #expect(output.status == 1)
+            let complaints = output.complaint.split(separator: "\n")
+            #expect(complaints.count == 1_002)
+            #expect(complaints.dropLast().last == "\(file): 5000 more lines were refused")
+            #expect(complaints.last == "2000 lines can be imported, 6000 cannot")
+        }
+    }
+
     @Test func aSchemaIsFoundAndCanBeChanged() async throws {
         try await Self.withFolder { folder in
             let file = folder + "/Task.json", schema = folder + "/schema.jsonl"

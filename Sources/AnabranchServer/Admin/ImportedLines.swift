@@ -1,0 +1,115 @@
+import AnabranchCore
+import AnabranchHistory
+
+/// The lines of a request, without the header.
+struct ImportedLines {
+    struct Object: Sendable {
+        /// The line in the body, from 1.
+        let number: Int
+        let content: ExportLine
+
+        /// - Returns: whether something was written.
+        func write(to transaction: WriteTransaction) throws -> Bool {
+            guard case .object(let className, let key, let fields) = content else { return false }
+            return try transaction.importObject(className, key, fields)
+        }
+    }
+
+    private(set) var classes: [ExportedClass] = []
+    private(set) var lines: [Object] = []
+    /// The lines that cannot be read.
+    private(set) var outcome = ImportOutcome()
+    /// If nothing may come after a mistake, the first line that cannot be read; those before it come first.
+    private(set) var firstMistake: RefusedLine?
+
+    /// - Parameter isStrict: whether the first mistake is the end.
+    init(_ body: [UInt8], isStrict: Bool) {
+        var rest = body[...], number = 0
+        while !rest.isEmpty, firstMistake == nil {
+            let line = rest.prefix { $0 != UInt8(ascii: "\n") }
+            rest = rest[line.endIndex...].dropFirst()
+            number += 1
+            do throws(LineError) {
+                if !line.isEmpty { add(try ExportLine(parsing: line), number) }
+            } catch {
+                let mistake = RefusedLine(number: number, error: error)
+                if isStrict { firstMistake = mistake } else { outcome.refuse(mistake) }
+            }
+        }
+    }
+
+    private mutating func add(_ content: ExportLine, _ number: Int) {
+        switch content {
+        case .header: break
+        case .declaration(let declared): classes.append(declared)
+        case .object: lines.append(Object(number: number, content: content))
+        }
+    }
+}
+
+/// A line that was not written, and why.
+struct RefusedLine: Sendable {
+    /// In the body, from 1.
+    let number: Int
+    let field: String?
+    let reason: String
+
+    /// - Parameter error: what it says may have come from the line, and is cut.
+    init(number: Int, error: LineError) {
+        self.number = number
+        field = error.field.map { String(excerptOf: $0.utf8) }
+        reason = String(excerptOf: error.reason.utf8, upTo: Self.reasonBytesMax)
+    }
+
+    /// The longest reason, in bytes.
+    static let reasonBytesMax = 1_024
+
+    var json: JSONValue {
+        ["line": .integer(Int64(number)), "reason": .string(reason), "field": field.map { .string($0) } ?? .null]
+    }
+}
+
+/// An object that was not written, at its place among those of the request.
+struct RefusedObject: Error {
+    let position: Int
+    let line: RefusedLine
+}
+
+/// What became of some lines.
+struct ImportOutcome: Sendable {
+    /// The refused lines that are named. Further ones are counted.
+    static let refusedMax = 1_000
+    /// What their fields and reasons have, in bytes.
+    static let refusedBytesMax = 128 << 10
+
+    var written = 0
+    var unchanged = 0
+    var version: ServerVersion?
+    private(set) var refusedCount = 0
+    private var refused: [RefusedLine] = []
+    private var refusedBytes = 0
+
+    mutating func refuse(_ line: RefusedLine) {
+        refusedCount += 1
+        let bytes = line.reason.utf8.count + (line.field?.utf8.count ?? 0)
+        guard refused.count < Self.refusedMax, refusedBytes + bytes <= Self.refusedBytesMax else { return }
+        refused.append(line)
+        refusedBytes += bytes
+    }
+
+    mutating func add(_ other: ImportOutcome) {
+        written += other.written
+        unchanged += other.unchanged
+        version = other.version ?? version
+        for line in other.refused { refuse(line) }
+        refusedCount += other.refusedCount - other.refused.count
+    }
+
+    var json: JSONValue {
+        [
+            "written": .integer(Int64(written)), "unchanged": .integer(Int64(unchanged)),
+            "version": version.map { JSONValue($0) } ?? .null, "refused_count": .integer(Int64(refusedCount)),
+            "refused": .array(refused.sorted { $0.number < $1.number }.map(\.json)),
+        ]
+    }
+}

@@ -1,0 +1,152 @@
+import Synchronization
+
+/// Decides whose password is hashed next: a hash takes so long that whoever tries many passwords could keep all others
+/// waiting. An attempt costs what its address and its account have had of late, passwords that were wrong and attempts
+/// that are not decided; the cheapest is next, and the dearest is refused where too many wait. So a flood from one
+/// address, or against one account, waits for itself; and whoever has logged in to an account from an address before
+/// has a queue of their own there, whatever others try at that account or from that address.
+final class PasswordQueue: Sendable {
+    /// Who tries a password of what.
+    struct Attempt: Hashable, Sendable {
+        /// The name of the client's address.
+        let address: String
+        /// The app and the e-mail address.
+        let account: String
+    }
+
+    /// Whether it is an attempt's turn: false if it is refused.
+    typealias Turn = @Sendable (Bool) -> Void
+
+    fileprivate struct Waiting {
+        let attempt: Attempt
+        let onTurn: Turn
+    }
+
+    fileprivate struct State {
+        var running = 0
+        /// In the order in which they came.
+        var waiting: [Waiting] = []
+        var costs = AttemptCosts()
+    }
+
+    private let countMax: Int
+    private let runningMax: Int
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - countMax: attempts that are under way or wait; of further ones the dearest are refused.
+    ///   - runningMax: attempts that are under way.
+    init(countMax: Int, runningMax: Int) { (self.countMax, self.runningMax) = (countMax, runningMax) }
+
+    /// Calls back, at once or later, with whether it is the attempt's turn; if so, `end` has to follow.
+    /// - Parameter now: seconds since 1970.
+    func begin(_ attempt: Attempt, now: Int64, _ onTurn: @escaping Turn) {
+        let (next, refused) = state.withLock { state in
+            state.costs.turn(to: now)
+            state.costs.begin(attempt)
+            state.waiting.append(Waiting(attempt: attempt, onTurn: onTurn))
+            let refused = state.running + state.waiting.count > countMax ? state.takeDearest() : nil
+            if let refused { state.costs.end(refused.attempt, wasRight: nil) }
+            return (state.takeNext(runningMax), refused)
+        }
+        refused?.onTurn(false)
+        next?.onTurn(true)
+    }
+
+    /// Waits until it is the attempt's turn.
+    /// - Returns: false if it is refused.
+    func begin(_ attempt: Attempt, now: Int64) async -> Bool {
+        await withCheckedContinuation { turn in begin(attempt, now: now) { turn.resume(returning: $0) } }
+    }
+
+    /// - Parameter wasRight: whether it was no wrong password.
+    func end(_ attempt: Attempt, wasRight: Bool) {
+        let next = state.withLock { state in
+            state.costs.end(attempt, wasRight: wasRight)
+            state.running -= 1
+            return state.takeNext(runningMax)
+        }
+        next?.onTurn(true)
+    }
+}
+
+extension PasswordQueue.State {
+    /// Of those who cost the same the first; nil if nobody waits, or nobody can be under way in addition.
+    fileprivate mutating func takeNext(_ runningMax: Int) -> PasswordQueue.Waiting? {
+        guard running < runningMax,
+            let index = waiting.indices.min(by: { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] })
+        else { return nil }
+        running += 1
+        return waiting.remove(at: index)
+    }
+
+    /// Of those who cost the same the last.
+    fileprivate mutating func takeDearest() -> PasswordQueue.Waiting? {
+        let index = waiting.indices.reversed().max { costs[waiting[$0].attempt] < costs[waiting[$1].attempt] }
+        return index.map { waiting.remove(at: $0) }
+    }
+}
+
+/// What the attempts of late have cost.
+private struct AttemptCosts {
+    /// Pairs of an address and an account, with a right password, that are remembered: so many, and those before them.
+    static let knownMax = 50_000
+
+    private var minute: Int64 = 0
+    private var addresses = AttemptCounts<String>()
+    private var accounts = AttemptCounts<String>()
+    private var pairs = AttemptCounts<PasswordQueue.Attempt>()
+    /// The hashes of the pairs: two that have the same are treated alike, which does no harm.
+    private var known: Set<Int> = []
+    private var knownBefore: Set<Int> = []
+
+    subscript(attempt: PasswordQueue.Attempt) -> Int {
+        let isKnown = known.contains(attempt.hashValue) || knownBefore.contains(attempt.hashValue)
+        return isKnown ? pairs[attempt] : addresses[attempt.address] + accounts[attempt.account]
+    }
+
+    mutating func begin(_ attempt: PasswordQueue.Attempt) { count(attempt, undecided: 1) }
+
+    /// - Parameter wasRight: nil for an attempt that was refused.
+    mutating func end(_ attempt: PasswordQueue.Attempt, wasRight: Bool?) {
+        count(attempt, undecided: -1, wrong: wasRight == false ? 1 : 0)
+        guard wasRight == true else { return }
+        if known.count >= Self.knownMax { (known, knownBefore) = ([], known) }
+        known.insert(attempt.hashValue)
+    }
+
+    private mutating func count(_ attempt: PasswordQueue.Attempt, undecided: Int, wrong: Int = 0) {
+        addresses.count(attempt.address, undecided, wrong)
+        accounts.count(attempt.account, undecided, wrong)
+        pairs.count(attempt, undecided, wrong)
+    }
+
+    mutating func turn(to now: Int64) {
+        let halvings = min(max(0, now / 60 - minute), 63)
+        minute = now / 60
+        guard halvings > 0 else { return }
+        addresses.forget(halvings)
+        accounts.forget(halvings)
+        pairs.forget(halvings)
+    }
+}
+
+/// How many attempts names have had: those that are not decided, and passwords that were wrong. There are no more names
+/// than are under way and than a few minutes have had wrong passwords, which take their time.
+private struct AttemptCounts<Name: Hashable> {
+    private var undecided: [Name: Int] = [:]
+    private var wrong: [Name: Int] = [:]
+
+    subscript(name: Name) -> Int { undecided[name, default: 0] + wrong[name, default: 0] }
+
+    mutating func count(_ name: Name, _ undecided: Int, _ wrong: Int) {
+        let sum = self.undecided[name, default: 0] + undecided
+        self.undecided[name] = sum > 0 ? sum : nil
+        if wrong > 0 { self.wrong[name, default: 0] += wrong }
+    }
+
+    /// Half of the wrong ones, so many times.
+    mutating func forget(_ halvings: Int64) {
+        wrong = wrong.compactMapValues { $0 >> halvings > 0 ? $0 >> halvings : nil }
+    }
+}
