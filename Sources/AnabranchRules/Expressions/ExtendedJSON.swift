@@ -71,18 +71,13 @@ extension JSONValue {
 
     /// Milliseconds since 1970, or a text of RFC 3339.
     private static func date(_ value: JSONValue) -> Payload? {
-        if let text = value.string { return date(text) }
-        guard let number = value.integer ?? value["$numberLong"]?.string.flatMap({ Int64($0) }) else { return nil }
-        return .date(milliseconds: number)
-    }
-
-    private static func date(_ text: String) -> Payload? {
-        let pattern = #/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,3})\d*)?(Z|[+-]\d\d:?\d\d)/#
-        guard let match = text.wholeMatch(of: pattern) else { return nil }
-        let zone = match.output.3.filter { $0 != ":" }
-        guard let date = try? Date("\(match.output.1)\(zone)", strategy: .iso8601) else { return nil }
-        let fraction = (match.output.2 ?? "").padding(toLength: 3, withPad: "0", startingAt: 0)
-        return .date(milliseconds: Int64(date.timeIntervalSince1970) * 1000 + (Int64(fraction) ?? 0))
+        let milliseconds =
+            if let text = value.string {
+                RFC3339.milliseconds(text.utf8)
+            } else {
+                value.integer ?? value["$numberLong"]?.string.flatMap { Int64($0) }
+            }
+        return milliseconds.map(Payload.date)
     }
 }
 
