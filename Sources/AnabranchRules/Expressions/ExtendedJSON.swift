@@ -126,7 +126,8 @@ extension Payload {
     /// A decimal as MongoDB writes it; nil for one that 34 digits do not hold.
     init?(decimal text: String) {
         switch text {
-        case "Infinity", "-Infinity", "NaN", "-NaN":
+        // The short words are those of conditions that are stored.
+        case "Infinity", "-Infinity", "Inf", "-Inf", "NaN", "-NaN":
             guard let value = Decimal128(text: Array(text.utf8)) else { return nil }
             self = .decimal(value)
         default:
