@@ -143,7 +143,7 @@ let package = Package(
             dependencies: [
                 "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
                 "AnabranchQuery", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer", "CMalloc",
-                "CommandSupport",
+                "CZlib", "CommandSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

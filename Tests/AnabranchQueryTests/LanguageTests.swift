@@ -12,6 +12,7 @@ import Testing
             try tx.addClass("Person", key: "_id", .int)
             try tx.addColumn("name", .string, isNullable: true, to: "Person")
             try tx.addColumn("age", .int, to: "Person")
+            try tx.addColumn("rank", .int, isNullable: true, to: "Person")
             try tx.addColumn("tags", .string, isNullable: true, collection: .list, to: "Person")
             try tx.addColumn("mix", .null, to: "Person")
             try tx.addColumn("more", .null, collection: .dictionary, to: "Person")
@@ -178,6 +179,26 @@ import Testing
             "(age == 3 or age == 4 or age == 5 or age == 1 or age == 2)"
         ),
         ("!(age == 1 or age == 2 or age == 3)", "!(((age == 1 or age == 2) or age == 3))"),
+        ("name ==[c] NULL", "name == NULL"), ("name !=[c] null", "name != NULL"), ("NULL ==[c] name", "NULL == name"),
+        ("mix !=[c] NULL", "mix != null"), ("mix ==[c] nil", "mix == null"), ("NULL !=[c] mix", "NULL != mix"),
+        ("tags ==[c] NULL", "tags == NULL"), ("ALL tags !=[c] NULL", "ALL tags != NULL"),
+        ("NULL ==[c] tags", "NULL == tags"), ("more.@keys ==[c] NULL", "more.@keys == NULL"),
+        ("friend.name ==[c] NULL", "friend.name == NULL"), ("name ENDSWITH[c] NULL", "name ENDSWITH[c] NULL"),
+        ("name ==[c] 'null'", "name ==[c] \"null\""),
+        ("_id => -9223372036854775808", "TRUEPREDICATE"), ("age >= -9223372036854775808", "TRUEPREDICATE"),
+        ("age <= 9223372036854775807", "TRUEPREDICATE"), ("!(age >= -9223372036854775808)", "!(TRUEPREDICATE)"),
+        ("rank >= -9223372036854775808", "rank >= -9223372036854775808"),
+        ("rank <= 9223372036854775807", "rank <= 9223372036854775807"),
+        ("age <= -9223372036854775808", "age < -9223372036854775807"),
+        ("age >= 9223372036854775807", "age > 9223372036854775806"),
+        ("age < -9223372036854775808", "age < -9223372036854775808"),
+        ("age > 9223372036854775807", "age > 9223372036854775807"),
+        (
+            "age BETWEEN {-9223372036854775808, 9223372036854775807}",
+            "age between {-9223372036854775808, 9223372036854775807}"
+        ),
+        ("friend.age >= -9223372036854775808", "friend.age >= -9223372036854775808"),
+        ("-9223372036854775808 <= age", "-9223372036854775808 <= age"),
         ("age IN {1.5}", "age IN {}"), ("name == 'tab\there'", "name == B64\"dGFiCWhlcmU=\""),
     ])
     func isPrintedCanonically(text: String, canonical: String) throws {

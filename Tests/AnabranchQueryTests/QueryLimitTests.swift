@@ -8,11 +8,6 @@ import Testing
 
     private static func text(bytes: Int) -> String { "a == '\(repeated("x", bytes - "a == ''".utf8.count))'" }
 
-    /// An alternative has three tokens, the word before it is one, and each "!" is one.
-    private static func text(tokens: Int) -> String {
-        repeated("!", (tokens - 3) % 4) + "a == 1" + repeated(" or a == 1", (tokens - 3) / 4)
-    }
-
     private static func negations(_ count: Int) -> String { repeated("!", count) + "a == 1" }
 
     private static func subqueries(_ count: Int) -> String {
@@ -28,12 +23,34 @@ import Testing
     @Test("what has as much as a limit allows is read, and what has more is not", arguments: -1...1)
     func texts(more: Int) {
         for text in [
-            Self.text(bytes: QueryLimits.textBytesMax + more), Self.text(tokens: QueryLimits.tokenCountMax + more),
-            Self.negations(QueryLimits.depthMax + more), Self.subqueries(QueryLimits.depthMax + more),
+            Self.text(bytes: QueryLimits.textBytesMax + more), Self.negations(QueryLimits.depthMax + more),
+            Self.subqueries(QueryLimits.depthMax + more),
             Self.calculations(QueryLimits.depthMax + more), Self.ring(QueryLimits.cornerCountMax + more),
         ] {
             #expect(Self.refusal(of: text) == (more > 0 ? .limit : nil), "\(text.prefix(100))")
         }
+    }
+
+    /// How many values a list or a disjunction has is nobody's limit.
+    @Test(arguments: [
+        "1", "-9223372036854775808", "oid(64b7f0aa0000000000000001)", "uuid(00112233-4455-6677-8899-aabbccddeeff)",
+        "T1700000000:0", "2024-01-01@00:00:00", "\"text\"", "1.5", "true",
+    ])
+    func valuesAreLimitedByTheTextAlone(value: String) throws {
+        let valueCount = (QueryLimits.textBytesMax - "a IN {}".utf8.count) / (value.utf8.count + 1)
+        let list = try ParsedQuery("a IN {\(Array(repeating: value, count: valueCount).joined(separator: ","))}")
+        guard case .comparison(let comparison) = list.predicate, case .list(let constants) = comparison.right else {
+            Issue.record("no list")
+            return
+        }
+        #expect(constants.constants.count == valueCount)
+        let partCount = QueryLimits.textBytesMax / "a==\(value)||".utf8.count
+        let parts = Array(repeating: "a==\(value)", count: partCount).joined(separator: "||")
+        guard case .or(let read) = try ParsedQuery(parts).predicate else {
+            Issue.record("no disjunction")
+            return
+        }
+        #expect(read.count == partCount)
     }
 
     private static func refusal(of text: String) -> QueryError.Kind? {

@@ -36,7 +36,8 @@ import Testing
     private static func fields(_ document: String) throws -> String {
         var reader = try DocumentReader(try classes(), className: "Task")
         let id = #"{"_id":{"$oid":"5f0c1e2d3b4a59687766aabb"},"#
-        let line = String(decoding: try reader.line(JSONValue(parsing: (id + document + "}").utf8)), as: UTF8.self)
+        let line = String(
+            decoding: try reader.line(DocumentValue(line: Array((id + document + "}").utf8))), as: UTF8.self)
         let head = #"["Task",{"oid":"5f0c1e2d3b4a59687766aabb"},"#
         #expect(line.hasPrefix(head))
         return String(line.dropFirst(head.count).dropLast())
@@ -86,7 +87,13 @@ import Testing
             (#""done":null"#, "done", "null, but the schema has the field as required"),
             (#""tags":"a""#, "tags", #""a" is no array"#), (#""place":{"city":1}"#, "place.city", "1 is no String"),
             (#""due":"2020-01-02""#, "due", #""2020-01-02" is no Timestamp"#),
-            (#""any":{"$regularExpression":{"pattern":"a"}}"#, "any", nil),
+            (#""size":9007199254740993"#, "size", "9007199254740993 is no Double"),
+            (#""place":{"city":{"$numberInt":"1"}}"#, "place.city", "1 is no String"),
+            (#""extra":{"a":1,"b":1.5}"#, "extra", "1.5 is no Int"), (#""marks":[1,1.5]"#, "marks", "1.5 is no Int"),
+            (#""any":{"$oid":"07"}"#, "any", #"{"$oid":"07"} is no value that objects can hold"#),
+            (#""any":{"a":[{"$foo":1}]}"#, "any", nil), (#""any":[12345678901234567891]"#, "any", nil),
+            (#""due":{"$date":"2024-02-30T00:00:00Z"}"#, "due", nil),
+            (#""token":{"$binary":{"base64":"AP8=","subType":"04"}}"#, "token", nil),
             (#""owner":{"$oid":"5f0c1e2d3b4a59687766aabc"}"#, "owner", nil),
         ] as [(String, String, String?)])
     func aMistakeIsNamedWithItsField(_ document: String, _ field: String, _ reason: String?) throws {
@@ -98,18 +105,79 @@ import Testing
         var reader = try DocumentReader(try Self.classes(), className: "Task", ignoring: ["_partition"])
         for _ in 0..<2 {
             let document = #"{"_id":{"$oid":"5f0c1e2d3b4a59687766aabb"},"__v":0,"_partition":"a","place":{"zip":1}}"#
-            _ = try reader.line(JSONValue(parsing: document.utf8))
+            _ = try reader.line(DocumentValue(line: Array(document.utf8)))
         }
-        #expect(reader.unknownFields == ["__v": 2, "place.zip": 2])
+        #expect(reader.tally.unknown == ["__v": 2, "place.zip": 2])
+        #expect(reader.tally.missing == ["done": 2])
         #expect(throws: LineError.self) { try DocumentReader(try Self.classes(), className: "Place") }
-        #expect(throws: LineError.self) { try reader.line([:]) }
+        #expect(throws: LineError.self) { try reader.line(.document([:])) }
+    }
+
+    /// - Returns: what is found, as in `aSchemaIsFoundThatAllDocumentsFitInto`, and the lines of the documents.
+    private static func inferred(_ documents: [String]) throws -> (schema: [String], lines: [String], DocumentTally) {
+        let values = try documents.map { try DocumentValue(line: Array($0.utf8)) }
+        var inference = SchemaInference(className: "R")
+        for value in values { inference.add(value) }
+        let classes = try inference.classes()
+        var reader = try DocumentReader(classes, className: "R")
+        let lines = try values.map { String(decoding: try reader.line($0), as: UTF8.self) }
+        let schema = classes.flatMap { declared in
+            declared.properties.map { "\($0.name): \($0.type) \($0.collection)" }
+        }
+        return (schema, lines, reader.tally)
+    }
+
+    @Test func referencesAreLinksWhereASchemaIsFound() throws {
+        let other = #"{"$ref":"Other","$id":7}"#, link = #"{"link":["Other",{"int":"7"}]}"#
+        let found = try Self.inferred([
+            #"{"_id":1,"a":\#(other),"b":[\#(other)],"c":{"d":\#(other)},"e":\#(other),"f":[1,\#(other)],"#
+                + #""g":{"$ref":"Other","$id":7,"$db":"x"}}"#,
+            #"{"_id":2,"a":\#(other),"b":[],"c":{"d":null},"e":5,"f":[],"g":null}"#,
+        ])
+        #expect(
+            found.schema == [
+                "a: Null Single", "b: Null List", "c: Link Single", "e: Null Single", "f: Null List", "g: Null Single",
+                "d: Null Single",
+            ])
+        #expect(
+            found.lines[0]
+                == #"["R",{"int":"1"},{"a":\#(link),"b":{"list":[\#(link)]},"c":{"d":\#(link)},"e":\#(link),"#
+                + #""f":{"list":[{"int":"1"},\#(link)]},"g":\#(link)}]"#)
+        #expect(found.2.unknown == ["g.$db": 1])
+    }
+
+    @Test func whatNoFieldCanHoldIsLeftOutAndNamed() throws {
+        let found = try Self.inferred([
+            #"{"_id":1,"a":{"$timestamp":{"t":1,"i":1}},"b":[1,{"$minKey":1}],"c":{"x":{"$code":"f"},"y":1},"d":1}"#,
+            #"{"_id":2,"a":"x","b":[2],"c":{"x":"x","y":2},"d":{"$undefined":true}}"#,
+        ])
+        #expect(found.lines[0] == #"["R",{"int":"1"},{"c":{"y":{"int":"1"}},"d":{"int":"1"}}]"#)
+        #expect(
+            found.lines[1]
+                == #"["R",{"int":"2"},{"a":"x","b":{"list":[{"int":"2"}]},"c":{"x":"x","y":{"int":"2"}},"d":null}]"#)
+        #expect(found.2.unsupported == ["a: $timestamp": 1, "b: $minKey": 1, "c.x: $code": 1])
+        #expect(throws: LineError.self) { try Self.inferred([#"{"_id":{"$minKey":1}}"#]) }
+    }
+
+    @Test func noValueIsChangedByTheSchemaThatIsFound() throws {
+        let found = try Self.inferred([
+            #"{"_id":1,"a":9007199254740993,"b":1,"c":null,"d":null,"e":[9007199254740993,0.5],"f":{}}"#,
+            #"{"_id":2,"a":1.5,"b":1.5,"c":{},"d":[1],"e":[],"f":{}}"#,
+        ])
+        #expect(
+            found.schema == [
+                "a: Null Single", "b: Double Single", "c: Null Single", "d: Null Single", "e: Null List",
+                "f: Null Dictionary",
+            ])
+        #expect(found.lines[0].contains(#""a":{"int":"9007199254740993"}"#) && found.lines[0].contains(#""c":null"#))
+        #expect(found.lines[1].contains(#""c":{"dict":{}},"d":{"list":[{"int":"1"}]}"#))
     }
 
     @Test func aSchemaIsFoundThatAllDocumentsFitInto() throws {
         let documents = [
             #"{"_id":1,"a":"x","b":1,"c":{"d":true},"e":[{"f":1}],"g":[1],"h":1,"i":{},"j":[]}"#,
             #"{"_id":2,"a":null,"b":2.5,"c":{"d":false,"k":{"$oid":"5f0c1e2d3b4a59687766aabc"}},"h":"x","e":[]}"#,
-        ].map { try? JSONValue(parsing: $0.utf8) }
+        ].map { try? DocumentValue(line: Array($0.utf8)) }
         var inference = SchemaInference(className: "Thing")
         for document in documents { inference.add(try #require(document)) }
         let classes = try inference.classes()
@@ -128,9 +196,9 @@ import Testing
             ])
         var reader = try DocumentReader(classes, className: "Thing")
         for document in documents { _ = try reader.line(try #require(document)) }
-        #expect(reader.unknownFields.isEmpty)
+        #expect(reader.tally.unknown.isEmpty)
         #expect(inference.report.contains("  a: String 1, null 1"))
-        inference.add(["_id": "a"])
+        inference.add(.document(["_id": .scalar("a")]))
         #expect(throws: LineError.self) { try inference.classes() }
     }
 }

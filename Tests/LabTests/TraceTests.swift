@@ -19,7 +19,7 @@ import Testing
 
     private func trace(_ json: String = json) throws -> Trace {
         let decoder = JSONDecoder()
-        decoder.dateDecodingStrategy = .iso8601
+        decoder.dateDecodingStrategy = .rfc3339
         return try decoder.decode(Trace.self, from: Data(json.utf8))
     }
 

@@ -42,7 +42,8 @@ import Testing
         "anabranch": [
             "AnabranchClient", "AnabranchCore", "AnabranchHTTP", "AnabranchHistory", "AnabranchProtocol",
             "AnabranchQuery", "AnabranchReplica", "AnabranchRules", "AnabranchSQLite", "AnabranchServer",
-            "ArgumentParser", "CMalloc", "CommandSupport", "Foundation", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+            "ArgumentParser", "CMalloc", "CZlib", "CommandSupport", "Foundation", "Logging", "NIOCore", "NIOHTTP1",
+            "NIOPosix",
             "NIOSSL", "ServiceLifecycle", "UnixSignals", "Yams",
         ],
         "anabranch-lab": [

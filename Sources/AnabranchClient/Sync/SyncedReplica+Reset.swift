@@ -56,6 +56,7 @@ extension SyncedReplica {
         var fresh = fresh
         let recovery = try fresh.takePlace(of: replica, recovers: recovers)
         (report.recoveredChangesets, report.droppedChanges) = (recovery.changesets, recovery.droppedChanges)
+        if !recovers { report.discardedTransactions = unsent }
         try fresh.store.close()
         report.backupPath = try replaceFile(keepsBackup: unsent > 0)
         tell(.resetEnded(report))

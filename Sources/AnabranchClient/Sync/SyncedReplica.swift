@@ -251,6 +251,8 @@ public struct ResetReport: Equatable, Sendable {
     public var recoveredChangesets = 0
     /// Changes that could not be made again, because what they change is gone.
     public var droppedChanges = 0
+    /// Transactions that were not uploaded and not made again: only the backup has them.
+    public var discardedTransactions = 0
 
     /// Of a reset without local changes.
     public init() {}

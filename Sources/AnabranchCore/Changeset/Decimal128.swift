@@ -58,7 +58,7 @@ public struct Decimal128: Hashable, Sendable {
     }
 
     /// 10^34.
-    private static let tooManyDigits = (0..<34).reduce(UInt128(1)) { power, _ in power * 10 }
+    static let tooManyDigits = (0..<34).reduce(UInt128(1)) { power, _ in power * 10 }
 }
 
 extension Decimal128: CustomStringConvertible {

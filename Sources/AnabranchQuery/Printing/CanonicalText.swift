@@ -19,7 +19,9 @@ struct CanonicalText {
         case .between(let property, let low, let high):
             return "\(name(property.name)) between {\(text(of: low)), \(text(of: high))}"
         case .general(let sides):
-            return "\(prefix(of: sides))\(text(of: sides.left)) \(sign(sides.relation, sides.ignoresCase)) "
+            let isNullTest = Relation.equalities.contains(sides.relation) && (sides.left.isNull || sides.right.isNull)
+            let ignoresCase = sides.ignoresCase && !isNullTest
+            return "\(prefix(of: sides))\(text(of: sides.left)) \(sign(sides.relation, ignoresCase)) "
                 + prefix(of: sides.right) + text(of: sides.right)
         case .geoWithin(let path, let shape, _, let quantifier):
             return prefix(quantifier) + "\(text(of: path)) GEOWITHIN \(text(of: shape))"
@@ -49,6 +51,12 @@ struct CanonicalText {
     private func text(of property: Property, _ test: DirectTest) -> String {
         let name = name(property.name)
         switch (test.type, test.relation, test.constant) {
+        // There is no strict relation that says the same.
+        case (.int, .greaterOrEqual, .int(.min)) where !property.isNullable,
+            (.int, .lessOrEqual, .int(.max)) where !property.isNullable:
+            return "TRUEPREDICATE"
+        case (_, .equal, .null), (_, .notEqual, .null):
+            return "\(name) \(test.relation.rawValue) \(test.type == .mixed ? "null" : "NULL")"
         // Whole numbers are printed with the strict relation, and null against Mixed in small letters.
         case (.int, .greaterOrEqual, .int(let value)) where value > .min: return "\(name) > \(value - 1)"
         case (.int, .lessOrEqual, .int(let value)) where value < .max: return "\(name) < \(value + 1)"

@@ -18,9 +18,6 @@ struct Lexer {
                 position += 1
                 continue
             }
-            guard tokens.count < QueryLimits.tokenCountMax else {
-                throw QueryError(.limit, at: position, "more than \(QueryLimits.tokenCountMax) tokens")
-            }
             let token = try lexer.token(at: position)
             tokens.append(token)
             position = token.range.upperBound

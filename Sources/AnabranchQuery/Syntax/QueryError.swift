@@ -47,8 +47,6 @@ extension QueryError: CustomStringConvertible {
 public enum QueryLimits {
     /// The longest text, in bytes.
     public static let textBytesMax = 262_144
-    /// The most tokens.
-    public static let tokenCountMax = 20_000
     /// How deep subqueries, `not`, and what is joined in parentheses may be nested; each calculation of a comparison is
     /// one level more.
     public static let depthMax = 100

@@ -6,8 +6,8 @@ package struct DocumentReader {
     private let classes: [String: ExportedClass]
     private let className: String
     private let ignored: Set<String>
-    /// Fields that the class does not have, as `a.b`, and how often they were left out.
-    package private(set) var unknownFields: [String: Int] = [:]
+    /// What documents did not bring over, by the fields' names as `a.b`.
+    package private(set) var tally = DocumentTally()
 
     /// - Parameters:
     ///   - classes: with those that are embedded and linked to.
@@ -28,33 +28,39 @@ package struct DocumentReader {
     }
 
     /// The line of a document.
-    package mutating func line(_ document: JSONValue) throws(LineError) -> [UInt8] {
-        guard let members = document.object, let declared = classes[className], let keyProperty = declared.key else {
+    package mutating func line(_ document: DocumentValue) throws(LineError) -> [UInt8] {
+        guard let members = document.document, let declared = classes[className], let keyProperty = declared.key else {
             throw LineError("no JSON object")
         }
         guard let id = members[keyProperty.name] else { throw LineError(field: keyProperty.name, "it is missing") }
-        let key: Payload
-        do { key = try scalar(id, keyProperty) } catch { throw LineError(field: keyProperty.name, error.reason) }
-        let fields = try fields(members, of: declared, prefix: "")
-        return ExportLine.text(className: className.utf8, key: ExportedValue.value(key).text, fields: fields)
+        do throws(FieldError) {
+            let key: Payload
+            do { key = try scalar(id, keyProperty) } catch { throw error.within(keyProperty.name) }
+            let fields = try fields(members, of: declared, prefix: "")
+            return ExportLine.text(className: className.utf8, key: ExportedValue.value(key).text, fields: fields)
+        } catch { throw LineError(field: error.field, error.reason) }
     }
 
     private mutating func fields(
-        _ members: [String: JSONValue], of declared: ExportedClass, prefix: String
-    ) throws(LineError) -> [(name: [UInt8], value: ExportedValue)] {
+        _ members: [String: DocumentValue], of declared: ExportedClass, prefix: String
+    ) throws(FieldError) -> [(name: [UInt8], value: ExportedValue)] {
         var fields: [(name: [UInt8], value: ExportedValue)] = []
         for property in declared.properties {
-            guard let json = members[property.name] else { continue }
             let name = prefix + property.name
+            guard let found = members[property.name] else {
+                if property.isRequired { tally.missing[name, default: 0] += 1 }
+                continue
+            }
             do {
-                fields.append((Array(property.name.utf8), try value(json, property, name)))
+                fields.append((Array(property.name.utf8), try value(found, property, name)))
             } catch {
-                throw LineError(field: error.field ?? name, error.reason)
+                guard let type = error.unsupportedType else { throw error.within(name) }
+                tally.unsupported["\(name): \(type)", default: 0] += 1
             }
         }
         let known = Set(declared.properties.map(\.name)).union([declared.key?.name ?? ""])
         for name in members.keys where !known.contains(name) && !(prefix.isEmpty && ignored.contains(name)) {
-            unknownFields[prefix + name, default: 0] += 1
+            tally.unknown[prefix + name, default: 0] += 1
         }
         return fields
     }
@@ -62,21 +68,19 @@ package struct DocumentReader {
     // MARK: Values
 
     private mutating func value(
-        _ json: JSONValue, _ property: ExportedClass.Property, _ name: String
-    ) throws(LineError) -> ExportedValue {
+        _ found: DocumentValue, _ property: ExportedClass.Property, _ name: String
+    ) throws(FieldError) -> ExportedValue {
         var element = property
         element.collection = .single
         switch property.collection {
-        case .single: return try single(json, property, name)
+        case .single: return try single(found, property, name)
         case .list, .set:
-            guard let values = json == .null ? [] : json.array else { throw LineError("\(json.excerpt) is no array") }
+            guard let values = found.isNull ? [] : found.array else { throw FieldError(found, "no array") }
             var elements: [ExportedValue] = []
             for value in values { elements.append(try single(value, element, name)) }
             return property.collection == .list ? .list(elements) : ExportedValue(setOf: elements)
         case .dictionary:
-            guard let members = json == .null ? [:] : json.object else {
-                throw LineError("\(json.excerpt) is no document")
-            }
+            guard let members = found.isNull ? [:] : found.document else { throw FieldError(found, "no document") }
             var entries: [(key: [UInt8], value: ExportedValue)] = []
             for (key, value) in members { entries.append((Array(key.utf8), try single(value, element, name))) }
             return ExportedValue(dictionaryOf: entries)
@@ -84,84 +88,103 @@ package struct DocumentReader {
     }
 
     private mutating func single(
-        _ json: JSONValue, _ property: ExportedClass.Property, _ name: String
-    ) throws(LineError) -> ExportedValue {
-        if property.type == .null { return try mixed(json) }
-        guard let target = property.target else { return .value(try scalar(json, property)) }
-        guard json != .null else {
-            guard property.isNullable else { throw LineError("null stands in a list of objects") }
+        _ found: DocumentValue, _ property: ExportedClass.Property, _ name: String
+    ) throws(FieldError) -> ExportedValue {
+        if property.type == .null { return try mixed(found, name) }
+        guard let target = property.target else { return .value(try scalar(found, property)) }
+        guard !found.isNull else {
+            guard property.isNullable else { throw FieldError("null stands in a list of objects") }
             return .value(.null)
         }
-        guard let declared = classes[target] else { throw LineError("there is no class \(target)") }
+        guard let declared = classes[target] else { throw FieldError("there is no class \(target)") }
         if declared.kind == .embedded {
-            guard let members = json.object else { throw LineError("\(json.excerpt) is no document") }
+            guard let members = found.document else { throw FieldError(found, "no document") }
             return .object(try fields(members, of: declared, prefix: name + "."))
         }
-        guard let keyProperty = declared.key else { throw LineError("objects of \(target) have no primary key") }
-        guard let key = PrimaryKey(try scalar(json["$id"] ?? json, keyProperty)) else {
-            throw LineError("\(json.excerpt) is no primary key")
-        }
-        return .value(.link(className: Array(target.utf8), key: key))
+        return .value(try link(to: declared, found.document?["$id"] ?? found))
     }
 
-    private func mixed(_ json: JSONValue) throws(LineError) -> ExportedValue {
-        if let constant = json.documentConstant { return .value(constant) }
-        if let values = json.array {
+    private mutating func mixed(_ found: DocumentValue, _ name: String) throws(FieldError) -> ExportedValue {
+        if let payload = found.payload { return .value(payload) }
+        if let values = found.array {
             var elements: [ExportedValue] = []
-            for value in values { elements.append(try mixed(value)) }
+            for value in values { elements.append(try mixed(value, name)) }
             return .list(elements)
         }
-        let members = json.object ?? [:]
-        if let className = members["$ref"]?.string, let id = members["$id"], let declared = classes[className],
-            let keyProperty = declared.key, let key = PrimaryKey(try scalar(id, keyProperty))
-        {
+        guard let members = found.document else { throw FieldError(found, "no value that objects can hold") }
+        if let (className, id) = found.reference {
+            for key in members.keys where key != "$ref" && key != "$id" {
+                tally.unknown["\(name).\(key)", default: 0] += 1
+            }
+            if let declared = classes[className] { return .value(try link(to: declared, id)) }
+            // The server says whether there is such a class.
+            guard let key = id.payload.flatMap({ PrimaryKey($0) }) else { throw FieldError(id, "no primary key") }
             return .value(.link(className: Array(className.utf8), key: key))
         }
         guard !members.keys.contains(where: { $0.hasPrefix("$") }) else {
-            throw LineError("\(json.excerpt) is no value that objects can hold")
+            throw FieldError(found, "no value that objects can hold")
         }
         var entries: [(key: [UInt8], value: ExportedValue)] = []
-        for (key, value) in members { entries.append((Array(key.utf8), try mixed(value))) }
+        for (key, value) in members { entries.append((Array(key.utf8), try mixed(value, name))) }
         return ExportedValue(dictionaryOf: entries)
     }
 
-    private func scalar(_ json: JSONValue, _ property: ExportedClass.Property) throws(LineError) -> Payload {
-        guard let constant = json.documentConstant else {
-            throw LineError("\(json.excerpt) is no value that a field of type \(property.type) can hold")
-        }
-        guard constant != .null else {
-            guard property.isNullable else { throw LineError("null, but the schema has the field as required") }
+    private func link(to declared: ExportedClass, _ id: DocumentValue) throws(FieldError) -> Payload {
+        guard let property = declared.key else { throw FieldError("objects of \(declared.name) have no primary key") }
+        guard let key = PrimaryKey(try scalar(id, property)) else { throw FieldError(id, "no primary key") }
+        return .link(className: Array(declared.name.utf8), key: key)
+    }
+
+    private func scalar(_ found: DocumentValue, _ property: ExportedClass.Property) throws(FieldError) -> Payload {
+        guard !found.isNull else {
+            guard property.isNullable else { throw FieldError("null, but the schema has the field as required") }
             return .null
         }
-        guard let payload = constant.converted(to: property.type) else {
-            throw LineError("\(json.excerpt) is no \(property.type)")
+        switch found {
+        case .scalar, .number: break
+        default: throw FieldError(found, "no value that a field of type \(property.type) can hold")
+        }
+        guard let payload = found.converted(to: property.type) else {
+            throw FieldError(found, "no \(property.type)")
         }
         return payload
     }
 }
 
-extension JSONValue {
-    /// The constant that this is, with its type; nil for arrays, documents, and what is malformed.
-    var documentConstant: Payload? {
-        if case .real(let value) = self { return .double(value) }
-        if let text = self["$numberDouble"]?.string { return Self.real(text).map(Payload.double) }
-        if self["$undefined"] != nil { return .null }
-        return constant
+/// What documents did not bring over: how many of them, by the fields' names as `a.b`.
+package struct DocumentTally: Sendable {
+    /// Fields that the class does not have.
+    package var unknown: [String: Int] = [:]
+    /// Fields that were left out, with the type that no field can hold.
+    package var unsupported: [String: Int] = [:]
+    /// Fields that are required and were not there.
+    package var missing: [String: Int] = [:]
+
+    package init() {}
+}
+
+/// Why a field cannot be taken.
+private struct FieldError: Error {
+    var field: String?
+    var reason: String
+    /// The type of a value that no field can hold: the field is left out, and the others are taken.
+    var unsupportedType: String?
+
+    init(_ reason: String) { self.reason = reason }
+
+    init(_ value: DocumentValue, _ what: String) {
+        reason = "\(value.excerpt) is \(what)"
+        if case .unsupported(let type) = value { unsupportedType = type }
+    }
+
+    func within(_ name: String) -> FieldError {
+        var error = self
+        error.field = field ?? name
+        return error
     }
 }
 
-extension Payload {
-    /// The same value in a type that holds it exactly, or as a number of another size; nil if there is none.
-    fileprivate func converted(to type: PayloadType) -> Payload? {
-        if self.type == type { return self }
-        switch (self, type) {
-        case (.double(let value), .int): return Int64(exactly: value).map(Payload.int)
-        case (.int(let value), .double): return .double(Double(value))
-        case (.int(let value), .float): return .float(Float(value))
-        case (.double(let value), .float): return .float(Float(value))
-        case (.int(let value), .decimal): return Decimal128(text: Array("\(value)".utf8)).map(Payload.decimal)
-        case (.double(let value), .decimal): return Decimal128(text: Array("\(value)".utf8)).map(Payload.decimal)
-        default: return nil
-        }
-    }
+extension ExportedClass.Property {
+    /// Whether an object without the field gets a value that nobody has written: an empty text, 0 or the like.
+    fileprivate var isRequired: Bool { !isNullable && collection == .single && target == nil }
 }

@@ -7,30 +7,49 @@ package struct SchemaInference {
         var count = 0
         var nullCount = 0
         var scalars: [PayloadType: Int] = [:]
+        /// Whether there is an Int that no Double holds.
+        var hasWideInt = false
         var documentCount = 0
+        /// Documents that refer to others, which are counted for themselves.
+        var referenceCount = 0
+        /// Values that no field can hold.
+        var unsupported: [String: Int] = [:]
         var fields: [String: Seen] = [:]
         var arrayCount = 0
         /// At most one: what stands in the arrays.
         var elements: [Seen] = []
 
-        mutating func add(_ json: JSONValue) {
+        mutating func add(_ value: DocumentValue) {
             count += 1
-            if let constant = json.documentConstant {
-                if constant == .null { nullCount += 1 } else { scalars[constant.type, default: 0] += 1 }
-            } else if let values = json.array {
+            switch value {
+            case .scalar(.null): nullCount += 1
+            case .scalar, .number:
+                // A number that no type holds is named when it is its turn.
+                let payload = value.payload ?? .double(0)
+                scalars[payload.type, default: 0] += 1
+                if case .int(let integer) = payload, Double(exactly: integer) == nil { hasWideInt = true }
+            case .array(let values):
                 arrayCount += 1
                 if elements.isEmpty { elements.append(Seen()) }
                 for value in values { elements[0].add(value) }
-            } else if let members = json.object {
+            case .document where value.reference != nil: referenceCount += 1
+            case .document(let members):
                 documentCount += 1
                 for (name, value) in members { fields[name, default: Seen()].add(value) }
+            case .unsupported(let type): unsupported[type, default: 0] += 1
             }
         }
 
         /// The one type that all scalars have; Mixed if there is none.
         var scalarType: PayloadType {
             if scalars.count == 1, let type = scalars.keys.first { return type }
-            return Set(scalars.keys) == [.int, .double] ? .double : .null
+            return Set(scalars.keys) == [.int, .double] && !hasWideInt ? .double : .null
+        }
+
+        /// Whether all values but null are scalars, documents or arrays.
+        var hasOneKind: Bool {
+            [!scalars.isEmpty, documentCount > 0, arrayCount > 0, referenceCount > 0].filter(\.self).count == 1
+                && referenceCount == 0
         }
     }
 
@@ -39,7 +58,7 @@ package struct SchemaInference {
 
     package init(className: String) { self.className = className }
 
-    package mutating func add(_ document: JSONValue) { seen.add(document) }
+    package mutating func add(_ document: DocumentValue) { seen.add(document) }
 
     /// The classes, those that are embedded included.
     ///
@@ -48,8 +67,8 @@ package struct SchemaInference {
         guard let id = seen.fields["_id"], id.count == seen.documentCount else {
             throw LineError(field: "_id", "the primary key is missing in some documents")
         }
-        guard id.documentCount == 0, id.arrayCount == 0, id.nullCount == 0,
-            [.int, .string, .objectID, .uuid].contains(id.scalarType)
+        guard id.documentCount == 0, id.arrayCount == 0, id.nullCount == 0, id.referenceCount == 0,
+            id.unsupported.isEmpty, [.int, .string, .objectID, .uuid].contains(id.scalarType)
         else { throw LineError(field: "_id", "a primary key has one type: int, string, ObjectId or UUID") }
         var found: [ExportedClass] = []
         let key = ExportedClass.Property(name: "_id", type: id.scalarType, isNullable: false)
@@ -70,31 +89,37 @@ package struct SchemaInference {
     private func property(
         _ name: String, _ seen: Seen, _ className: String, ofDocuments count: Int, _ found: inout [ExportedClass]
     ) -> ExportedClass.Property {
-        let isNullable = seen.nullCount > 0 || seen.count < count
-        let kinds = [!seen.scalars.isEmpty, seen.documentCount > 0, seen.arrayCount > 0].filter(\.self).count
-        if kinds == 1, seen.documentCount > 0 {
-            return object(name, seen, className, .single, &found)
-        }
-        if kinds == 1, let elements = seen.elements.first {
-            if elements.documentCount > 0, elements.documentCount == elements.count {
-                return object(name, elements, className, .list, &found)
+        let mixed = ExportedClass.Property(name: name, type: .null, isNullable: true)
+        guard seen.hasOneKind else { return mixed }
+        if seen.documentCount > 0 { return object(name, seen, className, .single, &found) ?? mixed }
+        if let elements = seen.elements.first {
+            // A list cannot be null, and would be empty then.
+            guard seen.nullCount == 0 else { return mixed }
+            if elements.documentCount > 0, elements.documentCount == elements.count,
+                let property = object(name, elements, className, .list, &found)
+            {
+                return property
             }
-            let type = elements.documentCount + elements.arrayCount == 0 ? elements.scalarType : .null
+            let isScalar = elements.hasOneKind && !elements.scalars.isEmpty
+            let type = isScalar ? elements.scalarType : .null
             return ExportedClass.Property(
                 name: name, type: type, isNullable: type == .null || elements.nullCount > 0, collection: .list)
         }
-        let type = kinds == 1 ? seen.scalarType : .null
-        return ExportedClass.Property(name: name, type: type, isNullable: type == .null || isNullable)
+        let isNullable = seen.nullCount > 0 || seen.count - seen.unsupported.values.reduce(0, +) < count
+        return ExportedClass.Property(
+            name: name, type: seen.scalarType, isNullable: seen.scalarType == .null || isNullable)
     }
 
-    /// A field with documents: a class of its own, unless the documents are empty or refer to something.
+    /// A field with documents: a class of its own, or a dictionary if the documents are empty. Nil if neither holds
+    /// them all.
     private func object(
         _ name: String, _ seen: Seen, _ className: String, _ collection: CollectionType,
         _ found: inout [ExportedClass]
-    ) -> ExportedClass.Property {
-        guard !seen.fields.isEmpty, !seen.fields.keys.contains(where: { $0.hasPrefix("$") }) else {
-            let collection = collection == .list ? collection : .dictionary
-            return ExportedClass.Property(name: name, type: .null, isNullable: true, collection: collection)
+    ) -> ExportedClass.Property? {
+        guard !seen.fields.keys.contains(where: { $0.hasPrefix("$") }) else { return nil }
+        guard !seen.fields.isEmpty else {
+            guard collection == .single, seen.nullCount == 0 else { return nil }
+            return ExportedClass.Property(name: name, type: .null, isNullable: true, collection: .dictionary)
         }
         let properties = properties(of: seen, named: className, &found)
         found.append(ExportedClass(name: className, kind: .embedded, key: nil, properties: properties))
@@ -114,6 +139,10 @@ package struct SchemaInference {
             var kinds = seen.scalars.sorted { $0.value > $1.value }.map { "\($0.key) \($0.value)" }
             if seen.documentCount > 0 { kinds.append("document \(seen.documentCount)") }
             if seen.arrayCount > 0 { kinds.append("array \(seen.arrayCount)") }
+            if seen.referenceCount > 0 { kinds.append("reference \(seen.referenceCount)") }
+            kinds += seen.unsupported.sorted { $0.key < $1.key }.map {
+                "\($0.key) \($0.value), which no field can hold"
+            }
             if seen.nullCount > 0 { kinds.append("null \(seen.nullCount)") }
             if seen.count < document.documentCount { kinds.append("missing \(document.documentCount - seen.count)") }
             let name = prefix + field

@@ -39,8 +39,7 @@ extension JSONValue {
         case "$numberInt": value.string.flatMap { Int32($0) }.map { .int(Int64($0)) }
         case "$numberLong": value.string.flatMap { Int64($0) }.map(Payload.int)
         case "$numberDouble": value.string.flatMap(real).map(Payload.number)
-        case "$numberDecimal":
-            value.string.flatMap { Decimal128(text: Array($0.utf8)) }.map(Payload.decimal)
+        case "$numberDecimal": value.string.flatMap(Payload.init(decimal:))
         case "$date": date(value)
         case "$binary": binary(value["base64"], value["subType"])
         default: nil
@@ -52,7 +51,10 @@ extension JSONValue {
         case "Infinity": .infinity
         case "-Infinity": -.infinity
         case "NaN": .nan
-        default: Double(text).flatMap { $0.isFinite ? $0 : nil }
+        // Swift would take hexadecimal digits and other words, too.
+        default:
+            text.utf8.allSatisfy { 0x30...0x39 ~= $0 || "+-.eE".utf8.contains($0) }
+                ? Double(text).flatMap { $0.isFinite ? $0 : nil } : nil
         }
     }
 
@@ -63,26 +65,19 @@ extension JSONValue {
     }
 
     private static func binary(_ base64: JSONValue?, _ subtype: JSONValue?) -> Payload? {
-        guard let text = base64?.string, let data = Data(base64Encoded: text), let subtype = subtype?.string,
-            let number = UInt8(subtype, radix: 16)
-        else { return nil }
-        return number == 4 ? UUIDBytes(Array(data)).map(Payload.uuid) : .binary(Array(data))
+        guard let base64 = base64?.string, let subtype = subtype?.string else { return nil }
+        return Payload(base64: base64, subtype: subtype)
     }
 
     /// Milliseconds since 1970, or a text of RFC 3339.
     private static func date(_ value: JSONValue) -> Payload? {
-        if let text = value.string { return date(text) }
-        guard let number = value.integer ?? value["$numberLong"]?.string.flatMap({ Int64($0) }) else { return nil }
-        return .date(milliseconds: number)
-    }
-
-    private static func date(_ text: String) -> Payload? {
-        let pattern = #/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,3})\d*)?(Z|[+-]\d\d:?\d\d)/#
-        guard let match = text.wholeMatch(of: pattern) else { return nil }
-        let zone = match.output.3.filter { $0 != ":" }
-        guard let date = try? Date("\(match.output.1)\(zone)", strategy: .iso8601) else { return nil }
-        let fraction = (match.output.2 ?? "").padding(toLength: 3, withPad: "0", startingAt: 0)
-        return .date(milliseconds: Int64(date.timeIntervalSince1970) * 1000 + (Int64(fraction) ?? 0))
+        let milliseconds =
+            if let text = value.string {
+                RFC3339.milliseconds(text.utf8)
+            } else {
+                value.integer ?? value["$numberLong"]?.string.flatMap { Int64($0) }
+            }
+        return milliseconds.map(Payload.date)
     }
 }
 
@@ -106,14 +101,43 @@ extension Payload {
     }
 
     init?(uuid text: String) {
-        guard text.contains(#/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/#),
-            let value = Hex.decode(text.filter { $0 != "-" }).flatMap({ UUIDBytes($0) })
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.map(\.utf8.count) == [8, 4, 4, 4, 12],
+            let value = Hex.decode(parts.joined()).flatMap({ UUIDBytes($0) })
         else { return nil }
         self = .uuid(value)
     }
 
+    /// A binary, or a UUID, which is one of subtype 4 with 16 bytes.
+    init?(binary bytes: [UInt8], subtype: UInt8) {
+        guard subtype == 4 else {
+            self = .binary(bytes)
+            return
+        }
+        guard let uuid = UUIDBytes(bytes) else { return nil }
+        self = .uuid(uuid)
+    }
+
+    init?(base64: String, subtype: String) {
+        guard let data = Data(base64Encoded: base64), let number = UInt8(subtype, radix: 16) else { return nil }
+        self.init(binary: Array(data), subtype: number)
+    }
+
+    /// A decimal as MongoDB writes it; nil for one that 34 digits do not hold.
+    init?(decimal text: String) {
+        switch text {
+        // The short words are those of conditions that are stored.
+        case "Infinity", "-Infinity", "Inf", "-Inf", "NaN", "-NaN":
+            guard let value = Decimal128(text: Array(text.utf8)) else { return nil }
+            self = .decimal(value)
+        default:
+            guard let value = DecimalText(text.utf8).flatMap({ Decimal128($0) }) else { return nil }
+            self = .decimal(value)
+        }
+    }
+
     private static func text(of value: Double) -> String {
-        value.isFinite ? "\(value)" : value < 0 ? "-Infinity" : "Infinity"
+        value.isFinite ? "\(value)" : value.isNaN ? "NaN" : value < 0 ? "-Infinity" : "Infinity"
     }
 
     /// A constant as it is read again. Texts that begin with a per cent sign are marked, so that they are not taken for

@@ -14,6 +14,8 @@ struct PermissionRule: Equatable, Sendable {
     var providers: Set<String>?
     var data: [String: JSONValue] = [:]
     var permission: Permission
+    /// Why the rule has no effect, in words.
+    private(set) var notice: String?
 
     func matches(_ principal: Principal, _ partition: [UInt8]) -> Bool {
         if let app, app != principal.app { return false }
@@ -35,7 +37,19 @@ struct PermissionRule: Equatable, Sendable {
             throw PermissionRuleError(
                 description: "the file has to be a list of `rules`, like rules: [{path: '*', right: read}]")
         }
-        return try entries.enumerated().map { number, node in try PermissionRule(node, name: "rule \(number + 1)") }
+        var rules: [PermissionRule] = []
+        for (number, node) in entries.enumerated() {
+            var rule = try PermissionRule(node, name: "rule \(number + 1)")
+            if let first = rules.firstIndex(where: \.matchesEverything) {
+                rule.notice = "rule \(number + 1): is never asked: rule \(first + 1) matches everything"
+            }
+            rules.append(rule)
+        }
+        return rules
+    }
+
+    private var matchesEverything: Bool {
+        path == PathPattern("*") && app == nil && users == nil && providers == nil && data.isEmpty
     }
 
     /// What a rule can have, and what it stands for.
@@ -61,8 +75,13 @@ struct PermissionRule: Equatable, Sendable {
                 description: "\(rule): \(name): cannot be \(found); allowed: \(Self.forms[name] ?? "")")
             switch name {
             case "path":
-                guard let pattern = value.scalar.flatMap({ PathPattern($0.string) }) else { throw wrong }
+                guard let text = value.scalar?.string, let pattern = PathPattern(text) else { throw wrong }
+                guard !text.replacing("${user}", with: "").contains("${") else {
+                    throw PermissionRuleError(
+                        description: "\(rule): path: \(found): only ${user} and * stand for something")
+                }
                 path = pattern
+                notice = Self.notice(path: text, rule)
             case "right":
                 guard let word = value.scalar.flatMap({ Permission(rawValue: $0.string) }) else { throw wrong }
                 permission = word
@@ -80,6 +99,16 @@ struct PermissionRule: Equatable, Sendable {
         }
         self.path = path
         self.permission = permission
+    }
+
+    /// Partition values are JSON: a pattern that stands for other texts alone matches none.
+    private static func notice(path: String, _ rule: String) -> String? {
+        let example = path.replacing("${user}", with: "0")
+        guard !path.contains("*"), (try? JSONValue(parsing: example.utf8)) == nil else { return nil }
+        return """
+            \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has its own \
+            quotation marks: '"\(path)"'
+            """
     }
 
     private static func words(_ node: Node, _ wrong: PermissionRuleError) throws -> Set<String> {

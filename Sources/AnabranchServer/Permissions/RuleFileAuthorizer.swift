@@ -35,6 +35,9 @@ public final class RuleFileAuthorizer: Authorizer {
         }
     }
 
+    /// Rules that have no effect, a line for each.
+    package var notices: [String] { rules.current.compactMap(\.notice) }
+
     /// The permission of the first rule that matches; `none` if there is none.
     public func permission(for principal: Principal, on partition: [UInt8]) -> Permission {
         rules.current.first { $0.matches(principal, partition) }?.permission ?? .none

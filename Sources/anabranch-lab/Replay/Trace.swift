@@ -39,7 +39,7 @@ struct Trace: Decodable {
     static func read(_ path: String) throws -> Trace {
         let contents = try GzipFile.contents(of: path)
         let decoder = JSONDecoder()
-        decoder.dateDecodingStrategy = .iso8601
+        decoder.dateDecodingStrategy = .rfc3339
         do {
             let trace = try decoder.decode(Trace.self, from: contents)
             try trace.check()
@@ -142,5 +142,16 @@ struct TraceSchedule {
             done[next.agent] += 1
         }
         return log
+    }
+}
+
+extension JSONDecoder.DateDecodingStrategy {
+    /// Texts of RFC 3339.
+    static let rfc3339 = custom { decoder in
+        let container = try decoder.singleValueContainer()
+        guard let milliseconds = RFC3339.milliseconds(try container.decode(String.self).utf8) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "no time of RFC 3339")
+        }
+        return Date(timeIntervalSince1970: Double(milliseconds) / 1000)
     }
 }

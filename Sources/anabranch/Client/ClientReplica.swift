@@ -65,25 +65,34 @@ private actor StartedClient {
 
 extension ClientOptions {
     /// Opens the replica. What the server has undone or asked for meanwhile is told on standard error.
-    func withReplica(_ body: (ClientReplica) async throws -> Void) async throws {
+    @discardableResult
+    func withReplica<Result: Sendable>(
+        _ body: (ClientReplica) async throws -> Result
+    ) async throws -> Result {
         let file = try file()
         try FileManager.default.createDirectory(
             at: try folder(), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         let replica = try SyncedReplica(path: file)
         let events = await replica.events()
         let telling = Task { await Self.tell(events) }
+        let result: Result
         do {
-            try await body(ClientReplica(replica: replica, options: self))
+            result = try await body(ClientReplica(replica: replica, options: self))
         } catch {
             try? await replica.close()
             _ = await telling.value
             throw error
         }
         try await replica.close()
-        let undone = await telling.value
-        guard undone == 0 else {
-            throw InputError(description: "the server has undone \(counted(undone, "write"))")
+        let refused = await telling.value
+        guard refused.undone == 0 else {
+            throw InputError(description: "the server has undone \(counted(refused.undone, "write"))")
         }
+        guard refused.discarded == 0 else {
+            let transactions = counted(refused.discarded, "transaction")
+            throw InputError(description: "\(transactions) not uploaded: only the backup of the client reset has them")
+        }
+        return result
     }
 
     /// What is in the replica, when it was synchronized if there is a server.
@@ -108,9 +117,9 @@ extension ClientOptions {
         return client
     }
 
-    /// - Returns: how many writes were undone.
-    private static func tell(_ events: AsyncStream<ReplicaEvent>) async -> Int {
-        var undone = 0
+    /// - Returns: how many writes were undone, and how many transactions a reset has discarded.
+    private static func tell(_ events: AsyncStream<ReplicaEvent>) async -> (undone: Int, discarded: Int) {
+        var (undone, discarded) = (0, 0)
         for await event in events {
             switch event {
             case .writesUndone(let error):
@@ -119,17 +128,20 @@ extension ClientOptions {
                 }
                 undone += max(1, error.rejection?.updates.count ?? 0)
             case .resetBegins: note("the server asks for a client reset")
-            case .resetEnded(let report): note(text(of: report))
+            case .resetEnded(let report):
+                note(text(of: report))
+                discarded += report.discardedTransactions
             case .changed, .status: break
             }
         }
-        return undone
+        return (undone, discarded)
     }
 
     private static func text(of report: ResetReport) -> String {
         let recovered = counted(report.recoveredChangesets, "transaction")
         let backup = report.backupPath.map { "; the replica as it was is in \($0)" } ?? ""
-        return "client reset: \(recovered) made again, \(counted(report.droppedChanges, "change")) dropped\(backup)"
+        let lost = "\(counted(report.droppedChanges, "change")) dropped, \(report.discardedTransactions) not made again"
+        return "client reset: \(recovered) made again, \(lost)\(backup)"
     }
 
     private static func note(_ text: String) { FileHandle.standardError.write(Data("\(text)\n".utf8)) }

@@ -57,39 +57,45 @@ struct ClientWrite: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await options.withReplica { open in
+        let tally = try await options.withReplica { open in
             // A new replica has no classes; what the server has may be those of the lines.
             var failure: (any Error)?
             if await open.replica.record.file == nil {
                 do { try await open.synchronize() } catch { failure = error }
             }
+            let tally: WrittenLines.Tally
             do {
-                try await write(to: open.replica)
+                tally = try await write(to: open.replica)
             } catch {
                 if let failure { FileHandle.standardError.write(Data("\(failure)\n".utf8)) }
                 throw error
             }
-            if let failure { throw failure }
-            try await open.synchronize()
+            do {
+                if let failure { throw failure }
+                try await open.synchronize()
+            } catch {
+                // The replica has them, and uploads them another time.
+                tally.tell()
+                throw error
+            }
+            return tally
         }
+        tally.tell()
     }
 
-    private func write(to replica: SyncedReplica) async throws {
+    private func write(to replica: SyncedReplica) async throws -> WrittenLines.Tally {
         var source = try ImportSource(file), tally = WrittenLines.Tally()
         var lines = try await pending(for: replica)
         while let text = try source.next() {
-            try lines.add(text, source.lineNumber)
+            try lines.add(text, from: source)
             guard lines.count == each else { continue }
             tally += try await write(&lines, to: replica)
         }
         tally += try await write(&lines, to: replica)
-        if let reader = lines.reader {
-            for (field, count) in reader.unknownFields.sorted(by: { $0.key < $1.key }) {
-                let text = "the schema has no field \(field), which was left out of \(counted(count, "document"))\n"
-                FileHandle.standardError.write(Data(text.utf8))
-            }
+        for note in lines.reader?.tally.notes ?? [] {
+            FileHandle.standardError.write(Data("\(file): \(note)\n".utf8))
         }
-        print("\(counted(tally.written, "object")) written, \(tally.unchanged) as they were, \(tally.erased) erased")
+        return tally
     }
 
     private func write(_ lines: inout WrittenLines, to replica: SyncedReplica) async throws -> WrittenLines.Tally {
@@ -125,6 +131,10 @@ struct WrittenLines: Sendable {
     struct Tally: Sendable {
         var written = 0, unchanged = 0, erased = 0
 
+        func tell() {
+            print("\(counted(written, "object")) written, \(unchanged) as they were, \(erased) erased")
+        }
+
         static func += (sum: inout Tally, other: Tally) {
             sum.written += other.written
             sum.unchanged += other.unchanged
@@ -154,20 +164,21 @@ struct WrittenLines: Sendable {
         classes = []
     }
 
-    mutating func add(_ text: [UInt8], _ number: Int) throws {
+    mutating func add(_ text: [UInt8], from source: ImportSource) throws {
+        let number = source.lineNumber
         do throws(LineError) {
-            if let erased = Self.erased(text) {
+            if !source.isBSON, let erased = Self.erased(text) {
                 lines.append((number, erased))
                 return
             }
-            switch try ExportLine(parsing: try exportText(text)) {
+            switch try ExportLine(parsing: try reader?.line(source.document(text)) ?? text) {
             case .header: break
             case .declaration(let declared): classes.append(declared)
             case .object(let className, let key, let fields):
                 lines.append((number, .object(className: className, key: key, fields: fields)))
             }
         } catch {
-            throw InputError(description: "\(file), line \(number): \(error)")
+            throw InputError(description: "\(file), \(source.unit) \(number): \(error)")
         }
     }
 
@@ -176,17 +187,6 @@ struct WrittenLines: Sendable {
             let className = parts[0].string, parts[2] == .null
         else { return nil }
         return .erased(className: className, key: parts[1])
-    }
-
-    private mutating func exportText(_ text: [UInt8]) throws(LineError) -> [UInt8] {
-        guard reader != nil else { return text }
-        let document: JSONValue
-        do throws(JSONError) {
-            document = try JSONValue(parsing: text, depthMax: ExportLine.depthMax)
-        } catch {
-            throw LineError("no JSON at byte \(error.offset): \(error.reason)")
-        }
-        return try reader?.line(document) ?? text
     }
 
     func write(to transaction: WriteTransaction) throws -> Tally {

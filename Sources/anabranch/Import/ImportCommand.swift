@@ -10,7 +10,8 @@ struct ImportCommand: AsyncParsableCommand {
         commandName: "import",
         abstract: "Write the objects of a file, of an export or of MongoDB, to a running server.",
         discussion: """
-            Takes what `anabranch export` prints, and documents as mongoexport and Atlas write them, one a line. Each \
+            Takes what `anabranch export` prints, documents as mongoexport and Atlas write them, one a line, and the \
+            .bson that mongodump writes, each also compressed with gzip. Each \
             object is created, or given the fields that the line has, by its primary key; what is there already is \
             not written again, so an import can be repeated. Clients download it like everything that others write. \
             A line with a mistake is told on standard error, with its number, its field and the reason, and the \
@@ -23,7 +24,8 @@ struct ImportCommand: AsyncParsableCommand {
             other classes are known; with --infer one that fits all documents, which is told on standard error. \
             --infer --dry-run prints it as lines that can be changed and given as --schema. Fields that the schema \
             does not have are left out, and counted at the end. With --partition-key each document goes to the \
-            partition that the field names, and one file can fill all partitions of an app (Spec/Export.md).
+            partition that the field names, and one file can fill all partitions of an app (Spec/Export.md). A \
+            document without the field is refused, unless --allow-missing sends it to the partition null.
 
             EXAMPLES
               anabranch import notes.jsonl --data ./data --path 'my-app/"notes"'
@@ -31,11 +33,12 @@ struct ImportCommand: AsyncParsableCommand {
               anabranch import Task.json --data ./data --path my-app --class Task --schema ./my-app-export
               anabranch import Task.json --app my-app --partition-key _partition --class Task --infer --data ./data
               anabranch import Task.json --class Task --infer --dry-run > task-schema.jsonl
+              anabranch import dump/app/Task.bson.gz --data ./data --path my-app --class Task
               zstdcat notes.jsonl.zst | anabranch import - --data ./data --path 'my-app/"notes"'
             """)
 
     @OptionGroup var options: AdminOptions
-    @Argument(help: "A file with a JSON object a line; - is the standard input.")
+    @Argument(help: "A file with a JSON object a line, or of BSON; - is the standard input.")
     var file: String
     @Option(help: "The synced file, as `admin files` shows it.")
     var path: String?
@@ -43,6 +46,8 @@ struct ImportCommand: AsyncParsableCommand {
     var app: String?
     @Option(help: ArgumentHelp("The field that names the partition of a document.", valueName: "field"))
     var partitionKey: String?
+    @Flag(help: "Send documents without the field of --partition-key to the partition null.")
+    var allowMissing = false
     @Option(name: .customLong("class"), help: ArgumentHelp("The class of the documents.", valueName: "name"))
     var className: String?
     @Option(help: ArgumentHelp("The schema of the documents.", valueName: "file"))
@@ -62,6 +67,9 @@ struct ImportCommand: AsyncParsableCommand {
         guard (partitionKey == nil) == (app == nil) else {
             throw ValidationError("--partition-key and --app belong together: give both.")
         }
+        guard !allowMissing || partitionKey != nil else {
+            throw ValidationError("--allow-missing is about --partition-key: give that, too.")
+        }
         guard dryRun || (path == nil) != (app == nil) else {
             throw ValidationError("Where to? Give --path, or --app with --partition-key.")
         }
@@ -77,14 +85,15 @@ struct ImportCommand: AsyncParsableCommand {
     private func importLines(with client: AdminClient?) async throws {
         var source = try ImportSource(file)
         guard let first = try source.next() else { throw InputError(description: "\(file): is empty") }
-        var form = try await form(of: first, client)
-        var run = ImportRun(file: file, isStrict: strict, client: client, progress: ProgressLine(isAsked: progress))
+        var form = try await form(of: first, isBSON: source.isBSON, client)
+        var run = ImportRun(
+            file: file, unit: source.unit, isStrict: strict, client: client, progress: ProgressLine(isAsked: progress))
         if case .documents(_, let classes, _) = form { run.declarations = classes.map { Array($0.json.encoded.utf8) } }
         let interruption = Interruption()
         var line: [UInt8]? = first
         while let text = line, !run.isEnded {
             let number = source.lineNumber
-            if !take(text, number, &form, &run) { try await run.send(total: source.byteCount) }
+            if !take(text, from: source, &form, &run) { try await run.send(total: source.byteCount) }
             if run.isFull { try await run.send(total: source.byteCount) }
             if interruption.isAsked { throw run.interrupted(at: run.firstLine ?? number + 1) }
             line = try source.next()
@@ -95,12 +104,15 @@ struct ImportCommand: AsyncParsableCommand {
             let lines = [ExportLine.headerText] + classes.map { $0.json.encoded }
             print(lines.joined(separator: "\n"))
         }
-        if case .documents(let reader, _, _) = form { run.unknownFields = reader.unknownFields }
-        try run.report(asJSON: options.json, isDry: dryRun)
+        if case .documents(let reader, _, _) = form { run.documents = reader.tally }
+        try run.report(asJSON: options.json, isDry: dryRun, ofPartitions: app != nil)
     }
 
     /// - Returns: whether the run goes on as it is; otherwise it has to be ended.
-    private func take(_ text: [UInt8], _ number: Int, _ form: inout ImportForm, _ run: inout ImportRun) -> Bool {
+    private func take(
+        _ text: [UInt8], from source: ImportSource, _ form: inout ImportForm, _ run: inout ImportRun
+    ) -> Bool {
+        let number = source.lineNumber
         do throws(LineError) {
             guard text.count <= ImportRun.lineBytesMax else {
                 throw LineError("it has \(text.count) bytes, more than \(ImportRun.lineBytesMax)")
@@ -114,15 +126,12 @@ struct ImportCommand: AsyncParsableCommand {
                 }
             case .documents(var reader, let classes, let partition):
                 guard number >= fromLine else { return true }
-                let document: JSONValue
-                do throws(JSONError) {
-                    document = try JSONValue(parsing: text, depthMax: ExportLine.depthMax)
-                } catch {
-                    throw LineError("no JSON at byte \(error.offset): \(error.reason)")
-                }
+                let document = try source.document(text)
+                // The reader is in one place only, so that what it counts is not copied.
+                form = .export
                 defer { form = .documents(reader, classes, partition) }
                 let line = try reader.line(document)
-                run.add(line, number, to: try partition?.path(of: document) ?? path ?? "")
+                run.add(line, number, to: try path(of: document, partition))
             }
             return true
         } catch {
@@ -131,16 +140,27 @@ struct ImportCommand: AsyncParsableCommand {
         }
     }
 
+    /// The path of the synced file that a document belongs to, as listings show it.
+    private func path(of document: DocumentValue, _ partition: PartitionField?) throws(LineError) -> String {
+        guard let partition else { return path ?? "" }
+        let value = document.document?[partition.name]
+        guard value != nil || allowMissing else {
+            throw LineError(
+                field: partition.name, "it is missing; --allow-missing sends such documents to the partition null")
+        }
+        return try partition.path(of: .object([partition.name: value?.json ?? .null]))
+    }
+
     // MARK: Forms
 
-    private func form(of first: [UInt8], _ client: AdminClient?) async throws -> ImportForm {
-        if let line = try? ExportLine(parsing: first), case .header = line {
+    private func form(of first: [UInt8], isBSON: Bool, _ client: AdminClient?) async throws -> ImportForm {
+        if !isBSON, let line = try? ExportLine(parsing: first), case .header = line {
             guard className == nil, schema == nil, !infer, app == nil else {
                 throw InputError(description: "\(file): is an export, which has its classes: give --path alone")
             }
             return .export
         }
-        guard first.first(where: { $0 > 0x20 }) != UInt8(ascii: "[") else {
+        guard isBSON || first.first(where: { $0 > 0x20 }) != UInt8(ascii: "[") else {
             throw InputError(
                 description: """
                     \(file): is one array. Write a document a line: `mongoexport` without --jsonArray does, and \

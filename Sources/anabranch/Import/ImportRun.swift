@@ -1,4 +1,5 @@
 import AnabranchCore
+import AnabranchRules
 import ArgumentParser
 import Foundation
 import NIOCore
@@ -31,9 +32,12 @@ struct ImportRun {
 
     private struct Tally: Encodable {
         var written = 0, unchanged = 0, refused = 0, unknown_fields: [String: Int] = [:]
+        var unsupported_fields: [String: Int] = [:], missing_fields: [String: Int] = [:]
     }
 
     let file: String
+    /// What a line is called: it may be a document of BSON.
+    let unit: String
     let isStrict: Bool
     /// Nil if nothing is to be written.
     let client: AdminClient?
@@ -50,15 +54,14 @@ struct ImportRun {
     private var tally = Tally()
     private var namedRefusals = 0
     private var namedBytes = 0
+    /// How many lines went to each path.
+    private var lineCounts: [String: Int] = [:]
+    /// What documents did not bring over.
+    var documents = DocumentTally()
     private let start = ContinuousClock.now
 
-    init(file: String, isStrict: Bool, client: AdminClient?, progress: ProgressLine) {
-        (self.file, self.isStrict, self.client, self.progress) = (file, isStrict, client, progress)
-    }
-
-    var unknownFields: [String: Int] {
-        get { tally.unknown_fields }
-        set { tally.unknown_fields = newValue }
+    init(file: String, unit: String, isStrict: Bool, client: AdminClient?, progress: ProgressLine) {
+        (self.file, self.unit, self.isStrict, self.client, self.progress) = (file, unit, isStrict, client, progress)
     }
 
     /// The first line that was not sent yet.
@@ -70,12 +73,13 @@ struct ImportRun {
     mutating func add(_ text: [UInt8], _ number: Int, to path: String) {
         pending.append(Line(path: path, number: number, text: text))
         pendingBytes += text.count
+        lineCounts[path, default: 0] += 1
     }
 
     mutating func refuse(_ number: Int, _ error: LineError) {
         tally.refused += 1
         isEnded = isEnded || isStrict
-        let text = Data("\(file), line \(number): \(error)\n".utf8)
+        let text = Data("\(file), \(unit) \(number): \(error)\n".utf8)
         guard namedRefusals < Self.refusalsMax, namedBytes + text.count <= Self.refusalBytesMax else { return }
         namedRefusals += 1
         namedBytes += text.count
@@ -166,7 +170,7 @@ struct ImportRun {
         arguments.removeAll { $0.hasPrefix("--from-line=") }
         let command = (arguments + ["--from-line", "\(line)"]).map(Self.quoted).joined(separator: " ")
         return AdminError(
-            description: "\(reason). All lines of \(file) before line \(line) are done; go on with\n  \(command)")
+            description: "\(reason). All \(unit)s of \(file) before \(unit) \(line) are done; go on with\n  \(command)")
     }
 
     /// As a shell takes it for one word.
@@ -178,24 +182,37 @@ struct ImportRun {
         return isPlain && !word.isEmpty ? word : "'" + word.replacing("'", with: "'\\''") + "'"
     }
 
-    func report(asJSON isJSON: Bool, isDry: Bool) throws {
+    mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
         if tally.refused > namedRefusals {
             FileHandle.standardError.write(
-                Data("\(file): \(tally.refused - namedRefusals) more lines were refused\n".utf8))
+                Data("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused\n".utf8))
         }
+        (tally.unknown_fields, tally.unsupported_fields) = (documents.unknown, documents.unsupported)
+        tally.missing_fields = documents.missing
         if isJSON {
             show(try JSONEncoder().encode(tally))
         } else if isDry {
-            FileHandle.standardError.write(
-                Data("\(tally.written) lines can be imported, \(tally.refused) cannot\n".utf8))
+            note("\(tally.written) \(unit)s can be imported, \(tally.refused) cannot")
         } else {
-            print("\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) lines refused")
+            print(
+                "\(tally.written) objects written, \(tally.unchanged) as they were, \(tally.refused) \(unit)s refused")
         }
-        for (field, count) in tally.unknown_fields.sorted(by: { $0.key < $1.key }) {
-            let text = "\(file): the schema has no field \(field), which was left out of \(count) documents\n"
-            FileHandle.standardError.write(Data(text.utf8))
-        }
+        if ofPartitions { notePaths() }
+        for text in documents.notes { note("\(file): \(text)") }
         if tally.refused > 0 { throw ExitCode.failure }
     }
+
+    /// How many paths are named with their counts.
+    private static let notedPathCount = 10
+
+    private func notePaths() {
+        for (path, count) in lineCounts.sorted(by: { $0.key < $1.key }).prefix(Self.notedPathCount) {
+            note("\(path): \(count) \(unit)s")
+        }
+        let rest = lineCounts.count - Self.notedPathCount
+        if rest > 0 { note("and \(rest) partitions more") }
+    }
+
+    private func note(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
 }

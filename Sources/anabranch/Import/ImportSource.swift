@@ -1,81 +1,144 @@
+import AnabranchCore
+import AnabranchRules
 import Foundation
 
-/// The lines of a file, read one after the other.
+/// The lines of a file, or its documents of BSON, read one after the other; also where it is compressed with gzip.
 struct ImportSource {
     private static let pieceBytes = 1 << 20
 
     private let file: FileHandle
     private let name: String
+    private var gzip: GzipStream?
     private var buffer: [UInt8] = []
     private var position = 0
     private var isAtEnd = false
+    /// Whether documents of BSON stand there, as mongodump writes them.
+    private(set) var isBSON = false
     /// How long the file is; nil if it does not say.
     let byteCount: Int?
-    /// What was handed out.
+    /// How much of the file was read.
     private(set) var bytesRead = 0
-    /// The number of the line that was handed out last, from 1.
+    /// The number of the line or document that was handed out last, from 1.
     private(set) var lineNumber = 0
 
     /// - Parameter path: `-` is the standard input.
     init(_ path: String) throws {
         name = path
-        guard path != "-" else {
+        if path == "-" {
             (file, byteCount) = (FileHandle.standardInput, nil)
-            return
+        } else {
+            guard let file = FileHandle(forReadingAtPath: path) else {
+                throw InputError(description: "\(path): \(String(cString: strerror(errno)))")
+            }
+            self.file = file
+            let values = try? URL(fileURLWithPath: path).resourceValues(forKeys: [.isRegularFileKey, .fileSizeKey])
+            byteCount = values?.isRegularFile == true ? values?.fileSize : nil
         }
-        guard let file = FileHandle(forReadingAtPath: path) else {
-            throw InputError(description: "\(path): \(String(cString: strerror(errno)))")
+        if try has(2), buffer.starts(with: [0x1f, 0x8b]) {
+            gzip = try GzipStream(buffer, name: path)
+            (buffer, isAtEnd) = ([], false)
         }
-        self.file = file
-        var status = stat()
-        let isFile = fstat(file.fileDescriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-        byteCount = isFile ? Int(status.st_size) : nil
+        try findForm()
     }
 
-    /// The next line that is not empty, without its end; nil at the end of the file.
+    /// What a line or document is called.
+    var unit: String { isBSON ? "document" : "line" }
+
+    /// A text begins with another number: its fourth byte is no zero.
+    private mutating func findForm() throws {
+        guard try has(4) else { return }
+        for (magic, form) in Self.foreignForms where buffer.starts(with: magic) {
+            throw InputError(description: "\(name): is \(form)")
+        }
+        isBSON = 5...ImportRun.lineBytesMax ~= nextLength
+    }
+
+    private static let foreignForms: [(magic: [UInt8], form: String)] = [
+        (
+            [0x6d, 0xe2, 0x99, 0x81],
+            "an archive of mongodump: dump with `mongodump --out FOLDER`, and import its .bson"
+        ),
+        ([0x28, 0xb5, 0x2f, 0xfd], "compressed with zstd: give what `zstdcat` prints, with - as the file"),
+        ([0x50, 0x4b, 0x03, 0x04], "a ZIP archive: unpack it first"),
+    ]
+
+    // MARK: Lines and documents
+
+    /// The next line that is not empty, without its end, or the next document; nil at the end of the file.
     mutating func next() throws -> [UInt8]? {
+        if isBSON { return try nextBSON() }
         while let line = try nextLine() {
             if line.contains(where: { $0 > 0x20 }) { return line }
         }
         return nil
     }
 
+    /// The document that a line, or a document of BSON, is.
+    func document(_ bytes: [UInt8]) throws(LineError) -> DocumentValue {
+        isBSON ? try DocumentValue(bson: bytes) : try DocumentValue(line: bytes)
+    }
+
     private mutating func nextLine() throws -> [UInt8]? {
         var searched = position
         while true {
-            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
-                defer { position = end + 1 }
-                return take(through: end, bytes: end + 1 - position)
-            }
-            if isAtEnd {
-                defer { position = buffer.count }
-                return position < buffer.count ? take(through: buffer.count, bytes: buffer.count - position) : nil
-            }
-            buffer.removeFirst(position)
-            position = 0
-            searched = buffer.count
-            let piece = try read()
-            isAtEnd = piece.isEmpty
-            buffer += piece
+            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) { return take(end + 1 - position) }
+            if isAtEnd { return position < buffer.count ? take(buffer.count - position) : nil }
+            searched = buffer.count - position
+            try readMore()
         }
     }
 
-    /// What is there, without waiting for more; nothing at the end.
-    private func read() throws -> [UInt8] {
-        try [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { bytes, count in
+    private mutating func take(_ count: Int) -> [UInt8] {
+        lineNumber += 1
+        defer { position += count }
+        var line = buffer[position..<position + count]
+        if line.last == UInt8(ascii: "\n") { line.removeLast() }
+        if line.last == UInt8(ascii: "\r") { line.removeLast() }
+        return Array(line)
+    }
+
+    private mutating func nextBSON() throws -> [UInt8]? {
+        guard try has(1) else { return nil }
+        lineNumber += 1
+        guard try has(4), 5...ImportRun.lineBytesMax ~= nextLength, try has(nextLength) else {
+            let reason = isAtEnd ? "the file ends within it" : "its length is \(nextLength), and nothing can be read on"
+            throw InputError(description: "\(name), document \(lineNumber): \(reason)")
+        }
+        defer { position += nextLength }
+        return Array(buffer[position..<position + nextLength])
+    }
+
+    /// The length that a document of BSON begins with.
+    private var nextLength: Int {
+        buffer[position..<position + 4].reversed().reduce(0) { $0 << 8 | Int($1) }
+    }
+
+    // MARK: Bytes
+
+    /// Whether so many bytes are left.
+    private mutating func has(_ count: Int) throws -> Bool {
+        while buffer.count - position < count, !isAtEnd { try readMore() }
+        return buffer.count - position >= count
+    }
+
+    /// Drops what was handed out, and reads what is there, without waiting for more.
+    private mutating func readMore() throws {
+        buffer.removeFirst(position)
+        position = 0
+        let piece = if let gzip { try gzip.next { try read() } } else { try read() }
+        isAtEnd = piece.isEmpty
+        buffer += piece
+    }
+
+    private mutating func read() throws -> [UInt8] {
+        let piece = try [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { bytes, count in
             let found = Foundation.read(file.fileDescriptor, bytes.baseAddress, bytes.count)
             guard found >= 0 else {
                 throw InputError(description: "\(name): \(String(cString: strerror(errno)))")
             }
             count = found
         }
-    }
-
-    private mutating func take(through end: Int, bytes: Int) -> [UInt8] {
-        lineNumber += 1
-        bytesRead += bytes
-        var line = buffer[position..<end]
-        if line.last == UInt8(ascii: "\r") { line.removeLast() }
-        return Array(line)
+        bytesRead += piece.count
+        return piece
     }
 }

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchRules
+import CommandSupport
 import Foundation
 
 /// Where the classes of documents come from.
@@ -42,12 +43,16 @@ enum DocumentSchema {
             throw InputError(description: "--infer reads the documents twice: put them into a file")
         }
         var source = try ImportSource(file), inference = SchemaInference(className: className), count = 0
-        var progress = ProgressLine(isAsked: false)
+        var progress = ProgressLine(isAsked: false), unreadable: InputError?
         while let line = try source.next() {
-            // What is no document is told when it is its turn.
-            guard let document = try? JSONValue(parsing: line, depthMax: ExportLine.depthMax) else { continue }
-            inference.add(document)
-            count += 1
+            do throws(LineError) {
+                inference.add(try source.document(line))
+                count += 1
+            } catch {
+                // Each is told when it is its turn, unless it comes to none.
+                unreadable =
+                    unreadable ?? InputError(description: "\(file), \(source.unit) \(source.lineNumber): \(error)")
+            }
             progress.tell { "looked at \(count) documents" }
         }
         progress.end()
@@ -57,8 +62,20 @@ enum DocumentSchema {
             FileHandle.standardError.write(Data(report.map { $0 + "\n" }.joined().utf8))
             return classes
         } catch {
-            throw InputError(description: "\(file): \(error)")
+            throw unreadable ?? InputError(description: "\(file): \(error)")
         }
+    }
+}
+
+extension DocumentTally {
+    /// A line for each field that documents did not bring over.
+    var notes: [String] {
+        func notes(_ counts: [String: Int], _ text: (String, String) -> String) -> [String] {
+            counts.sorted { $0.key < $1.key }.map { text($0.key, counted($0.value, "document")) }
+        }
+        return notes(unknown) { "the schema has no field \($0), which was left out of \($1)" }
+            + notes(unsupported) { "no field can hold \($0), which was left out of \($1)" }
+            + notes(missing) { "the required field \($0) is missing in \($1): new objects have it empty, 0 or false" }
     }
 }
 

@@ -6,7 +6,7 @@ import NIOSSL
 
 /// The files that a configuration names, read as the server reads them.
 enum NamedFiles {
-    /// What is wrong with them, and what exported apps ask for that has no effect: a line for each.
+    /// What is wrong with them, and what rules and exported apps ask for that has no effect: a line for each.
     static func check(_ configuration: Configuration) async -> (problems: [String], notices: [String]) {
         let logger = Logger(label: "anabranch", factory: { _ in SwiftLogNoOpLogHandler() })
         var problems: [String] = [], notices: [String] = []
@@ -14,7 +14,9 @@ enum NamedFiles {
             do { try await read() } catch { problems.append("\(setting): \(error)") }
         }
         if case .file(let path) = configuration.rules {
-            await check("rules") { _ = try await RuleFileAuthorizer(path: path, logger: logger) }
+            await check("rules") {
+                notices += try await RuleFileAuthorizer(path: path, logger: logger).notices.map { "rules: \($0)" }
+            }
         }
         if configuration.tlsKey != nil {
             await check("tls-certificate") { _ = try await tls(configuration, logger) }

@@ -64,6 +64,7 @@ import Testing
                 let recovers = reset != .discardLocal
                 #expect(report.recoveredChangesets == (recovers ? 1 : 0))
                 #expect(report.droppedChanges == 0)
+                #expect(report.discardedTransactions == (recovers ? 0 : 1))
                 try await one.settle()
                 try await two.settle()
                 #expect(try await one.tasks == (recovers ? [2, 3] : [3]))

@@ -40,6 +40,7 @@ import Testing
         ("rules: [{right: read}]", "rule 1: path and right"), ("rules: [{path: [a], right: read}]", "rule 1: path"),
         ("rules: [{path: a, right: read, users: u}]", "rule 1: users: cannot be 'u'; allowed: a list"),
         ("rules: [{path: a, right: read, data: {}}]", "rule 1: data"),
+        (#"rules: [{path: '"user=${usr}"', right: read}]"#, "only ${user} and * stand for something"),
         ("rules: [{path: a, right: read, data: {a: [1]}}]", "rule 1: data"),
     ])
     func aMistakeIsNamed(text: String, word: String) {
@@ -49,6 +50,26 @@ import Testing
         } catch {
             #expect("\(error)".contains(word), "\(error)")
         }
+    }
+
+    @Test(
+        arguments: [
+            ("path: public", "rule 1: path: matches nothing: 'public' is no JSON"),
+            ("path: 'user=${user}'", "is no JSON"),
+            (#"path: '"public"'"#, nil), (#"path: '"user=${user}"'"#, nil), ("path: 'pub*'", nil), ("path: '42'", nil),
+            (#"path: '{"$oid":"64b7f0aa0000000000000001"}'"#, nil), ("path: 'null'", nil),
+        ] as [(String, String?)])
+    func aRuleThatNeverMatchesIsNoticed(path: String, words: String?) throws {
+        let rules = try PermissionRule.rules(inYAML: "rules: [{\(path), right: read}]")
+        #expect((rules[0].notice == nil) == (words == nil))
+        if let words { #expect(rules[0].notice?.contains(words) == true, "\(rules[0].notice ?? "")") }
+    }
+
+    @Test func aRuleBehindOneForEverythingIsNoticed() throws {
+        let rules = try PermissionRule.rules(
+            inYAML: "rules: [{path: '*', app: a, right: read}, {path: '*', right: none}, {path: '*', right: write}]")
+        #expect(rules.map { $0.notice != nil } == [false, false, true])
+        #expect(rules[2].notice == "rule 3: is never asked: rule 2 matches everything")
     }
 
     /// The files that operators begin with.

@@ -68,10 +68,13 @@ struct ImportCommandTests {
             #expect(output.text == "20 objects written, 0 as they were, 3 lines refused\n")
             #expect(
                 output.complaint == """
-                    \(file), line 21: no JSON at byte 1: no string
+                    \(file), line 21: no JSON at column 2: no string
                     \(file), line 22: field _id: "x" is no Int
                     \(file), line 23: field _partition: a number that does not tell its size: export with \
                     `mongoexport --jsonFormat=canonical`
+                    my-app/"user=0": 7 lines
+                    my-app/"user=1": 7 lines
+                    my-app/"user=2": 6 lines
                     \(file): the schema has no field __v, which was left out of 20 documents
 
                     """)
@@ -104,6 +107,63 @@ struct ImportCommandTests {
             #expect(complaints.count == 1_002)
             #expect(complaints.dropLast().last == "\(file): 5000 more lines were refused")
             #expect(complaints.last == "2000 lines can be imported, 6000 cannot")
+        }
+    }
+
+    /// With a typing error in the name of the field nothing goes anywhere.
+    @Test func aDocumentWithoutThePartitionFieldIsRefused() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json"
+            try Self.write([#"{"_id":1,"p":"a"}"#, #"{"_id":2,"p":null}"#, #"{"_id":3}"#], to: file)
+            let arguments = ["import", file, "--app", "my-app", "--class", "Task", "--infer", "--dry-run"]
+            let wrong = try await AdminCommandTests.run(arguments + ["--partition-key", "nopartition"])
+            #expect(wrong.status == 1 && wrong.complaint.contains("0 lines can be imported, 3 cannot"))
+            #expect(wrong.complaint.contains("line 1: field nopartition: it is missing; --allow-missing sends"))
+            let right = try await AdminCommandTests.run(arguments + ["--partition-key", "p"])
+            #expect(right.status == 1 && right.complaint.contains("2 lines can be imported, 1 cannot"))
+            let allowed = try await AdminCommandTests.run(arguments + ["--partition-key", "p", "--allow-missing"])
+            #expect(allowed.status == 0 && allowed.complaint.contains("my-app/\"a\": 1 lines\nmy-app/null: 2 lines\n"))
+        }
+    }
+
+    /// What mongodump writes, with and without gzip, and an export that is compressed.
+    @Test(arguments: ["types.bson", "types.bson.gz", "types.jsonl"])
+    func dumpsAreRead(_ name: String) async throws {
+        try await Self.withFolder { folder in
+            let file = PythonServer.fixtures.appending(path: "documents/\(name)").path
+            let server = try await ServerProcess(data: folder + "/data")
+            let others = folder + "/Other.json"
+            try Self.write([#"{"_id":{"$oid":"64b7f0aa0000000000000001"}}"#], to: others)
+            _ = try await Self.run(["import", others, "--path", "/\"a\"", "--class", "Other", "--infer"], folder)
+            let output = try await Self.run(["import", file, "--path", "/\"a\"", "--class", "T", "--infer"], folder)
+            #expect(output.status == 0, "\(output.complaint)")
+            #expect(output.text.hasPrefix("3 objects written"))
+            #expect(output.complaint.contains("no field can hold stamp: $timestamp, which was left out of 1 document"))
+            let export = try await Self.run(["export", "--path", "/\"a\""], folder).text
+            for text in [
+                #""date":{"ts":["-62135596800",0]}"#, #""decimal":{"dec":"1.50"}"#, #"{"int":"9223372036854775807"}"#,
+                #""ref":{"link":["Other",{"oid":"64b7f0aa0000000000000001"}]}"#, #""text":"ä😀\u000a""#,
+            ] { #expect(export.contains(text), "\(text) is not in \(export)") }
+            await server.terminate()
+        }
+    }
+
+    @Test func whatIsNoDocumentIsNamed() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/file"
+            for (bytes, words) in [
+                (Array("{\"_id\":1}\n{\"_id\":\n".utf8), "line 2: no JSON at column 8: no value"),
+                (Array("_id,name\n1,a\n".utf8), "line 1: no JSON at column 1: no value"),
+                ([0x6d, 0xe2, 0x99, 0x81, 0], "is an archive of mongodump"), ([0x1f, 0x8b, 8, 0], "gzip"),
+                ([0x28, 0xb5, 0x2f, 0xfd], "is compressed with zstd"),
+                ([0x20, 0, 0, 0, 1], "document 1: the file ends within it"),
+                ([5, 0, 0, 0, 0, 4, 0, 0, 0, 0], "document 2: its length is 4"),
+            ] as [([UInt8], String)] {
+                try Data(bytes).write(to: URL(fileURLWithPath: file))
+                let output = try await AdminCommandTests.run(
+                    ["import", file, "--class", "T", "--infer", "--dry-run"])
+                #expect(output.status != 0 && output.complaint.contains(words), "\(words): \(output.complaint)")
+            }
         }
     }
 

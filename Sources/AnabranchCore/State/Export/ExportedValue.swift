@@ -109,26 +109,3 @@ package indirect enum ExportedValue: Sendable {
         }
     }
 }
-
-extension Decimal128 {
-    /// The number with the coefficient and the exponent that a text has (`Spec/State.md`, E3); nil for another text,
-    /// and for a number that has no such form.
-    init?(exactly text: String) {
-        guard let match = text.wholeMatch(of: /([+-]?)(\d+)(?:\.(\d+))?(?:E([+-]?\d+))?/),
-            let coefficient = UInt128(match.output.2 + (match.output.3 ?? "")),
-            let written = Int(match.output.4 ?? "0"), abs(written) < 100_000
-        else {
-            let infinite: UInt64 = 0x7800 << 48, nan: UInt64 = 0x7C00 << 48, sign: UInt64 = 1 << 63
-            let high = ["Inf": infinite, "-Inf": infinite | sign, "NaN": nan, "-NaN": nan | sign][text]
-            guard let high else { return nil }
-            self.init(low: 0, high: high)
-            return
-        }
-        let exponent = written - (match.output.3?.count ?? 0) + Self.exponentBias
-        guard coefficient >> 113 == 0, (0...0x3FFF).contains(exponent) else { return nil }
-        let sign: UInt64 = match.output.1 == "-" ? 1 << 63 : 0
-        self.init(
-            low: UInt64(truncatingIfNeeded: coefficient),
-            high: sign | UInt64(exponent) << 49 | UInt64(coefficient >> 64))
-    }
-}
