@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 // A client reset: a fresh replica takes the place of one that the server does not know any more (`Spec/History.md`,
 // section 12.6).
@@ -19,17 +19,18 @@ extension Replica {
     ///   - other: the replica as it was.
     ///   - recovers: whether the other's changes that were not acknowledged are made again, and its subscription sets
     ///     stay that the server has not answered yet.
+    ///   - now: what the clock says. Changes are made again with their old times, but with none that a wrong clock says.
     /// - Throws: `ReplicaError` if a store fails.
     package mutating func takePlace(
-        of other: Replica<some ReplicaStore>, recovers: Bool
+        of other: Replica<some ReplicaStore>, recovers: Bool, at now: ChangesetTime
     ) throws -> ReplicaRecovery {
         var change = Change(self)
-        // What is written here is as new as what was written there.
-        change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.append([], at: 0, as: max(record.version, other.record.version) + 1)
         try carryOut(change)
-        let recovery = recovers ? try recoverChanges(of: other) : ReplicaRecovery()
+        let recovery = recovers ? try recoverChanges(of: other, at: now) : ReplicaRecovery()
         change = Change(self)
+        // What is written next comes behind what was written there.
+        change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.commit.record.subscriptions = other.record.subscriptions
         change.commit.record.subscriptions?.reset(keepsPending: recovers, at: record.version)
         change.commit.record.isRecovering = recovers && recovery.changesets > 0
@@ -37,20 +38,25 @@ extension Replica {
         return recovery
     }
 
-    private mutating func recoverChanges(of other: Replica<some ReplicaStore>) throws -> ReplicaRecovery {
+    private mutating func recoverChanges(
+        of other: Replica<some ReplicaStore>, at now: ChangesetTime
+    ) throws -> ReplicaRecovery {
         var result = ReplicaRecovery(), recovery = ChangeRecovery()
         let unacknowledged = other.log.versions(after: other.record.progress.upload.clientVersion).filter {
             $0.bytes > 0
         }
         guard let first = unacknowledged.first else { return result }
-        try write(at: first.timestamp) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }
+        func time(of version: LocalVersion) -> ChangesetTime {
+            // The old time stands: another client's newer change wins over it. One that is still to come is none.
+            min(version.timestamp, now.following(version.timestamp))
+        }
+        try write(at: time(of: first)) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }
         for version in unacknowledged {
             let bytes = try ReplicaError.catching { try other.store.changeset(of: version.number) }
             var arena = ChangesetArena()
             let tag = OriginTag(timestamp: version.timestamp, ident: other.ident)
             let changeset = try arena.decode(bytes, version: version.number.rawValue, tag: tag)
-            // The old time stands: another client's newer change wins over it.
-            let written = try write(at: version.timestamp) { tx in
+            let written = try write(at: time(of: version)) { tx in
                 try recovery.repeatChanges(of: changeset, in: arena, on: tx)
             }
             if !written.changeset.isEmpty { result.changesets += 1 }

@@ -44,8 +44,9 @@ public struct Replica<Store: ReplicaStore> {
     /// The number under which it writes: 0 as long as the server has given it none.
     public var ident: ClientFileID { record.file?.ident ?? 0 }
 
-    /// When something that is written now was written: never before what was written last, whatever the clock says.
-    public func writingTime(_ now: ChangesetTime) -> ChangesetTime { max(now, record.lastWritten) }
+    /// When something that is written now was written: what the clock says. One that is behind the last change by a few
+    /// seconds was adjusted, and stands still until then; behind by more, it was wrong before and counts again.
+    public func writingTime(_ now: ChangesetTime) -> ChangesetTime { now.following(record.lastWritten) }
 
     // MARK: Local transactions
 
@@ -98,7 +99,7 @@ public struct Replica<Store: ReplicaStore> {
         var change = Change(self, state: next)
         change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
         change.append(changeset, at: timestamp, as: number)
-        change.commit.record.lastWritten = max(record.lastWritten, timestamp)
+        change.commit.record.lastWritten = timestamp
         try carryOut(change)
     }
 

@@ -107,7 +107,7 @@ extension AdminEndpoints {
         return written
     }
 
-    private var now: ChangesetTime { ChangesetTime(secondsSince1970: Double(server.unixSeconds())) }
+    private var now: ChangesetTime { server.files.environment.now() }
 }
 
 /// The lines of a request, without the header.
