@@ -75,7 +75,10 @@ public struct Replica<Store: ReplicaStore> {
         guard try written.changeset.isEmpty || isAccepted(written.changeset) else { return written }
         written.changes.append(try next.eraseAsymmetricObjects())
         // Reading changes nothing, and writes nothing to the disk.
-        if !written.changeset.isEmpty { try commitLocal(written.changeset, timestamp, next, written.changes) }
+        if !written.changeset.isEmpty {
+            try commitLocal(
+                written.changeset, timestamp, next, written.changes, changing: written.changedElements)
+        }
         return written
     }
 
@@ -94,11 +97,12 @@ public struct Replica<Store: ReplicaStore> {
 
     private mutating func commitLocal(
         _ changeset: [UInt8], _ timestamp: ChangesetTime, _ next: ObjectGraph, _ changes: StateChanges,
-        as number: ClientVersion? = nil
+        as number: ClientVersion? = nil, changing digests: [UInt64] = []
     ) throws {
         var change = Change(self, state: next)
         change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
         change.append(changeset, at: timestamp, as: number)
+        if !digests.isEmpty { change.commit.changedElements.append((change.commit.record.version, digests)) }
         change.commit.record.lastWritten = timestamp
         try carryOut(change)
     }

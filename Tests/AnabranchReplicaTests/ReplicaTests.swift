@@ -198,6 +198,34 @@ import Testing
         #expect(try fresh.subscribe([]) > second)
     }
 
+    /// What was written before a set is uploaded before its QUERY, what came later behind it: also after two resets.
+    @Test func waitingSubscriptionsKeepTheirPlaceBetweenTheChanges() throws {
+        var old = try Replica(MemoryReplicaStore())
+        try old.useFlexibleSync()
+        try old.identify(as: SaltedFileID(ident: 2, salt: 1))
+        var sets: [QueryVersion] = []
+        for key in 1...3 {
+            try old.write(at: 1) { try Self.put(key, in: $0) }
+            sets.append(try old.subscribe([Subscription("Item", "_id == \(key)")]))
+        }
+        try old.write(at: 1) { try Self.put(4, in: $0) }
+        for ident in 3...4 as ClosedRange<UInt64> {
+            var fresh = try Replica(MemoryReplicaStore())
+            try fresh.useFlexibleSync()
+            try fresh.identify(as: SaltedFileID(ident: ClientFileID(rawValue: ident), salt: 1))
+            _ = try fresh.takePlace(of: old, recovers: true, at: 100)
+            old = fresh
+        }
+        var keys = 0
+        for set in sets {
+            let snapshot = try #require(old.record.subscriptions?.entry(set)?.snapshot)
+            // The classes come first, in a transaction of their own.
+            let before = old.log.versions.filter { $0.bytes > 0 && $0.number <= snapshot }.count
+            keys += 1
+            #expect(before == keys + 1)
+        }
+    }
+
     // MARK: Parts
 
     private static func declare(_ tx: WriteTransaction) throws {
