@@ -31,6 +31,7 @@ public actor SyncedReplica {
 
     // The session.
     var session: ClientSession?
+    var space = ReplicaSpace()
     /// Called when the session may have something to say.
     var wake: (@Sendable () -> Void)?
     var status = SyncStatus.offline

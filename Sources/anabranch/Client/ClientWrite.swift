@@ -66,7 +66,7 @@ struct ClientWrite: AsyncParsableCommand {
             do {
                 try await write(to: open.replica)
             } catch {
-                if let failure { FileHandle.standardError.write(Data("\(failure)\n".utf8)) }
+                if let failure { StandardError.write("\(failure)\n") }
                 throw error
             }
             if let failure { throw failure }
@@ -86,7 +86,7 @@ struct ClientWrite: AsyncParsableCommand {
         if let reader = lines.reader {
             for (field, count) in reader.unknownFields.sorted(by: { $0.key < $1.key }) {
                 let text = "the schema has no field \(field), which was left out of \(counted(count, "document"))\n"
-                FileHandle.standardError.write(Data(text.utf8))
+                StandardError.write(text)
             }
         }
         print("\(counted(tally.written, "object")) written, \(tally.unchanged) as they were, \(tally.erased) erased")

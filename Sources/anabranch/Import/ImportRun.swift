@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchCore
 import ArgumentParser
 import Foundation
@@ -70,7 +71,7 @@ struct ImportRun {
         tally.refused += 1
         isEnded = isEnded || isStrict
         progress.end()
-        FileHandle.standardError.write(Data("\(file), line \(number): \(error)\n".utf8))
+        StandardError.write("\(file), line \(number): \(error)\n")
     }
 
     /// Has the server write what was added.
@@ -179,7 +180,7 @@ struct ImportRun {
         }
         for (field, count) in tally.unknown_fields.sorted(by: { $0.key < $1.key }) {
             let text = "\(file): the schema has no field \(field), which was left out of \(count) documents\n"
-            FileHandle.standardError.write(Data(text.utf8))
+            StandardError.write(text)
         }
         if tally.refused > 0 { throw ExitCode.failure }
     }

@@ -27,9 +27,9 @@ struct ImportSource {
             throw InputError(description: "\(path): \(String(cString: strerror(errno)))")
         }
         self.file = file
-        var status = stat()
-        let isFile = fstat(file.fileDescriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-        byteCount = isFile ? Int(status.st_size) : nil
+        // A pipe has no end that could be looked for, and a device has none.
+        let end = lseek(file.fileDescriptor, 0, SEEK_END)
+        byteCount = end > 0 && lseek(file.fileDescriptor, 0, SEEK_SET) == 0 ? Int(end) : nil
     }
 
     /// The next line that is not empty, without its end; nil at the end of the file.
