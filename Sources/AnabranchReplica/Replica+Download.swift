@@ -114,7 +114,7 @@ extension Replica {
     }
 
     /// An entry of the log in the form that it has for the server.
-    private func decode(_ version: LocalVersion, into arena: inout ChangesetArena) throws -> ChangesetIndex {
+    func decode(_ version: LocalVersion, into arena: inout ChangesetArena) throws -> ChangesetIndex {
         let bytes = try ReplicaError.catching {
             try store.reciprocal(of: version.number) ?? store.changeset(of: version.number)
         }

@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 
 // A client reset: a fresh replica takes the place of one that the server does not know any more (`Spec/History.md`,
 // section 12.6).
@@ -19,45 +19,60 @@ extension Replica {
     ///   - other: the replica as it was.
     ///   - recovers: whether the other's changes that were not acknowledged are made again, and its subscription sets
     ///     stay that the server has not answered yet.
+    ///   - now: what the clock says. Changes are made again with their old times, but none later than that.
     /// - Throws: `ReplicaError` if a store fails.
     package mutating func takePlace(
-        of other: Replica<some ReplicaStore>, recovers: Bool
+        of other: Replica<some ReplicaStore>, recovers: Bool, at now: ChangesetTime
     ) throws -> ReplicaRecovery {
         var change = Change(self)
-        // What is written here is as new as what was written there.
-        change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.append([], at: 0, as: max(record.version, other.record.version) + 1)
         try carryOut(change)
-        let recovery = recovers ? try recoverChanges(of: other) : ReplicaRecovery()
+        let (recovery, versions) =
+            recovers ? try recoverChanges(of: other, at: now) : (ReplicaRecovery(), [])
         change = Change(self)
+        // What is written next comes behind what was written there.
+        change.commit.record.lastWritten = max(record.lastWritten, other.record.lastWritten)
         change.commit.record.subscriptions = other.record.subscriptions
-        change.commit.record.subscriptions?.reset(keepsPending: recovers, at: record.version)
+        // What was written before a set is uploaded before the server hears of the set, and nothing that came later.
+        change.commit.record.subscriptions?.reset(keepsPending: recovers) { [version = record.version] snapshot in
+            versions.last { $0.old <= snapshot }?.new ?? version
+        }
         change.commit.record.isRecovering = recovers && recovery.changesets > 0
         try carryOut(change)
         return recovery
     }
 
-    private mutating func recoverChanges(of other: Replica<some ReplicaStore>) throws -> ReplicaRecovery {
-        var result = ReplicaRecovery(), recovery = ChangeRecovery()
+    /// - Returns: what became of the changes, and the versions that they have in place of the old ones, ascending.
+    private mutating func recoverChanges(
+        of other: Replica<some ReplicaStore>, at now: ChangesetTime
+    ) throws -> (ReplicaRecovery, versions: [(old: ClientVersion, new: ClientVersion)]) {
+        var result = ReplicaRecovery(), recovery = ChangeRecovery(from: other.state)
         let unacknowledged = other.log.versions(after: other.record.progress.upload.clientVersion).filter {
             $0.bytes > 0
         }
-        guard let first = unacknowledged.first else { return result }
-        try write(at: first.timestamp) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }
+        guard let first = unacknowledged.first else { return (result, []) }
         for version in unacknowledged {
-            let bytes = try ReplicaError.catching { try other.store.changeset(of: version.number) }
             var arena = ChangesetArena()
-            let tag = OriginTag(timestamp: version.timestamp, ident: other.ident)
-            let changeset = try arena.decode(bytes, version: version.number.rawValue, tag: tag)
-            // The old time stands: another client's newer change wins over it.
-            let written = try write(at: version.timestamp) { tx in
+            let changeset = try other.decode(version, into: &arena)
+            let digests = try ReplicaError.catching { try other.store.changedElements(of: version.number) }
+            recovery.read(changeset, in: arena, changing: digests)
+        }
+        func time(of version: LocalVersion) -> ChangesetTime {
+            // The old time stands: another client's newer change wins over it. One that is still to come is none.
+            min(version.timestamp, now.following(version.timestamp))
+        }
+        try write(at: time(of: first)) { tx in try SchemaRecovery.copy(other.state.classes, to: tx) }
+        var versions: [(old: ClientVersion, new: ClientVersion)] = [(0, record.version)]
+        for version in unacknowledged {
+            var arena = ChangesetArena()
+            let changeset = try other.decode(version, into: &arena)
+            let written = try write(at: time(of: version)) { tx in
                 try recovery.repeatChanges(of: changeset, in: arena, on: tx)
             }
             if !written.changeset.isEmpty { result.changesets += 1 }
+            versions.append((version.number, record.version))
         }
-        let copied = try write(at: record.lastWritten) { tx in try recovery.copyLists(from: other.state, on: tx) }
-        if !copied.changeset.isEmpty { result.changesets += 1 }
         result.droppedChanges = recovery.droppedCount
-        return result
+        return (result, versions)
     }
 }

@@ -44,6 +44,11 @@ extension Replica: SessionFile {
         }
     }
 
+    /// The size of the largest local change that the server has not acknowledged; nil if there is none.
+    package var largestUnsentBytes: Int? {
+        log.versions(after: record.progress.upload.clientVersion).map(\.bytes).max()
+    }
+
     /// The objects that unacknowledged local changes are about, by version, ascending.
     package func unacknowledgedObjects(
         after version: ClientVersion

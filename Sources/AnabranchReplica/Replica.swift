@@ -44,8 +44,9 @@ public struct Replica<Store: ReplicaStore> {
     /// The number under which it writes: 0 as long as the server has given it none.
     public var ident: ClientFileID { record.file?.ident ?? 0 }
 
-    /// When something that is written now was written: never before what was written last, whatever the clock says.
-    public func writingTime(_ now: ChangesetTime) -> ChangesetTime { max(now, record.lastWritten) }
+    /// When something that is written now was written: what the clock says. One that is behind the last change by a few
+    /// seconds was adjusted, and stands still until then; behind by more, it was wrong before and counts again.
+    public func writingTime(_ now: ChangesetTime) -> ChangesetTime { now.following(record.lastWritten) }
 
     // MARK: Local transactions
 
@@ -74,7 +75,10 @@ public struct Replica<Store: ReplicaStore> {
         guard try written.changeset.isEmpty || isAccepted(written.changeset) else { return written }
         written.changes.append(try next.eraseAsymmetricObjects())
         // Reading changes nothing, and writes nothing to the disk.
-        if !written.changeset.isEmpty { try commitLocal(written.changeset, timestamp, next, written.changes) }
+        if !written.changeset.isEmpty {
+            try commitLocal(
+                written.changeset, timestamp, next, written.changes, changing: written.changedElements)
+        }
         return written
     }
 
@@ -93,12 +97,13 @@ public struct Replica<Store: ReplicaStore> {
 
     private mutating func commitLocal(
         _ changeset: [UInt8], _ timestamp: ChangesetTime, _ next: ObjectGraph, _ changes: StateChanges,
-        as number: ClientVersion? = nil
+        as number: ClientVersion? = nil, changing digests: [UInt64] = []
     ) throws {
         var change = Change(self, state: next)
         change.commit.state = try change.state.rowWrites(of: changes, noting: noteDepth)
         change.append(changeset, at: timestamp, as: number)
-        change.commit.record.lastWritten = max(record.lastWritten, timestamp)
+        if !digests.isEmpty { change.commit.changedElements.append((change.commit.record.version, digests)) }
+        change.commit.record.lastWritten = timestamp
         try carryOut(change)
     }
 

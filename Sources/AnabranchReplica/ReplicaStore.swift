@@ -16,6 +16,10 @@ public protocol ReplicaStore {
     /// it.
     func reciprocal(of version: ClientVersion) throws -> [UInt8]?
 
+    /// The digests of the elements of lists that a changeset of the log has changed or erased, by which they are found
+    /// again after a client reset; none if they were not stored. The default is that they are not.
+    func changedElements(of version: ClientVersion) throws -> [UInt64]
+
     /// The parts of the bootstrap that have come, in order.
     func bootstrapParts() throws -> [DownloadedChangeset]
 
@@ -33,6 +37,9 @@ public protocol ReplicaStore {
 extension ReplicaStore {
     /// Calls `body`, and prepares nothing.
     public func readTogether<Value>(_ body: () throws -> Value) throws -> Value { try body() }
+
+    /// They are not stored.
+    public func changedElements(of version: ClientVersion) -> [UInt64] { [] }
 
     /// It need not.
     public func notedSlots(of object: ObjectReference) -> Set<Int> { [] }
@@ -66,7 +73,7 @@ public struct ReplicaRecord: Equatable, Sendable {
     /// What the last DOWNLOAD said that was integrated. Its upload cursor is what the server has acknowledged.
     public var progress = DownloadProgress(
         cursor: DownloadCursor(), latest: SaltedVersion(), upload: UploadCursor(), downloadableBytes: 0)
-    /// The latest moment at which something was written here.
+    /// The time of what was written here last.
     public var lastWritten: ChangesetTime = 0
     /// The subscriptions; nil in partition-based sync.
     public var subscriptions: SubscriptionSets?
@@ -112,6 +119,8 @@ public struct ReplicaCommit: Sendable {
     public var removed: [ClientVersion] = []
     /// New entries, with their changesets; one that is there is replaced.
     public var written: [(version: LocalVersion, changeset: [UInt8])] = []
+    /// The digests of the elements of lists that new entries have changed or erased.
+    public var changedElements: [(version: ClientVersion, digests: [UInt64])] = []
     /// What merges have made of entries of the log.
     public var reciprocals: [(version: ClientVersion, changeset: [UInt8])] = []
     /// What happens to the parts of a bootstrap.

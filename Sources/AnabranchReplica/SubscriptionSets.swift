@@ -43,7 +43,7 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
         public let subscriptions: [Subscription]
         /// What was written before this version of the replica is uploaded before the QUERY, what was written later
         /// behind it.
-        public let snapshot: ClientVersion
+        public internal(set) var snapshot: ClientVersion
         /// What has become of it.
         public internal(set) var state = State.pending
 
@@ -149,12 +149,14 @@ public struct SubscriptionSets: Equatable, Codable, Sendable {
 
     /// The replica was made anew with the active set of this value.
     ///
-    /// - Parameter keepsPending: whether sets stay that the server has not answered yet. Their snapshots are
-    ///   `version`: behind all that was recovered.
-    mutating func reset(keepsPending: Bool, at version: ClientVersion) {
+    /// - Parameters:
+    ///   - keepsPending: whether sets stay that the server has not answered yet.
+    ///   - newVersion: the version that an old one has become, up to which changes were made before a set.
+    mutating func reset(keepsPending: Bool, _ newVersion: (ClientVersion) -> ClientVersion) {
         let active = active?.version ?? 0
         entries = entries.filter { $0.version == active || keepsPending && $0.version > active }.map { old in
-            var entry = Entry(version: old.version, subscriptions: old.subscriptions, snapshot: version)
+            var entry = old
+            entry.snapshot = newVersion(old.snapshot)
             entry.state = old.version == active ? .complete : old.isOpen ? .pending : old.state
             return entry
         }

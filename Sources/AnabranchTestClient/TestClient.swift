@@ -105,7 +105,7 @@ public actor TestClient {
     @discardableResult
     public func write<Value: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Value) throws -> Value {
         guard memory != nil else { throw TestClientError("the client was never connected, so it has no number") }
-        lastTimestamp = max(.now, lastTimestamp + 1)
+        lastTimestamp = ChangesetTime.now.following(lastTimestamp + 1)
         var value: Value?
         try memory?.write(at: lastTimestamp) { value = try body($0) }
         guard let value else { preconditionFailure("the transaction was made") }

@@ -37,7 +37,7 @@ extension AsyncParsableCommand {
 
     private static func fail(_ text: String, _ status: ExitCode) -> Never {
         let lines = text.split(separator: "\n").map { "Error: \($0)\n" }.joined()
-        FileHandle.standardError.write(Data(lines.utf8))
+        StandardError.write(lines)
         Foundation.exit(status.rawValue)
     }
 }

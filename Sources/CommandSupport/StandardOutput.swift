@@ -14,8 +14,10 @@ package enum StandardOutput {
         }
     }
 
-    /// Prints bytes, and ends the process if they cannot be written.
-    package static func write(_ bytes: Data) {
+    /// Prints bytes, and ends the process if they cannot be written. On a terminal they are text.
+    package static func write(_ data: Data) {
+        let isShown = isatty(STDOUT_FILENO) == 1
+        let bytes = isShown ? Data(TerminalText.escaped(String(decoding: data, as: UTF8.self)).utf8) : data
         let count = bytes.withUnsafeBytes { fwrite($0.baseAddress, 1, $0.count, stdout) }
         if count < bytes.count { end(because: errno) }
     }

@@ -59,7 +59,7 @@ struct ExportCommand: ParsableCommand {
                 asymmetric.isEmpty
                 ? "" : "; without objects of asymmetric classes: \(asymmetric.joined(separator: ", "))"
             let summary = "\(file.path): \(counted(count, "object")) at version \(file.head.version)\(others)\n"
-            FileHandle.standardError.write(Data(summary.utf8))
+            StandardError.write(summary)
         }
     }
 

@@ -1,3 +1,4 @@
+import CommandSupport
 import Foundation
 
 /// Tells on standard error once a second how far something is: on a terminal in one line that changes, elsewhere in
@@ -26,4 +27,9 @@ struct ProgressLine {
     }
 
     private static func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
+}
+
+/// Prints a text, in place of the function of the standard library: without what a terminal would obey.
+func print(_ item: some Any, terminator: String = "\n") {
+    Swift.print(TerminalText.escaped("\(item)"), terminator: terminator)
 }

@@ -99,7 +99,7 @@ struct VerifyCommand: ParsableCommand {
             reasons.isEmpty
             ? ["removed \(old): the store that was made from it is whole"]
             : ["kept \(old): the store that was made from it may lack something"] + reasons.map { "  \($0)" }
-        FileHandle.standardError.write(Data(lines.map { $0 + "\n" }.joined().utf8))
+        StandardError.write(lines.map { $0 + "\n" }.joined())
     }
 
     private func report(_ file: VerifiedFile) {

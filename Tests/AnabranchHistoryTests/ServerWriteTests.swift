@@ -26,6 +26,22 @@ import Testing
         try fixture.test.verify()
     }
 
+    @Test("one entry from the future does not date what the server writes")
+    func theServerHasItsOwnClock() throws {
+        let fixture = try Fixture(), file = fixture.file, wrong: ChangesetTime = 2_850_000_000_000
+        var number: Int64 = 0
+        func time(at clock: ChangesetTime) throws -> ChangesetTime? {
+            number += 1
+            try file.write(at: clock, Self.setNumber(number))
+            return try file.log().last?.timestamp
+        }
+        #expect(try time(at: wrong) == wrong)
+        #expect(try time(at: 350_000_000_000) == 350_000_000_000)
+        // A clock that goes back by a little stands still.
+        #expect(try time(at: 350_000_000_000 - 5_000) == 350_000_000_000)
+        #expect(try time(at: 350_000_000_000 - 5_001) == 350_000_000_000 - 5_001)
+    }
+
     @Test(arguments: StoreKind.allCases) func aKeyIsUsedOnceAlsoAfterARestart(kind: StoreKind) throws {
         var fixture = try Fixture(kind)
         #expect(try fixture.file.write(idempotencyKey: "a", at: 1, Self.setNumber(1)).version == 2)

@@ -32,6 +32,62 @@ import Testing
         #expect(!replica.needsMark)
     }
 
+    // MARK: The clock
+
+    /// 2026, and 2105, in milliseconds.
+    private static let today: ChangesetTime = 350_000_000_000, wrong: ChangesetTime = 2_850_000_000_000
+
+    @Test("a clock that goes back by a little stands still; one that was wrong counts again")
+    func clocksThatGoBack() throws {
+        var replica = try Replica(MemoryReplicaStore())
+        try replica.write(at: replica.writingTime(Self.today)) { try Self.put(1, in: $0) }
+        #expect(replica.writingTime(Self.today + 1) == Self.today + 1)
+        #expect(replica.writingTime(Self.today - 5_000) == Self.today)
+        #expect(replica.writingTime(Self.today - 5_001) == Self.today - 5_001)
+        try replica.write(at: replica.writingTime(Self.wrong)) { try Self.put(2, in: $0) }
+        #expect(replica.writingTime(Self.today) == Self.today)
+        try replica.write(at: replica.writingTime(Self.today)) { try Self.put(3, in: $0) }
+        #expect(replica.record.lastWritten == Self.today)
+        #expect(replica.writingTime(Self.today - 1) == Self.today)
+    }
+
+    @Test("of two devices the one that wrote last wins, also if its clock or the other one's was wrong before")
+    func theLastUpdateWins() throws {
+        let server = try Server()
+        var one = try server.replica(), two = try server.replica()
+        func write(_ text: String, _ replica: inout Replica<MemoryReplicaStore>, clock: ChangesetTime) throws {
+            try replica.write(at: replica.writingTime(clock)) { tx in
+                try Self.put(1, in: tx)
+                try tx.object("Item", key: 1)?.set("text", to: .string(Array(text.utf8)))
+            }
+        }
+        for clocks in [[Self.wrong, Self.today], [Self.today, Self.wrong]] {
+            try write("first", &one, clock: clocks[0])
+            try write("second", &two, clock: clocks[1])
+            try server.exchange(&one, &two)
+            try write("newer", &one, clock: Self.today + 11_000)
+            try write("older", &two, clock: Self.today + 10_000)
+            try server.exchange(&one, &two)
+            let text = try two.state.read { try $0.object("Item", key: 1)?["text"] }
+            #expect(text == .string(Array("newer".utf8)))
+            #expect(two.record.lastWritten == Self.today + 10_000)
+        }
+    }
+
+    @Test("what is made again after a reset has its old time, unless a wrong clock told it")
+    func timesOfWhatIsRecovered() throws {
+        let server = try Server()
+        var old = try Replica(MemoryReplicaStore())
+        let now = Self.today + 1_000_000
+        for (key, time) in [Self.today, Self.wrong, now + 4_000].enumerated() {
+            try old.write(at: time) { try Self.put(key, in: $0) }
+        }
+        var fresh = try server.replica()
+        _ = try fresh.takePlace(of: old, recovers: true, at: now)
+        #expect(Set(fresh.log.versions.filter { $0.bytes > 0 }.map(\.timestamp)) == [Self.today, now, now + 4_000])
+        #expect(fresh.writingTime(now) == now + 4_000)
+    }
+
     // MARK: Trimming
 
     @Test func theLogKeepsWhatTheServerHasNotSeenMerged() throws {
@@ -75,7 +131,7 @@ import Testing
         var old = try Replica(MemoryReplicaStore())
         try old.write(at: 7) { try Self.put(1, in: $0) }
         var fresh = try server.replica()
-        let recovery = try fresh.takePlace(of: old, recovers: true)
+        let recovery = try fresh.takePlace(of: old, recovers: true, at: 100)
         #expect(recovery == ReplicaRecovery(changesets: 1, droppedChanges: 0))
         #expect(fresh.record.isRecovering)
         #expect(fresh.version > old.version)
@@ -98,7 +154,7 @@ import Testing
         var old = try server.replica()
         if !recovers { try old.write(at: 7) { try Self.put(1, in: $0) } }
         var fresh = try server.replica()
-        #expect(try fresh.takePlace(of: old, recovers: recovers) == ReplicaRecovery())
+        #expect(try fresh.takePlace(of: old, recovers: recovers, at: 100) == ReplicaRecovery())
         #expect(!fresh.record.isRecovering)
         #expect(fresh.isAcknowledged)
         #expect(fresh.writingTime(1) == old.writingTime(1))
@@ -113,7 +169,7 @@ import Testing
         try old.write(at: 2) { tx in try tx.object("Item", key: .int(1))?.set("text", to: .string(Array("x".utf8))) }
         // The fresh state has no such object.
         var fresh = try Server().replica()
-        let recovery = try fresh.takePlace(of: old, recovers: true)
+        let recovery = try fresh.takePlace(of: old, recovers: true, at: 100)
         #expect(recovery.changesets == 0)
         #expect(recovery.droppedChanges == 1)
         #expect(!fresh.record.isRecovering)
@@ -134,12 +190,40 @@ import Testing
         var fresh = try Replica(MemoryReplicaStore())
         try fresh.useFlexibleSync()
         try fresh.identify(as: SaltedFileID(ident: 3, salt: 1))
-        _ = try fresh.takePlace(of: old, recovers: recovers)
+        _ = try fresh.takePlace(of: old, recovers: recovers, at: 100)
         let sets = try #require(fresh.record.subscriptions)
         #expect(sets.active?.version == first)
         #expect(sets.active?.state == .complete)
         #expect(sets.entry(second)?.state == (recovers ? .pending : nil))
         #expect(try fresh.subscribe([]) > second)
+    }
+
+    /// What was written before a set is uploaded before its QUERY, what came later behind it: also after two resets.
+    @Test func waitingSubscriptionsKeepTheirPlaceBetweenTheChanges() throws {
+        var old = try Replica(MemoryReplicaStore())
+        try old.useFlexibleSync()
+        try old.identify(as: SaltedFileID(ident: 2, salt: 1))
+        var sets: [QueryVersion] = []
+        for key in 1...3 {
+            try old.write(at: 1) { try Self.put(key, in: $0) }
+            sets.append(try old.subscribe([Subscription("Item", "_id == \(key)")]))
+        }
+        try old.write(at: 1) { try Self.put(4, in: $0) }
+        for ident in 3...4 as ClosedRange<UInt64> {
+            var fresh = try Replica(MemoryReplicaStore())
+            try fresh.useFlexibleSync()
+            try fresh.identify(as: SaltedFileID(ident: ClientFileID(rawValue: ident), salt: 1))
+            _ = try fresh.takePlace(of: old, recovers: true, at: 100)
+            old = fresh
+        }
+        var keys = 0
+        for set in sets {
+            let snapshot = try #require(old.record.subscriptions?.entry(set)?.snapshot)
+            // The classes come first, in a transaction of their own.
+            let before = old.log.versions.filter { $0.bytes > 0 && $0.number <= snapshot }.count
+            keys += 1
+            #expect(before == keys + 1)
+        }
     }
 
     // MARK: Parts
@@ -175,6 +259,14 @@ private struct Server {
 
     func upload(_ replica: inout Replica<MemoryReplicaStore>) throws {
         while let upload = try replica.nextUpload() { _ = try file.integrateAtOnce(upload, from: replica.ident) }
+    }
+
+    /// Both have everything afterwards.
+    func exchange(_ one: inout Replica<MemoryReplicaStore>, _ two: inout Replica<MemoryReplicaStore>) throws {
+        try upload(&one)
+        try upload(&two)
+        try download(&one)
+        try download(&two)
     }
 
     func download(_ replica: inout Replica<MemoryReplicaStore>) throws {

@@ -60,6 +60,7 @@ extension SyncIssue.Kind {
             case .violation: .protocolError
             case .storeFailed: .storageFailed
             case .subscriptionsRefused: .subscriptionRefused
+            case .transactionTooLarge: .tooLarge
             case .unreachable, .notSynchronized: .offline
             }
     }

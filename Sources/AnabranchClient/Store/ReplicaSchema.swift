@@ -51,6 +51,12 @@ enum ReplicaSchema {
 
         """
 
+    /// Tables that came later: programs of the same format that do not know them can do without.
+    private static let laterTables = """
+        CREATE TABLE IF NOT EXISTS changed_element (version INTEGER PRIMARY KEY, digests BLOB NOT NULL);
+        CREATE TABLE IF NOT EXISTS origin (number INTEGER PRIMARY KEY CHECK (number = 1), name BLOB NOT NULL);
+        """
+
     /// Looks at the beginning of a file, which SQLite would change when it opens it for writing. What is in a
     /// write-ahead log beside it may be newer.
     /// - Throws: `ReplicaError` with the code `unknownFormat` or `damaged`.
@@ -98,6 +104,7 @@ enum ReplicaSchema {
                 return .commit
             }
         }
+        try db.execute(sql: laterTables)
     }
 }
 
@@ -209,6 +216,36 @@ extension ReplicaSchema {
     static func store(reciprocal: [UInt8], of version: ClientVersion, in db: Database) throws {
         try db.cachedStatement(sql: "UPDATE log SET reciprocal = ? WHERE version = ?")
             .execute(arguments: [RowSeal.reciprocal.sealed(reciprocal, version.rawValue), version.stored])
+    }
+
+    /// What a changeset of the log has changed in lists; nothing if that was not stored.
+    static func changedElements(of version: ClientVersion, in db: Database) throws -> [UInt64] {
+        let sql = "SELECT digests FROM changed_element WHERE version = ?"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [version.stored]) else { return [] }
+        let bytes = try RowSeal.changed.opened(try row.bytes(0), version.rawValue)
+        return stride(from: 0, to: bytes.count & ~7, by: 8).map { start in
+            bytes[start..<start + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+        }
+    }
+
+    static func store(changed digests: [UInt64], of version: ClientVersion, in db: Database) throws {
+        let bytes = digests.flatMap { digest in withUnsafeBytes(of: digest.littleEndian) { Array($0) } }
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO changed_element VALUES (?, ?)")
+            .execute(arguments: [version.stored, RowSeal.changed.sealed(bytes, version.rawValue)])
+    }
+
+    // MARK: The origin
+
+    /// What the replica is synchronized with; nil as long as nobody has said it.
+    static func origin(in db: Database) throws -> String? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT name FROM origin WHERE number = 1") else { return nil }
+        return String(decoding: try RowSeal.origin.opened(try row.bytes(0), 1), as: UTF8.self)
+    }
+
+    static func store(origin: String, in db: Database) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO origin VALUES (1, ?)",
+            arguments: [RowSeal.origin.sealed(Array(origin.utf8), 1)])
     }
 
     // MARK: Bootstraps

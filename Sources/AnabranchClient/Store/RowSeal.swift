@@ -8,9 +8,11 @@ enum RowSeal: String {
     /// The row of the numbers.
     case replica
     /// The numbers of an entry of the log, and what it holds.
-    case entry, changeset, reciprocal
+    case entry, changeset, reciprocal, changed
     /// A part of a bootstrap.
     case part
+    /// What the replica is synchronized with.
+    case origin
 
     private func address(_ number: UInt64) -> RowAddress {
         RowAddress(classID: ClassID(0), key: Array(rawValue.utf8), part: number)
@@ -57,6 +59,8 @@ enum RowSeal: String {
             case .replica: "the row of its numbers"
             case .entry: "version \(number) of its log"
             case .changeset: "the changeset of version \(number) of its log"
+            case .changed: "what version \(number) of its log has changed in lists"
+            case .origin: "what it is synchronized with"
             case .reciprocal: "the merged changeset of version \(number) of its log"
             case .part: "part \(number) of a bootstrap"
             }

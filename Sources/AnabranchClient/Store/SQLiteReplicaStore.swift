@@ -113,6 +113,11 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
     }
 
     /// See `ReplicaStore`.
+    public func changedElements(of version: ClientVersion) throws -> [UInt64] {
+        try read { db in try ReplicaSchema.changedElements(of: version, in: db) }
+    }
+
+    /// See `ReplicaStore`.
     public func bootstrapParts() throws -> [DownloadedChangeset] {
         try read { db in try ReplicaSchema.bootstrapParts(in: db) }
     }
@@ -138,11 +143,16 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
         try Self.table.write(commit.state, in: db)
         try index.withLock { $0 }.write(commit.state, erasesState: commit.erasesState, in: db)
         if commit.trimmedVersion > 0 {
-            try execute("DELETE FROM log WHERE version <= ?", [commit.trimmedVersion.stored], db)
+            for table in ["log", "changed_element"] {
+                try execute("DELETE FROM \(table) WHERE version <= ?", [commit.trimmedVersion.stored], db)
+            }
         }
         for version in commit.removed { try execute("DELETE FROM log WHERE version = ?", [version.stored], db) }
         for (version, changeset) in commit.written where version.number > commit.trimmedVersion {
             try ReplicaSchema.store(version, changeset, in: db)
+        }
+        for (version, digests) in commit.changedElements {
+            try ReplicaSchema.store(changed: digests, of: version, in: db)
         }
         for (version, changeset) in commit.reciprocals {
             try ReplicaSchema.store(reciprocal: changeset, of: version, in: db)
@@ -160,6 +170,14 @@ public final class SQLiteReplicaStore: ReplicaStore, Sendable {
             try carryOut(.come(first), in: db)
         case .come(let more): for part in more { try ReplicaSchema.append(part, in: db) }
         }
+    }
+
+    /// What the replica is synchronized with; nil as long as nobody has said it.
+    func origin() throws -> String? { try read { db in try ReplicaSchema.origin(in: db) } }
+
+    /// The replica is synchronized with this, and with nothing else.
+    func store(origin: String) throws {
+        try Self.translatingErrors(path) { try pool.write { db in try ReplicaSchema.store(origin: origin, in: db) } }
     }
 
     private func execute(_ sql: String, _ arguments: StatementArguments, _ db: Database) throws {

@@ -19,6 +19,9 @@ final class Alarm: Sendable {
         waiter?.resume()
     }
 
+    /// Forgets a ring that nobody has waited for: what it asked for is about to happen.
+    func silence() { state.withLock { $0.isRung = false } }
+
     /// Waits for a ring, or until the time is up; not at all in a task that is cancelled.
     /// - Parameter milliseconds: nil for no end.
     func wait(milliseconds: Int64?) async {

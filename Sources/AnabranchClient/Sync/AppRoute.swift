@@ -8,6 +8,8 @@ public struct AppRoute: RouteProvider {
     ///   - user: the id of one that is logged in.
     public init(_ app: AppClient, user: String) { (self.app, self.user) = (app, user) }
 
+    var appID: String? { app.appID }
+
     /// The URL with the user's access token; a new one if the server does not accept the last one.
     /// - Throws: `SyncError` with the code `loggedOut`; other errors are of the network, or of the server.
     public func url(_ news: RouteNews) async throws -> String {

@@ -15,6 +15,7 @@ extension SyncClient {
             await retry.wait(milliseconds: nil)
             return true
         }
+        retry.silence()
         let ending = await runConnection()
         let (end, error) = (ending.end, ending.reason)
         connectionError = error
@@ -26,6 +27,7 @@ extension SyncClient {
         case .retry: break
         case .stop: await stopAll(error)
         case .clientReset(let isRecoveryAllowed):
+            if await stopTooLarge() { break }
             for (ident, member) in members where !member.isStopped {
                 await beginReset(ident, isRecoveryAllowed: isRecoveryAllowed, error)
             }
@@ -41,6 +43,22 @@ extension SyncClient {
         log.debug("waiting before the next connection", metadata: ["milliseconds": "\(milliseconds ?? -1)"])
         await retry.wait(milliseconds: milliseconds)
         return true
+    }
+
+    /// A message was too big. If a replica has a transaction that makes one alone, a client reset brings it back again
+    /// and again: the session stops, and the application can show why.
+    /// - Returns: whether there was one.
+    private func stopTooLarge() async -> Bool {
+        var isFound = false
+        for (ident, member) in members where !member.isStopped {
+            guard let bytes = await member.replica.largestUnsentBytes, bytes > ReplicaLimits.uploadBytesMax else {
+                continue
+            }
+            isFound = true
+            await stop(
+                ident, SyncError(.transactionTooLarge, "a transaction of \(bytes) bytes, more than the server takes"))
+        }
+        return isFound
     }
 
     private func tellMembers(_ error: SyncError, retryingIn milliseconds: Int64?) async {

@@ -106,7 +106,8 @@ public actor SyncClient {
         }
         // Its answer ends the client reset.
         if isFresh { _ = session.requestMark() }
-        try await member.replica.begin(session) { [weak self] in
+        try await member.replica.claim(configuration.origin(of: member.target))
+        try await member.replica.begin(session, within: configuration.space) { [weak self] in
             Task { await self?.wake(ident) }
         }
         members[ident] = member

@@ -13,6 +13,8 @@ public struct SyncConfiguration: Sendable {
     public var timers = ClientTimers()
     /// The delays between attempts to connect.
     public var backOff = BackOff.ofClients
+    /// How much of the disk the downloads of a replica may take.
+    public var space = ReplicaSpace()
     /// Headers of the application for the WebSocket's request.
     public var headers: [(name: String, value: String)] = []
     /// The name of the application for the header `User-Agent`.
@@ -25,6 +27,24 @@ public struct SyncConfiguration: Sendable {
         self.route = route
         self.mode = mode
         self.transport = transport
+    }
+}
+
+extension SyncConfiguration {
+    /// What a replica is synchronized with, by a name that stays the same when server or user change.
+    func origin(of target: SyncTarget) -> String {
+        let app: String? =
+            switch route {
+            case let route as AppRoute: route.appID
+            case let route as FixedRoute: route.appID
+            default: nil
+            }
+        let part =
+            switch target {
+            case .partition(let text): "partition \(text)"
+            case .flexible: "flexible sync"
+            }
+        return app.map { "\(part) of app \($0)" } ?? part
     }
 }
 
@@ -66,6 +86,9 @@ public struct FixedRoute: RouteProvider {
     public init(server: String, app: String, token: String = "") {
         text = "\(AppLocation.withoutSlashes(server))/api/client/v2.0/app/\(app)/realm-sync?baas_at=\(token)"
     }
+
+    /// The app that the URL names; nil if it names none.
+    var appID: String? { text.firstMatch(of: #/\/app\/([^\/?]+)\/realm-sync/#).map { String($0.output.1) } }
 
     /// The URL; the error `loggedOut` if its token is bad.
     public func url(_ news: RouteNews) throws -> String {

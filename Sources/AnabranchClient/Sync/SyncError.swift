@@ -19,6 +19,8 @@ public struct SyncError: Error, Equatable, Sendable, CustomStringConvertible {
         case storeFailed
         /// The server has refused a subscription set.
         case subscriptionsRefused
+        /// A transaction is larger than what the server takes. It stays in the replica, and so does what came later.
+        case transactionTooLarge
         /// There is no way to the server at the moment; it is tried again.
         case unreachable
     }

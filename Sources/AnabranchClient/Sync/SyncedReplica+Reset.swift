@@ -54,7 +54,7 @@ extension SyncedReplica {
         let unsent = replica.unacknowledged.changesets
         var report = ResetReport()
         var fresh = fresh
-        let recovery = try fresh.takePlace(of: replica, recovers: recovers)
+        let recovery = try fresh.takePlace(of: replica, recovers: recovers, at: now())
         (report.recoveredChangesets, report.droppedChanges) = (recovery.changesets, recovery.droppedChanges)
         if !recovers { report.discardedTransactions = unsent }
         try fresh.store.close()

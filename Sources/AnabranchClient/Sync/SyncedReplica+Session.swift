@@ -5,12 +5,30 @@ import AnabranchReplica
 // What a `SyncClient` asks of a replica. Every call is one turn: nothing else happens in between.
 
 extension SyncedReplica {
+    /// The size of the largest transaction that the server has not acknowledged.
+    var largestUnsentBytes: Int? { replica.largestUnsentBytes }
+
+    /// The replica is about to be synchronized with this. Once the server knows it, it stays with that: its changes
+    /// belong there, and would be recovered anywhere else.
+    func claim(_ origin: String) throws {
+        let known = try replica.store.origin()
+        guard known != origin else { return }
+        if let known, replica.file != nil {
+            throw SyncError(
+                .notSynchronized, "the file belongs to \(known), and cannot be synchronized with \(origin)")
+        }
+        try replica.store.store(origin: origin)
+    }
+
     /// - Throws: `SyncError` if it has a session: a file has one at a time.
-    func begin(_ session: ClientSession, wake: @escaping @Sendable () -> Void) throws(SyncError) {
+    func begin(
+        _ session: ClientSession, within space: ReplicaSpace, wake: @escaping @Sendable () -> Void
+    ) throws(SyncError) {
         guard self.session == nil else {
             throw SyncError(.notSynchronized, "the replica is synchronized already: remove it first")
         }
         self.session = session
+        self.space = space
         self.wake = wake
         updateStatus()
     }
@@ -131,6 +149,10 @@ extension SyncedReplica {
     }
 
     private func integrate(_ download: Download, as kind: DownloadKind) throws {
+        // It is a matter of this device: the application can make room, and begin again.
+        if !download.changesets.isEmpty, let reason = space.shortage(at: path) {
+            return refuse(.otherSessionError, reason, .storeFailed)
+        }
         let acknowledgedBefore = replica.progress.upload.clientVersion
         do {
             let changes = try replica.integrate(download, as: kind)
@@ -151,8 +173,8 @@ extension SyncedReplica {
 
     /// The server is told. It may ask for a client reset then; until it does, or there is another connection, nothing
     /// more comes.
-    private func refuse(_ code: ErrorCode, _ reason: String) {
+    private func refuse(_ code: ErrorCode, _ reason: String, _ own: SyncError.Code = .violation) {
         session?.integrationFailed(code, reason)
-        stop(SyncError(.violation, reason))
+        stop(SyncError(own, reason))
     }
 }

@@ -23,7 +23,7 @@ public actor SyncedReplica {
     nonisolated let hub = ChangeHub()
     nonisolated let board = StatusBoard()
     var replica: Replica<SQLiteReplicaStore>
-    private let now: @Sendable () -> ChangesetTime
+    let now: @Sendable () -> ChangesetTime
     /// Those whose properties are indexed.
     private var indexed: [ObjectSchema] = []
     /// What observers and indexes have been told of: the classes, and how often the state was made anew.
@@ -31,6 +31,7 @@ public actor SyncedReplica {
 
     // The session.
     var session: ClientSession?
+    var space = ReplicaSpace()
     /// Called when the session may have something to say.
     var wake: (@Sendable () -> Void)?
     var status = SyncStatus.offline

@@ -21,7 +21,7 @@ extension SyncedFile {
     /// - Parameters:
     ///   - idempotencyKey: names the write. A second one of the same name does nothing, also after a restart, unless
     ///     `IdempotencyKey.countMax` other names came in between. Nil: the write has no name.
-    ///   - timestamp: the wall clock. The entry gets it, or the timestamp of the entry before if that is later.
+    ///   - timestamp: the wall clock. The entry gets it, or the time of the entry before if that is a little later.
     ///   - body: makes the transaction. Nothing is written if it throws.
     /// - Throws: what `body` throws; `ApplyError` with the place for what makes no sense, also in an assignment;
     ///   `HistoryError` if the store fails, after which the write may be repeated, with its key.
@@ -56,7 +56,7 @@ extension SyncedFile {
         let (changeset, changes) = try after.writeAsServer(objectBytesMax: mergeOptions.objectBytesMax, body)
 
         var commit = Commit(file: id, lease: lease, head: head)
-        if let (entry, conflictKeys) = try entry(with: changeset, at: max(timestamp, newest), after: head) {
+        if let (entry, conflictKeys) = try entry(with: changeset, at: timestamp.following(newest), after: head) {
             (commit.entries, commit.conflictKeys) = ([entry], conflictKeys)
             commit.state = StateUpdate(version: entry.version, after: after, changes: changes)
         }

@@ -109,5 +109,5 @@ extension AdminEndpoints {
         return written
     }
 
-    private var now: ChangesetTime { ChangesetTime(secondsSince1970: Double(server.unixSeconds())) }
+    private var now: ChangesetTime { server.files.environment.now() }
 }

@@ -3,6 +3,7 @@
 enum MetricHelp {
     static let texts = [
         "anabranch_build_info": "1; the labels say what was built.",
+        "anabranch_client_clocks_wrong_total": "Sessions of clients whose clocks are wrong.",
         "anabranch_client_files_expired_total": "Client files that have expired by themselves.",
         "anabranch_clock_jump_seconds": "By how much the clock has jumped; while it is not 0, nobody expires.",
         "anabranch_commit_duration_seconds": "How long it took to integrate and store what was queued for a file.",

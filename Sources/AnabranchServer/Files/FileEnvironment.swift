@@ -1,6 +1,8 @@
+import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import AnabranchRules
+import Foundation
 import Logging
 import Metrics
 import Synchronization
@@ -26,6 +28,8 @@ final class FileEnvironment: Sendable {
     let messageMemory: MemoryBudget
     /// The clock, in seconds since 1970: when a client file was last seen.
     let unixSeconds: @Sendable () -> UInt64
+    /// The clock by which the server's own changes compete with those of clients, to the millisecond.
+    let now: @Sendable () -> ChangesetTime
     /// Begins a part of a turn.
     let beginStep: @Sendable () -> StepLimit
     /// Where the salts of files come from.
@@ -40,6 +44,7 @@ final class FileEnvironment: Sendable {
     ///   - budget: for requests that are not done yet.
     ///   - messageMemory: for long messages.
     ///   - monotonicSeconds: a clock that only goes on; nil: the machine's.
+    ///   - now: the clock for the times of changes.
     init(
         store: any HistoryStore, committerThreads: Int = 2, options: FileOptions = FileOptions(), metrics: SyncMetrics,
         logger: Logger,
@@ -48,7 +53,8 @@ final class FileEnvironment: Sendable {
             StepLimit(milliseconds: FileEnvironment.stepMillisecondsMax)
         },
         randomness: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() },
-        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil
+        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: (@Sendable () -> UInt64)? = nil,
+        now: @escaping @Sendable () -> ChangesetTime = { Date().changesetTime }
     ) {
         committers =
             committerThreads > 0 && !store.isInMemory
@@ -69,6 +75,7 @@ final class FileEnvironment: Sendable {
         self.beginStep = beginStep
         self.randomness = randomness
         self.unixSeconds = unixSeconds
+        self.now = now
     }
 
     /// Whether nobody waits for long merges any more.
@@ -125,6 +132,8 @@ struct FileOptions: Sendable {
     var reservedBytes = 0
     /// What the store may have in use, in bytes.
     var storeBytesMax = Int.max
+    /// A client whose clock is wrong by more, in seconds, is named to the operator.
+    var clientClockSecondsMax = 300
     /// How much of the past is kept.
     var history = HistoryPolicy()
     /// What the long merges may occupy together in bytes, beside the largest of them.

@@ -28,6 +28,16 @@ struct FileLog {
             ])
     }
 
+    /// A client dates its changes wrong, so that they win over newer ones, or lose to older ones.
+    func note(wrongClock seconds: Int64, of client: ClientFileID, user: String?, path: VirtualPath) {
+        logger.notice(
+            "the clock of a client is wrong: by so many seconds, negative if it is slow",
+            metadata: [
+                "path": "\(path.abbreviated)", "client": "\(client)", "user": "\(user ?? "-")",
+                "seconds": "\(seconds)",
+            ])
+    }
+
     /// What one commit of a round of maintenance has done, since `before`.
     func note(_ report: MaintenanceReport, since before: MaintenanceReport, path: VirtualPath) {
         metrics.maintained(report, since: before)

@@ -32,9 +32,8 @@ extension FileSessions {
     }
 
     private func add(_ schema: AppSchema, to flexible: FlexibleFile) throws(HistoryError) {
-        let time = ChangesetTime(secondsSince1970: Double(environment.unixSeconds()))
         do {
-            try flexible.write(at: time) { try schema.add(to: $0) }
+            try flexible.write(at: environment.now()) { try schema.add(to: $0) }
         } catch let error as HistoryError {
             throw error
         } catch {

@@ -27,6 +27,8 @@ final class FileSessions {
         var wait: MemoryWait?
         /// In flexible sync, in place of `progress`.
         var view: ViewSession?
+        /// What its changes tell of the client's clock.
+        var clock: ClientClock
     }
 
     let file: SyncedFile
@@ -149,7 +151,8 @@ final class FileSessions {
         open.remove(key)
         running[key] = Running(
             clientFile: clientFile, user: user, capabilities: capabilities, progress: progress,
-            isLive: progress.download.serverVersion >= file.version, view: view)
+            isLive: progress.download.serverVersion >= file.version, view: view,
+            clock: ClientClock(start: environment.now(), version: progress.download.serverVersion))
         sessionOfClientFile[clientFile] = key
         reply(key, .identAccepted(progress.download, exposedVersion: file.version))
     }
@@ -164,6 +167,7 @@ final class FileSessions {
             return false
         }
         let clientFile = running.values[index].clientFile
+        noteClock(ofRunning: index, rest.changesets)
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()
@@ -178,6 +182,19 @@ final class FileSessions {
         try file.enqueue(rest, from: clientFile)
         uploads.append((clientFile, charge))
         return true
+    }
+
+    /// Names a client whose clock is wrong: once a session, since nothing is refused because of it.
+    private func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) {
+        let limit = environment.options.clientClockSecondsMax
+        guard
+            let seconds = running.values[index].clock.difference(
+                in: changesets, at: environment.now(), beyondSeconds: limit)
+        else { return }
+        environment.metrics.clientClocksWrong.increment()
+        let session = running.values[index]
+        environment.log.note(
+            wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
     }
 
     /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.

@@ -44,6 +44,8 @@ struct SyncMetrics: Sendable {
     let queriesTaken: Counter
     let viewEvaluations: Counter
     let compensatedObjects: Counter
+    /// Sessions of clients whose clocks are wrong.
+    let clientClocksWrong: Counter
     private let commitDuration: Timer
     private let scanDuration: Timer
 
@@ -80,6 +82,7 @@ struct SyncMetrics: Sendable {
         skippedInstructions = Counter(label: "anabranch_moot_instructions_total", factory: factory)
         queriesTaken = Counter(label: "anabranch_queries_total", factory: factory)
         viewEvaluations = Counter(label: "anabranch_view_evaluations_total", factory: factory)
+        clientClocksWrong = Counter(label: "anabranch_client_clocks_wrong_total", factory: factory)
         compensatedObjects = Counter(label: "anabranch_compensated_objects_total", factory: factory)
         commitDuration = Timer(label: "anabranch_commit_duration", factory: factory)
         scanDuration = Timer(label: "anabranch_scan_duration", factory: factory)

@@ -41,5 +41,5 @@ extension SyncServer {
 }
 
 extension Date {
-    fileprivate var changesetTime: ChangesetTime { ChangesetTime(secondsSince1970: timeIntervalSince1970) }
+    var changesetTime: ChangesetTime { ChangesetTime(secondsSince1970: timeIntervalSince1970) }
 }

@@ -259,6 +259,7 @@ public final class SyncServer: Service {
         options.cachesBytesMax = settings.cachesBytesMax
         options.reservedBytes = settings.freeBytesMin
         options.storeBytesMax = settings.storeBytesMax
+        options.clientClockSecondsMax = settings.clientClockSecondsMax
         options.history = settings.history
         return FileEnvironment(
             store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,

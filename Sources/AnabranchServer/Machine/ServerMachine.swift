@@ -47,8 +47,9 @@ package final class ServerMachine {
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: settings.fileOptions, metrics: metrics, logger: .silent,
             messageMemory: MemoryBudget(bytesMax: settings.messageBytesMax), beginStep: settings.beginStep,
-            randomness: settings.randomness, unixSeconds: settings.unixSeconds,
-            monotonicSeconds: settings.monotonicSeconds)
+            randomness: settings.randomness,
+            unixSeconds: { [now = settings.now] in UInt64(now().secondsSince1970) },
+            monotonicSeconds: settings.monotonicSeconds, now: settings.now)
         files = FileQueues(environment, threads: nil) { turn in
             let ofConnections = Dictionary(grouping: turn.replies, by: \.session.connection)
             replies.waiting += ofConnections.sorted { $0.key < $1.key }.flatMap(\.value)

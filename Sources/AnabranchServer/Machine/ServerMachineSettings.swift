@@ -1,4 +1,4 @@
-import AnabranchCore
+package import AnabranchCore
 package import AnabranchHistory
 import AnabranchProtocol
 package import AnabranchRules
@@ -23,15 +23,15 @@ package struct ServerMachineSettings: Sendable {
     package var beginStep: @Sendable () -> StepLimit = { .none }
     /// Where salts come from.
     package var randomness: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
-    /// Seconds since 1970.
-    package var unixSeconds: @Sendable () -> UInt64
+    /// The clock.
+    package var now: @Sendable () -> ChangesetTime
     /// Seconds of a clock that only goes on.
     package var monotonicSeconds: @Sendable () -> UInt64
 
     package init(
-        unixSeconds: @escaping @Sendable () -> UInt64, monotonicSeconds: @escaping @Sendable () -> UInt64
+        now: @escaping @Sendable () -> ChangesetTime, monotonicSeconds: @escaping @Sendable () -> UInt64
     ) {
-        self.unixSeconds = unixSeconds
+        self.now = now
         self.monotonicSeconds = monotonicSeconds
     }
 

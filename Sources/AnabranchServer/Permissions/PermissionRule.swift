@@ -106,8 +106,8 @@ struct PermissionRule: Equatable, Sendable {
         let example = path.replacing("${user}", with: "0")
         guard !path.contains("*"), (try? JSONValue(parsing: example.utf8)) == nil else { return nil }
         return """
-            \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has its own \
-            quotation marks: '"\(path)"'
+            \(rule): path: matches nothing: '\(path)' is no JSON, as partition values are; that of a string has \
+            its own quotation marks: '"\(path)"'
             """
     }
 

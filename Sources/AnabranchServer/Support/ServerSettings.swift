@@ -63,6 +63,8 @@ public struct ServerSettings: Sendable {
     /// In flexible sync, how many milliseconds of a processor the queries of one user may take within a minute, to find
     /// the objects that enter and leave. For the rest of the minute further ones end their sessions, and wait.
     public var queryMillisecondsPerMinuteMax = 10_000
+    /// A client whose changes show that its clock is wrong by more, in seconds, is named in the log.
+    public var clientClockSecondsMax = 300
     /// Whether clients may take classes and columns away (`Spec/History.md`, section 16.2), by the ids of their apps.
     public var destructiveSchemaByApp: [String: DestructiveSchema] = [:]
     /// The same for all other apps.

@@ -108,7 +108,7 @@ final class SimulatedClient {
     /// The fresh replica has everything, and takes the place of the old one.
     func endReset(session: UInt64, at now: Int64) throws {
         guard var process, let old = process.old else { return }
-        let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers)
+        let recovery = try process.replica.takePlace(of: old.replica, recovers: old.recovers, at: time(at: now))
         process.isRecovering = old.recovers && recovery.changesets > 0
         process.old = nil
         process.isStopped = false

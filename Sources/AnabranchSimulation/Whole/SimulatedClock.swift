@@ -1,3 +1,4 @@
+import AnabranchCore
 import Synchronization
 
 /// Time goes on when the simulation says so. Each machine has a clock of its own, which may be wrong.
@@ -18,9 +19,11 @@ final class SimulatedClock: Sendable {
         set { state.withLock { $0.serverOffset = newValue } }
     }
 
-    /// What the server's clock shows, in seconds since 1970.
-    var serverSeconds: UInt64 {
-        state.withLock { UInt64(max(1, Self.start + $0.milliseconds / 1000 + $0.serverOffset)) }
+    /// What the server's clock shows.
+    var serverTime: ChangesetTime {
+        state.withLock {
+            ChangesetTime(secondsSince1970: Double((Self.start + $0.serverOffset) * 1000 + $0.milliseconds) / 1000)
+        }
     }
 
     var monotonicSeconds: UInt64 { UInt64(now / 1000) }

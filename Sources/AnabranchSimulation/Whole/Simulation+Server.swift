@@ -72,7 +72,7 @@ extension Simulation {
     func serverWrite() {
         guard let machine else { return }
         let file = random.below(plan.fileCount), outcome = PendingWrite.Outcome()
-        let time = ChangesetTime(secondsSince1970: Double(clock.serverSeconds))
+        let time = clock.serverTime
         switch plan.workload {
         case .counted:
             let token = ledger.begin(by: -1, in: file, as: nil), seed = random.next()

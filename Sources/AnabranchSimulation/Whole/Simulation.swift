@@ -255,7 +255,7 @@ package final class Simulation {
     func startServer() {
         guard machine == nil else { return }
         var settings = ServerMachineSettings(
-            unixSeconds: { [clock] in clock.serverSeconds }, monotonicSeconds: { [clock] in clock.monotonicSeconds })
+            now: { [clock] in clock.serverTime }, monotonicSeconds: { [clock] in clock.monotonicSeconds })
         settings.isFlexible = plan.isFlexible
         settings.history = plan.history
         settings.authorizer = permissions

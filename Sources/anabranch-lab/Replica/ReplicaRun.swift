@@ -225,7 +225,7 @@ struct ReplicaRun {
         try fresh.integrate(
             try file.downloads(for: ident.ident).download(
                 after: fresh.memory.progress.cursor, byteBudget: .max), as: kind)
-        let recovery = try fresh.takePlace(of: twins, recovers: random.isOne(in: 2))
+        let recovery = try fresh.takePlace(of: twins, recovers: random.isOne(in: 2), at: ChangesetTime(clock))
         try twins.close()
         twins = fresh
         (self.ident, bootstrap) = (ident, nil)

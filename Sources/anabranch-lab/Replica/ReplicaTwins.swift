@@ -108,10 +108,10 @@ final class ReplicaTwins {
     }
 
     /// Takes the place of other twins, as a client reset has it.
-    func takePlace(of other: ReplicaTwins, recovers: Bool) throws -> ReplicaRecovery {
+    func takePlace(of other: ReplicaTwins, recovers: Bool, at now: ChangesetTime) throws -> ReplicaRecovery {
         try both(
-            "client reset", { try $0.takePlace(of: other.stored, recovers: recovers) },
-            { try $0.takePlace(of: other.memory, recovers: recovers) })
+            "client reset", { try $0.takePlace(of: other.stored, recovers: recovers, at: now) },
+            { try $0.takePlace(of: other.memory, recovers: recovers, at: now) })
     }
 
     func close() throws { try stored.store.close() }

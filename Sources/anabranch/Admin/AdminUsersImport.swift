@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchCore
 import ArgumentParser
 import Foundation
@@ -46,7 +47,7 @@ struct AdminUsersImport: AsyncParsableCommand {
                     throw AdminError(description: "\(file), line \(number): \(error); go on by the same command")
                 } catch {
                     tally.refused += 1
-                    FileHandle.standardError.write(Data("\(file), line \(number): \(error)\n".utf8))
+                    StandardError.write("\(file), line \(number): \(error)\n")
                 }
             }
             guard count > 0 else { throw InputError(description: "\(file): is empty") }

@@ -144,7 +144,7 @@ extension ClientOptions {
         return "client reset: \(recovered) made again, \(lost)\(backup)"
     }
 
-    private static func note(_ text: String) { FileHandle.standardError.write(Data("\(text)\n".utf8)) }
+    private static func note(_ text: String) { StandardError.write("\(text)\n") }
 }
 
 extension SubscriptionSets.Entry {

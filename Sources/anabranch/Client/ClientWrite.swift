@@ -67,7 +67,7 @@ struct ClientWrite: AsyncParsableCommand {
             do {
                 tally = try await write(to: open.replica)
             } catch {
-                if let failure { FileHandle.standardError.write(Data("\(failure)\n".utf8)) }
+                if let failure { StandardError.write("\(failure)\n") }
                 throw error
             }
             do {
@@ -93,7 +93,7 @@ struct ClientWrite: AsyncParsableCommand {
         }
         tally += try await write(&lines, to: replica)
         for note in lines.reader?.tally.notes ?? [] {
-            FileHandle.standardError.write(Data("\(file): \(note)\n".utf8))
+            StandardError.write("\(file): \(note)\n")
         }
         return tally
     }

@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchRules
 import ArgumentParser
+import CommandSupport
 import Foundation
 import NIOCore
 
@@ -79,12 +80,12 @@ struct ImportRun {
     mutating func refuse(_ number: Int, _ error: LineError) {
         tally.refused += 1
         isEnded = isEnded || isStrict
-        let text = Data("\(file), \(unit) \(number): \(error)\n".utf8)
-        guard namedRefusals < Self.refusalsMax, namedBytes + text.count <= Self.refusalBytesMax else { return }
+        let text = "\(file), \(unit) \(number): \(error)\n"
+        guard namedRefusals < Self.refusalsMax, namedBytes + text.utf8.count <= Self.refusalBytesMax else { return }
         namedRefusals += 1
-        namedBytes += text.count
+        namedBytes += text.utf8.count
         progress.end()
-        FileHandle.standardError.write(text)
+        StandardError.write(text)
     }
 
     /// Has the server write what was added.
@@ -185,8 +186,7 @@ struct ImportRun {
     mutating func report(asJSON isJSON: Bool, isDry: Bool, ofPartitions: Bool) throws {
         progress.end()
         if tally.refused > namedRefusals {
-            FileHandle.standardError.write(
-                Data("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused\n".utf8))
+            note("\(file): \(tally.refused - namedRefusals) more \(unit)s were refused")
         }
         (tally.unknown_fields, tally.unsupported_fields) = (documents.unknown, documents.unsupported)
         tally.missing_fields = documents.missing
@@ -214,5 +214,5 @@ struct ImportRun {
         if rest > 0 { note("and \(rest) partitions more") }
     }
 
-    private func note(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
+    private func note(_ text: String) { StandardError.write(text + "\n") }
 }

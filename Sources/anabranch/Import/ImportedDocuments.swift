@@ -1,3 +1,4 @@
+import CommandSupport
 import AnabranchCore
 import AnabranchHistory
 import AnabranchRules
@@ -59,7 +60,7 @@ enum DocumentSchema {
         do {
             let classes = try inference.classes()
             let report = ["\(file): \(count) documents of class \(className):"] + inference.report
-            FileHandle.standardError.write(Data(report.map { $0 + "\n" }.joined().utf8))
+            StandardError.write(report.map { $0 + "\n" }.joined())
             return classes
         } catch {
             throw unreadable ?? InputError(description: "\(file): \(error)")

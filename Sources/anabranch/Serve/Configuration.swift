@@ -63,6 +63,7 @@ struct Configuration {
     var shards: Int?
     var explainDays: Int?
     var objectBytesMax: Int?
+    var clientClockSecondsMax: Int?
     var freeBytesMin: Int?
     var storeBytesMax: Int?
     var adoptsUnownedClients = false
@@ -106,6 +107,7 @@ struct Configuration {
         }
         settings.adoptsUnownedClientFiles = adoptsUnownedClients
         if let objectBytesMax { settings.objectBytesMax = objectBytesMax }
+        if let clientClockSecondsMax { settings.clientClockSecondsMax = clientClockSecondsMax }
         if let freeBytesMin { settings.freeBytesMin = freeBytesMin }
         if let storeBytesMax { settings.storeBytesMax = storeBytesMax }
         settings.history = history

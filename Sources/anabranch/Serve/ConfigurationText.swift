@@ -45,6 +45,7 @@ struct ConfigurationText: CustomStringConvertible {
         all.shards = configuration.store.shards
         all.explainDays = configuration.store.explainDays
         all.objectBytesMax = limit(server.objectBytesMax)
+        all.clientClockSecondsMax = server.clientClockSecondsMax
         all.freeBytesMin = server.freeBytesMin
         return all
     }

@@ -90,6 +90,9 @@ struct Setting {
                 "How many databases a new store has."),
             Setting("object-bytes", \.objectBytesMax, .count(), "How large clients can make an object."),
             Setting(
+                "client-clock-seconds", \.clientClockSecondsMax, .count(upTo: UInt64(Int32.max)),
+                "Clients whose clocks are wrong by more are named in the log."),
+            Setting(
                 "free-bytes", \.freeBytesMin, .count(upTo: UInt64(Int.max)),
                 "What stays free on the disk of the data; while less is, changes and new partitions wait."),
             Setting(

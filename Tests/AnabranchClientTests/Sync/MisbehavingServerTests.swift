@@ -150,6 +150,56 @@ import Testing
         }
     }
 
+    /// Unless a transaction is the cause that would come back: it is more than any UPLOAD of several has.
+    @Test func aTransactionThatIsTooLargeIsAnErrorAndNoReset() async throws {
+        let server = SpokenServer { message, _ in if case .upload = message { [.close(1009)] } else { nil } }
+        try await withFolder { path async throws in
+            let replica = try SyncedReplica(path: path("one")), client = Self.client(server)
+            try await replica.write { tx in
+                try tx.addClass("Large", key: "_id", .int)
+                try tx.addColumn("data", .binary, isNullable: true, to: "Large")
+                for key in 1...2 {
+                    let data = Payload.binary([UInt8](repeating: 7, count: ReplicaLimits.uploadBytesMax / 2))
+                    try tx.create("Large", key: .int(Int64(key)), ["data": data])
+                }
+            }
+            let events = await replica.events()
+            try await client.add(replica, partition: "1")
+            #expect(try await first(events, \.stop).code == .transactionTooLarge)
+            #expect(await replica.record.file?.ident == 2)
+            #expect(await replica.largestUnsentBytes != nil)
+            await client.stop()
+            try await replica.close()
+        }
+    }
+
+    /// A server that sends changes without end fills no disk.
+    @Test(arguments: [true, false]) func whatAReplicaTakesIsBounded(isDiskFull: Bool) throws {
+        let path = NSTemporaryDirectory() + "space-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data(count: 1_000).write(to: URL(fileURLWithPath: path))
+        var space = ReplicaSpace()
+        space.freeBytesMin = 0
+        #expect(space.shortage(at: path) == nil)
+        if isDiskFull { space.freeBytesMin = .max } else { space.fileBytesMax = 1_000 }
+        #expect(space.shortage(at: path) != nil)
+    }
+
+    /// A file under the name of another one is not taken for that: its changes would be recovered into the other one.
+    @Test func aReplicaStaysWithItsPartition() async throws {
+        let server = SpokenServer { _, _ in nil }
+        try await withFolder { path async throws in
+            let replica = try SyncedReplica(path: path("one")), client = Self.client(server)
+            try await client.add(replica, partition: "1")
+            try await replica.waitForDownload()
+            await client.remove(replica)
+            await syncFails(.notSynchronized) { try await client.add(replica, partition: "2") }
+            try await client.add(replica, partition: "1")
+            await client.stop()
+            try await replica.close()
+        }
+    }
+
     /// Two replicas on a connection. One has stopped, and has no part in the next connection, until it is reset.
     @Test func whatHasStoppedJoinsTheConnectionAgain() async throws {
         let server = SpokenServer { message, connection in
@@ -215,7 +265,7 @@ import Testing
     @Test(arguments: Moment.allCases) func aFileThatFailsTrapsNothing(moment: Moment) async throws {
         try await withFolder { path async throws in
             let replica = try SyncedReplica(path: path("one")), session: SessionID = 1
-            try await replica.begin(ClientSession(session, partition: Array("1".utf8))) {}
+            try await replica.begin(ClientSession(session, partition: Array("1".utf8)), within: ReplicaSpace()) {}
             try await replica.connected(ProtocolVersion(14), isFast: false)
             _ = try await replica.nextMessage()
             let ident = ServerMessage.ident(session: session, SaltedFileID(ident: 2, salt: 7))
@@ -244,7 +294,7 @@ import Testing
         try await withFolder { path async throws in
             let replica = try SyncedReplica(path: path("one")), session: SessionID = 1
             let query = try await replica.subscribe([Subscription("Task")])
-            try await replica.begin(ClientSession(session)) {}
+            try await replica.begin(ClientSession(session), within: ReplicaSpace()) {}
             try await replica.connected(ProtocolVersion(14), isFast: false)
             _ = try await replica.nextMessage()
             _ = try await replica.receive(.ident(session: session, SaltedFileID(ident: 2, salt: 7)))

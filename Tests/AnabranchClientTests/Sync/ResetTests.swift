@@ -203,7 +203,7 @@ import Testing
         try await download.close()
         guard step != .freshIsComing else { return }
         var new = try Replica(SQLiteReplicaStore(path: fresh)), old = try Replica(SQLiteReplicaStore(path: path("one")))
-        let recovery = try new.takePlace(of: old, recovers: true)
+        let recovery = try new.takePlace(of: old, recovers: true, at: 100)
         #expect(recovery.changesets == 1)
         try new.store.close()
         try old.store.close()

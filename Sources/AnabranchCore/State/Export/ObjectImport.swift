@@ -93,21 +93,49 @@ extension WriteTransaction {
         }
     }
 
-    /// What both begin with stays.
+    /// What both begin with and end with stays, and in between as many are changed as there are in both.
     private func put(
         _ elements: [ExportedValue], over current: ExportedValue, at location: Location
     ) throws(ApplyError) {
         var old: [ExportedValue] = []
         if case .list(let present) = current { old = present } else { try perform(.update(.list), at: location) }
-        let kept = zip(old, elements).prefix { $0.text == $1.text }.count
-        for index in (kept..<old.count).reversed() {
-            try perform(.erase(priorSize: index + 1), at: location.appending(.index(index)))
+        let oldTexts = old.map(\.text), texts = elements.map(\.text)
+        let first = zip(oldTexts, texts).prefix { $0 == $1 }.count
+        let rest = min(oldTexts.count, texts.count) - first
+        let last = zip(oldTexts.reversed(), texts.reversed()).prefix(rest).prefix { $0 == $1 }.count
+        let changed = first..<min(oldTexts.count, texts.count) - last
+        for index in changed where oldTexts[index] != texts[index] {
+            try put(elements[index], over: old[index], at: location, index, count: old.count)
         }
-        for index in kept..<max(kept, elements.count) {
+        var count = old.count
+        for index in (changed.upperBound..<old.count - last).reversed() {
+            try perform(.erase(priorSize: count), at: location.appending(.index(index)))
+            count -= 1
+        }
+        for index in changed.upperBound..<max(changed.upperBound, elements.count - last) {
             let place = location.appending(.index(index))
-            try perform(.insert(elements[index].payload, priorSize: index), at: place)
+            try perform(.insert(elements[index].payload, priorSize: count), at: place)
             _ = try put(elements[index], at: place)
+            count += 1
         }
+    }
+
+    /// Makes another element of a list stand in the place of one.
+    private func put(
+        _ element: ExportedValue, over old: ExportedValue, at list: Location, _ index: Int, count: Int
+    ) throws(ApplyError) {
+        let place = list.appending(.index(index))
+        guard case .value(let payload) = element else {
+            if old.payload != element.payload {
+                try perform(.update(element.payload), at: place, priorSize: count)
+            }
+            _ = try put(element, at: place)
+            return
+        }
+        if let content = try content(at: place), let other = try neutral(content, payload, place.place) {
+            try perform(.update(other), at: place, priorSize: count)
+        }
+        try perform(.update(payload), at: place, priorSize: count)
     }
 
     private func put(

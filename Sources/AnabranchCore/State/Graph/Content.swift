@@ -55,6 +55,16 @@ enum Content: Sendable {
     case stored(StoredValue)
 }
 
+extension Content {
+    /// Whether it is a list or a dictionary, which among the elements of a list are in a Mixed.
+    var isNestedCollection: Bool {
+        switch self {
+        case .list, .dictionary: true
+        default: false
+        }
+    }
+}
+
 // Taking a collection out leaves null behind, so that it is changed in place and not copied.
 extension Content {
     mutating func takeList() -> ContentList? {

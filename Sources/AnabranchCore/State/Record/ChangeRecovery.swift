@@ -4,37 +4,57 @@
 /// Makes changesets again that were recorded on another state.
 ///
 /// What was said about a place that is there holds, whatever it holds now. What is gone on the server stays gone:
-/// changes of it are dropped, as are erasures of classes and columns. Places in a list mean nothing in another state,
-/// so of a list only what was added at its end is added again; a list that was changed otherwise becomes as it was on
-/// the client.
+/// changes of it are dropped, as are erasures of classes and columns, and links to what is not there. An element of a
+/// list is found again by what it was, or because it was inserted here (`ListTracks`); elements of others stay.
 package struct ChangeRecovery {
-    /// A list as paths name it.
-    private struct ListPlace: Hashable {
-        let object: ObjectReference
-        let slot: Int
-        let path: [PathStep]
-
-        init(_ location: Location) { (object, slot, path) = (location.object, location.field.slot, location.path) }
-    }
-
-    private enum ListPlan {
-        /// Elements were added at the end: where they stood, and where they stand.
-        case appended([Int: Int])
-        /// Nobody else has elements in it.
-        case own
-        /// It becomes as it was.
-        case copied(Location)
-    }
-
     /// Instructions that were not made again, because what they change is gone, or may not be changed.
     package private(set) var droppedCount = 0
-    private var ownObjects: Set<ObjectReference> = []
-    private var lists: [ListPlace: ListPlan] = [:]
+    /// The state of the client, behind all changes.
+    private let old: WriteTransaction
+    /// The lists as the changes leave them, and as those leave them that were made again.
+    private var allTracks = ListTracks(), tracks = ListTracks()
+    /// For each element of a list on the server its number; nil for those of others.
+    private var standing: [TrackedPlace: [Int?]] = [:]
+    /// How often an object is created by changes that were not made again yet.
+    private var creations: [ObjectName: Int] = [:]
 
-    /// In the order in which it turned out.
-    private var copiedLists: [ListPlace] = []
+    private struct ObjectName: Hashable {
+        let className: [UInt8]
+        let key: PrimaryKey
+    }
 
-    package init() {}
+    /// - Parameter old: the state of the client, behind all changes.
+    package init(from old: ObjectGraph) { self.old = WriteTransaction(on: old, as: 0, isReadOnly: true) }
+
+    // MARK: Looking ahead
+
+    /// Takes notice of a changeset. All have to be read, in their order, before the first one is made again.
+    ///
+    /// - Parameter digests: of the elements of lists that it changes and erases; nil if they are not known.
+    package mutating func read(_ changeset: ChangesetIndex, in arena: ChangesetArena, changing digests: [UInt64]?) {
+        let instructions = arena.instructions(of: changeset)
+        let count = instructions.reduce(0) { $0 + arena.changedElementCount(of: $1) }
+        var changed = ListTracks.ChangedElements(digests?.count == count ? digests ?? [] : [])
+        for instruction in instructions {
+            switch instruction.kind {
+            case .addTable, .addColumn, .eraseTable, .eraseColumn: break
+            case .createObject: creations[name(of: instruction, in: arena), default: 0] += 1
+            case .eraseObject:
+                let object = name(of: instruction, in: arena)
+                allTracks.erase(object.className, object.key)
+            default:
+                _ = allTracks.note(instruction, in: arena, &changed)
+            }
+        }
+    }
+
+    private func name(of instruction: Instruction, in arena: ChangesetArena) -> ObjectName {
+        ObjectName(
+            className: Array(arena.bytes(of: instruction.className)),
+            key: arena.primaryKey(of: instruction.object).key.normalised)
+    }
+
+    // MARK: Making again
 
     /// Makes the changes of a changeset again.
     /// - Throws: `ApplyError` if the state cannot be read.
@@ -51,22 +71,6 @@ package struct ChangeRecovery {
         }
     }
 
-    /// Makes those lists as they were whose changes could not be made again, behind all changesets.
-    ///
-    /// - Parameter old: the state of the client.
-    /// - Throws: `ApplyError` if a state cannot be read.
-    package mutating func copyLists(from old: ObjectGraph, on transaction: WriteTransaction) throws(ApplyError) {
-        for name in copiedLists {
-            guard case .copied(let location) = lists[name] else { continue }
-            do throws(ApplyError) {
-                try transaction.copyValue(at: location, from: old)
-            } catch {
-                if error.code == .unavailable { throw error }
-                droppedCount += 1
-            }
-        }
-    }
-
     private mutating func repeatChange(
         _ instruction: Instruction, in arena: ChangesetArena, on transaction: WriteTransaction
     ) throws(ApplyError) {
@@ -76,140 +80,197 @@ package struct ChangeRecovery {
         case .addColumn: try transaction.addColumn(arena.declaredColumn(instruction), to: className)
         case .eraseTable, .eraseColumn: droppedCount += 1
         case .createObject:
-            let key = arena.primaryKey(of: instruction.object).key
-            let object = ObjectReference(classID: try transaction.number(of: className), key: key.normalised)
-            if try !transaction.editor.exists(object) { ownObjects.insert(object) }
-            try transaction.create(className, key, [:], areDefaults: false)
+            creations[name(of: instruction, in: arena), default: 0] -= 1
+            try transaction.create(
+                className, arena.primaryKey(of: instruction.object).key, [:], areDefaults: false)
         case .eraseObject:
-            try transaction.delete(try object(instruction, className, in: arena, on: transaction))
-        default: try repeatEdit(instruction, className, in: arena, on: transaction)
+            let object = name(of: instruction, in: arena)
+            tracks.erase(object.className, object.key)
+            try transaction.delete(try find(object, on: transaction))
+        default:
+            // The lists go on also where the change is dropped.
+            var changed = ListTracks.ChangedElements([])
+            let (steps, place) = tracks.note(instruction, in: arena, &changed)
+            let field = String(decoding: arena.bytes(of: instruction.field), as: UTF8.self)
+            let location = try find(name(of: instruction, in: arena), on: transaction).location(of: field)
+            try repeatEdit(Edited(instruction, arena), steps, place, from: location, on: transaction)
         }
     }
 
-    private func object(
-        _ instruction: Instruction, _ className: [UInt8], in arena: ChangesetArena, on transaction: WriteTransaction
-    ) throws(ApplyError) -> DynamicObject {
-        let key = arena.primaryKey(of: instruction.object).key
-        let reference = ObjectReference(classID: try transaction.number(of: className), key: key.normalised)
-        guard try transaction.editor.exists(reference) else { throw .invalid("the object is gone") }
-        return DynamicObject(transaction: transaction, reference: reference)
+    private func find(_ object: ObjectName, on transaction: WriteTransaction) throws(ApplyError) -> DynamicObject {
+        let reference = ObjectReference(classID: try transaction.number(of: object.className), key: object.key)
+        guard let found = try transaction.object(reference) else { throw .invalid("the object is gone") }
+        return found
     }
 
-    // MARK: Places
+    /// An instruction, and where its values are.
+    private struct Edited {
+        let instruction: Instruction
+        let arena: ChangesetArena
+
+        init(_ instruction: Instruction, _ arena: ChangesetArena) {
+            (self.instruction, self.arena) = (instruction, arena)
+        }
+
+        var kind: InstructionKind { instruction.kind }
+        var payload: Payload { arena.payload(of: instruction) }
+    }
 
     private mutating func repeatEdit(
-        _ instruction: Instruction, _ className: [UInt8], in arena: ChangesetArena, on transaction: WriteTransaction
+        _ edit: Edited, _ steps: [ListTracks.Step], _ place: TrackedPlace, from field: Location,
+        on transaction: WriteTransaction
     ) throws(ApplyError) {
-        let object = try object(instruction, className, in: arena, on: transaction)
-        var location = try object.location(of: String(decoding: arena.bytes(of: instruction.field), as: UTF8.self))
-        // Nobody else has lists in what was made here.
-        var isOwn = ownObjects.contains(object.reference)
-        let path = arena.path(of: instruction)
-        for (position, element) in path.enumerated() {
-            guard element.isIndex else {
-                location = try transaction.step(Array(arena.bytes(of: element.name)), from: location)
-                continue
+        var location = field
+        for (position, step) in steps.enumerated() {
+            switch step {
+            case .name(let name): location = try transaction.step(name, from: location)
+            case .element(let list, let number):
+                try align(list, at: location, on: transaction)
+                guard let number else { throw .invalid("the element is gone") }
+                if position == steps.count - 1, edit.instruction.isElementEdit {
+                    return try repeatElementEdit(edit, of: number, in: list, at: location, on: transaction)
+                }
+                guard let index = standing[list]?.firstIndex(of: number) else { throw .invalid("the element is gone") }
+                location = location.appending(.index(index))
             }
-            var index = Int(element.index)
-            if !isOwn {
-                let isLast = position == path.count - 1
-                let place = try place(of: index, isLast ? instruction : nil, in: location, on: transaction)
-                guard let place else { return }
-                index = place
-                isOwn = true
-            }
-            location = location.appending(.index(index))
         }
-        try perform(instruction, in: arena, at: location, on: transaction)
+        if edit.kind == .clear, edit.instruction.collection == .list { standing[place] = [] }
+        try perform(edit, at: location, on: transaction)
     }
 
-    /// Where an element of a list stands now; nil if the list is copied.
-    ///
-    /// - Parameter instruction: what changes the element itself.
-    private mutating func place(
-        of index: Int, _ instruction: Instruction?, in list: Location, on transaction: WriteTransaction
-    ) throws(ApplyError) -> Int? {
-        let name = ListPlace(list)
-        switch lists[name] ?? .appended([:]) {
-        case .own: return index
-        case .copied: return nil
-        case .appended(var places):
-            if let instruction, instruction.kind == .arrayInsert, index == Int(instruction.priorSize) {
-                let end = try transaction.count(at: list)
-                places[index] = end
-                lists[name] = .appended(places)
-                return end
+    // MARK: Lists
+
+    /// Looks which elements of a list are there that the changes found, when the first one is made again.
+    private mutating func align(
+        _ list: TrackedPlace, at location: Location, on transaction: WriteTransaction
+    ) throws(ApplyError) {
+        guard standing[list] == nil else { return }
+        guard let present = try transaction.digests(at: location) else { throw .invalid("there is no list") }
+        let origins = try allTracks.origins(of: list) { [old] path throws(ApplyError) in
+            try old.location(list.className, list.key, path).flatMap { location throws(ApplyError) in
+                try old.digests(at: location)
             }
-            let changesOthers = instruction.map { [.arrayInsert, .arrayMove, .arrayErase].contains($0.kind) } ?? false
-            if let place = places[index], !changesOthers { return place }
-            lists[name] = .copied(list)
-            copiedLists.append(name)
-            return nil
         }
+        standing[list] = ListAlignment(of: origins, in: present).numbers
+    }
+
+    /// - Parameters:
+    ///   - number: of the element.
+    ///   - location: of the list.
+    private mutating func repeatElementEdit(
+        _ edit: Edited, of number: Int, in list: TrackedPlace, at location: Location, on transaction: WriteTransaction
+    ) throws(ApplyError) {
+        let count = standing[list]?.count ?? 0, index = standing[list]?.firstIndex(of: number)
+        let wanted = Int(edit.instruction.last.index)
+        switch edit.kind {
+        case .arrayInsert:
+            // What was added at the end comes at the end.
+            let end = wanted == Int(edit.instruction.priorSize) ? count : min(wanted, count)
+            try insert(edit, as: number, in: list, at: location, end, on: transaction)
+        case .update:
+            // What others have erased, or replaced, comes back as what it was to become.
+            guard let index else {
+                return try insert(edit, as: number, in: list, at: location, min(wanted, count), on: transaction)
+            }
+            let place = location.appending(.index(index))
+            guard let payload = try payload(edit.payload, on: transaction) else {
+                droppedCount += 1
+                return try erase(index, of: list, at: location, on: transaction)
+            }
+            try transaction.perform(.update(payload), at: place, priorSize: count)
+        case .arrayErase:
+            guard let index else { throw .invalid("the element is gone") }
+            try erase(index, of: list, at: location, on: transaction)
+        default:
+            guard let index else { throw .invalid("the element is gone") }
+            let destination = Int(edit.instruction.destination)
+            let end = destination + 1 == Int(edit.instruction.priorSize) ? count - 1 : min(destination, count - 1)
+            try transaction.move(from: index, to: end, in: location)
+            if let element = standing[list]?.remove(at: index) { standing[list]?.insert(element, at: end) }
+        }
+    }
+
+    private mutating func insert(
+        _ edit: Edited, as number: Int, in list: TrackedPlace, at location: Location, _ index: Int,
+        on transaction: WriteTransaction
+    ) throws(ApplyError) {
+        guard let payload = try payload(edit.payload, on: transaction) else {
+            throw .invalid("the object linked to is gone")
+        }
+        let count = standing[list]?.count ?? 0
+        try transaction.perform(.insert(payload, priorSize: count), at: location.appending(.index(index)))
+        standing[list]?.insert(number, at: index)
+    }
+
+    private mutating func erase(
+        _ index: Int, of list: TrackedPlace, at location: Location, on transaction: WriteTransaction
+    ) throws(ApplyError) {
+        let count = standing[list]?.count ?? 0
+        try transaction.perform(.erase(priorSize: count), at: location.appending(.index(index)))
+        standing[list]?.remove(at: index)
+    }
+
+    // MARK: Values
+
+    /// A value that can be written; nil for a link to an object that is gone. One that a later change makes is made
+    /// before its link: it may stand behind it in the same transaction.
+    private func payload(_ payload: Payload, on transaction: WriteTransaction) throws(ApplyError) -> Payload? {
+        guard case .link(let className, let key) = payload else { return payload }
+        let target = ObjectReference(classID: try transaction.number(of: className), key: key.normalised)
+        if try transaction.editor.exists(target) { return payload }
+        guard creations[ObjectName(className: className, key: key.normalised), default: 0] > 0 else { return nil }
+        try transaction.create(className, key, [:], areDefaults: false)
+        return payload
     }
 
     private mutating func perform(
-        _ instruction: Instruction, in arena: ChangesetArena, at location: Location, on transaction: WriteTransaction
+        _ edit: Edited, at location: Location, on transaction: WriteTransaction
     ) throws(ApplyError) {
-        switch instruction.kind {
+        switch edit.kind {
         case .update:
-            let payload = arena.payload(of: instruction)
-            if payload == .erased, try transaction.content(at: location) == nil { return }
-            let isElement = if case .index? = location.path.last { true } else { false }
-            let count = isElement ? try transaction.count(at: location.container) : nil
-            try transaction.perform(
-                .update(payload), at: location, isDefault: instruction.isDefault, priorSize: count)
+            if edit.payload == .erased, try transaction.content(at: location) == nil { return }
+            let payload = try payload(edit.payload, on: transaction)
+            if payload == nil { droppedCount += 1 }
+            try transaction.perform(.update(payload ?? .null), at: location, isDefault: edit.instruction.isDefault)
         case .addInteger:
             guard try transaction.value(at: location) != .null else { throw .invalid("null cannot be added to") }
-            try transaction.perform(.addInteger(Int64(bitPattern: instruction.word0)), at: location)
-        case .arrayInsert:
-            let count = try transaction.count(at: location.container)
-            try transaction.perform(.insert(arena.payload(of: instruction), priorSize: count), at: location)
-        case .arrayMove:
-            let count = try transaction.count(at: location.container)
-            try transaction.perform(.move(to: Int(instruction.destination), priorSize: count), at: location)
-        case .arrayErase:
-            let count = try transaction.count(at: location.container)
-            try transaction.perform(.erase(priorSize: count), at: location)
-        case .clear:
-            if instruction.collection == .list {
-                lists[ListPlace(location)] = .own
-            }
-            try transaction.clear(location, instruction.collection)
+            try transaction.perform(.addInteger(Int64(bitPattern: edit.instruction.word0)), at: location)
+        case .clear: try transaction.clear(location, edit.instruction.collection)
         case .setInsert:
-            let set = try DynamicSet(transaction, at: location)
-            try set.insert(arena.payload(of: instruction))
-        case .setErase:
-            let set = try DynamicSet(transaction, at: location)
-            try set.remove(arena.payload(of: instruction))
+            guard let payload = try payload(edit.payload, on: transaction) else {
+                throw .invalid("the object linked to is gone")
+            }
+            try DynamicSet(transaction, at: location).insert(payload)
+        case .setErase: try DynamicSet(transaction, at: location).remove(edit.payload)
         default: break
         }
     }
 }
 
 extension WriteTransaction {
-    /// The entry of a dictionary, or the field of an embedded object.
-    fileprivate func step(_ name: [UInt8], from location: Location) throws(ApplyError) -> Location {
-        guard location.place.isEmbedded, location.place.collection == .single else {
-            return location.appending(.name(name))
+    /// The digests of a list's elements; nil if there is no list.
+    fileprivate func digests(at location: Location) throws(ApplyError) -> [UInt64]? {
+        guard case .list(let list)? = try content(at: location) else { return nil }
+        return try list.map { element throws(ApplyError) in
+            try ExportedValue(element.content, at: location.place.element, in: editor.schema).digest
         }
-        guard let place = editor.schema[location.place.target].place(of: name) else { throw .invalid("no such field") }
-        return location.appending(place, named: name)
     }
 
-    /// Makes what stands at a place of another state stand here. There is no list on the way.
-    fileprivate func copyValue(at location: Location, from other: ObjectGraph) throws(ApplyError) {
-        let reader = WriteTransaction(on: other, as: 0, isReadOnly: true)
-        let state = editor.schema[location.object.classID]
-        let reference = ObjectReference(classID: try reader.number(of: state.name), key: location.object.key)
-        guard let column = state.columns[location.field.slot],
-            let field = reader.editor.schema[reference.classID].place(of: column.name)
-        else { throw .invalid("no such field") }
-        var source = Location(reference, field)
-        for case .name(let name) in location.path { source = try reader.step(name, from: source) }
-        guard let content = try reader.content(at: source) else { throw .invalid("there is nothing") }
-        linksMayDangle = true
-        defer { linksMayDangle = false }
-        _ = try put(try ExportedValue(content, at: source.place, in: reader.editor.schema), at: location)
+    /// A place of an object; nil if there is none.
+    /// - Parameter path: the field, and the way from there.
+    fileprivate func location(
+        _ className: [UInt8], _ key: PrimaryKey, _ path: [PathStep]
+    ) throws(ApplyError) -> Location? {
+        guard let number = editor.schema.number(of: className), case .name(let field)? = path.first,
+            let place = editor.schema[number].place(of: field)
+        else { return nil }
+        var location = Location(ObjectReference(classID: number, key: key), place)
+        for step in path.dropFirst() {
+            switch step {
+            case .name(let name): location = try self.step(name, from: location)
+            case .index: location = location.appending(step)
+            }
+        }
+        return location
     }
 }

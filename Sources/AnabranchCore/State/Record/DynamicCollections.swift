@@ -68,9 +68,8 @@ public struct DynamicList {
 
     /// Moves an element so that it stands at `destination` afterwards.
     public func move(from index: Int, to destination: Int) throws(ApplyError) {
-        let place = try element(index)
-        _ = try element(destination)
-        if index != destination { try transaction.perform(.move(to: destination, priorSize: try count), at: place) }
+        _ = (try element(index), try element(destination))
+        try transaction.move(from: index, to: destination, in: location)
     }
 
     /// Exchanges two elements, recorded as one or two moves.

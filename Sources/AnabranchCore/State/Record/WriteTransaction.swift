@@ -9,6 +9,10 @@ public final class WriteTransaction {
     public let ident: ClientFileID
     var editor: GraphEditor
     var recorder = ChangesetRecorder()
+    /// The digests of the elements of lists that were changed or erased, in the order of the record.
+    private(set) var changedDigests: [UInt64] = []
+    /// Those in which something was changed.
+    var changedElements: Set<ElementPlace> = []
     private var links = LinkIndex()
     /// The first error of an assignment.
     private var failure: ApplyError?
@@ -292,7 +296,9 @@ public final class WriteTransaction {
         _ edit: Edit, at location: Location, isDefault: Bool = false, priorSize: Int? = nil
     ) throws(ApplyError) {
         try checkWritable()
+        var digests: [UInt64] = []
         do throws(ApplyError) {
+            digests = try self.digests(changedBy: edit, at: location)
             if case .link(let className, let key)? = edit.payload {
                 try noteLink(className, key, from: location)
             }
@@ -303,6 +309,7 @@ public final class WriteTransaction {
             throw located(error, location)
         }
         recorder.edit(edit, at: target(of: location), isDefault: isDefault, priorSize: priorSize)
+        changedDigests += digests
     }
 
     /// Empties a collection: nothing if it is empty, unless it is nested in a Mixed.
@@ -354,6 +361,8 @@ public struct WriteResult<Result> {
     public var changeset: [UInt8]
     /// What was changed: the rows that a store has to write.
     public var changes: StateChanges
+    /// The digests of the elements of lists that were changed or erased, in the order of the instructions.
+    package var changedElements: [UInt64] = []
 }
 
 extension ObjectGraph {
@@ -370,7 +379,9 @@ extension ObjectGraph {
         let finished = try transaction.finish()
         self = finished.graph
         changesetBytes += transaction.recorder.bytes.count
-        return WriteResult(result: result, changeset: transaction.recorder.bytes, changes: finished.changes)
+        return WriteResult(
+            result: result, changeset: transaction.recorder.bytes, changes: finished.changes,
+            changedElements: transaction.changedDigests)
     }
 
     /// Reads the state through the handles of a transaction that refuses to write.

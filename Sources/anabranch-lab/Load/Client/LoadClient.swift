@@ -184,7 +184,7 @@ actor LoadClient: SessionPeer {
     ) -> (version: ClientVersion, time: ContinuousClock.Instant) {
         let uploads = changesets.map { changeset in
             version += 1
-            lastTimestamp = max(.now, lastTimestamp + 1)
+            lastTimestamp = ChangesetTime.now.following(lastTimestamp + 1)
             return UploadedChangeset(
                 cursor: UploadCursor(clientVersion: version, serverVersion: download.serverVersion),
                 timestamp: timestamp ?? lastTimestamp, changeset: changeset)

@@ -76,6 +76,24 @@ import Testing
         }
     }
 
+    /// Clients with an SDK cannot read a collection in a list that one move has brought to a higher index.
+    @Test func aNestedCollectionMovesUpByTheMovesOfTheOthers() throws {
+        try expect([
+            .insert(.at("lm", 0), .list, size: 0), .insert(.at("lm", 1), .int(1), size: 1),
+            .insert(.at("lm", 2), .dictionary, size: 2), .insert(.at("lm", 3), .int(3), size: 3),
+            .move(.at("lm", 1), to: 0, size: 4), .move(.at("lm", 2), to: 1, size: 4),
+            .move(.at("lm", 3), to: 2, size: 4), .move(.at("lm", 1), to: 0, size: 4),
+            .move(.at("lm", 1), to: 3, size: 4),
+        ]) { tx in
+            let list = try #require(try tx.object("A", key: 1)).list("lm")
+            for value: Payload in [.list, 1, .dictionary, 3] { try list.append(value) }
+            try list.move(from: 0, to: 3)
+            try list.move(from: 1, to: 0)
+            try list.move(from: 1, to: 3)
+            #expect(try list.values == [.dictionary, 3, .list, 1])
+        }
+    }
+
     @Test func stringsAreInternedWhereTheyAreNeededFirst() throws {
         var graph = ObjectGraph()
         let written = try graph.write(as: 2) { tx in
