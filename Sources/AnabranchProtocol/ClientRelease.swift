@@ -116,8 +116,8 @@ public enum ClientDefect: String, CaseIterable, Sendable {
     case permissionDeletes = "permission-deletes"
     /// The legacy ERROR ends its process.
     case legacyErrors = "legacy-errors"
-    /// It ends its process at every start once it has to write a link into a list of Mixed over one whose target it does
-    /// not have, and keeps that link where it has to write null.
+    /// It ends its process at every start once it has to write a link into a list of Mixed over one whose target it
+    /// does not have, and keeps that link where it has to write null.
     case danglingLinks = "dangling-links"
 
     /// The first release that has it; nil: from the beginning.

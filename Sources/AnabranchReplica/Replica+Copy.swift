@@ -4,8 +4,8 @@ extension Replica {
     /// Forgets which client file it is, so that it is a copy for another device or user: it keeps what it has and where
     /// it is in the server's log, and goes on from there when the server has given it an ident of its own.
     ///
-    /// - Throws: `ReplicaError` with the code `notAllowed` if local changes wait to be uploaded, which both would upload
-    ///   then; or if the store fails.
+    /// - Throws: `ReplicaError` with the code `notAllowed` if local changes wait to be uploaded, which both would
+    ///   upload then; or if the store fails.
     package mutating func becomeCopy() throws {
         guard isAcknowledged else {
             throw ReplicaError(.notAllowed, "\(unacknowledged.changesets) of its transactions are not uploaded yet")

@@ -124,7 +124,7 @@ import Testing
         #expect(readable[1] == "ab" && readable[2] == "ac")
     }
 
-    /// No view had the set that the copy names, so the log does not say what was in it; nor does a log that begins later.
+    /// No view had the set that the copy names, so the log does not say what was in it.
     @Test func whatTheLogDoesNotSayIsReset() throws {
         var fixture = try FlexibleFixture(.memory)
         try Self.write(fixture, 2, [1: "a"])

@@ -102,10 +102,12 @@ final class FileSessions {
             case .identify(let claim, let hasRestarted):
                 try identify(key, claim, of: request.principal, request.capabilities, hasRestarted: hasRestarted)
             case .integrate(let upload):
-                try queue(upload, by: request.uploader, of: key, request.charge)
+                try queue(upload, for: request)
             case .scan(let cursor), .scanBootstrap(_, part: _, from: let cursor):
                 try scan(request, from: cursor, memory: memory)
             case .query(let subscriptions): try query(subscriptions, of: key, user: request.user)
+            case .clientVersion(let claimed):
+                reply(key, .clientVersion(try file.integratedVersion(of: claimed, user: request.user)))
             case .close: remove(key)
             }
         } catch {
@@ -146,13 +148,13 @@ final class FileSessions {
 
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
     /// mere progress of one among many.
-    private func queue(
-        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
-    ) throws(HistoryError) {
+    private func queue(_ upload: UploadMessage, for request: FileRequest) throws(HistoryError) {
+        let key = request.session, uploader = request.uploader
         guard let index = running.index(forKey: key), var rest = try accept(upload.upload, ofRunning: index) else {
             return
         }
         let clientFile = running.values[index].clientFile
+        if request.mayOnlyRead { try leaveOutSchema(of: &rest, for: key) }
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()
@@ -165,7 +167,23 @@ final class FileSessions {
         if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
-        uploads.append((clientFile, charge))
+        uploads.append((clientFile, request.charge))
+    }
+
+    /// What a user uploads who may only read: the classes and columns of the app, which are no write. A log entry
+    /// without a changeset acknowledges them: SDKs wait for that.
+    /// - Throws: `writeNotAllowed` if there are data.
+    private func leaveOutSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
+        let missing = try file.schemaMissing(from: upload)
+        upload.changesets = upload.changesets.suffix(1).map { sent in
+            var emptied = sent
+            emptied.changeset = []
+            return emptied
+        }
+        guard !missing.isEmpty else { return }
+        let text = "the user may only read, so the partition does not get " + missing.joined(separator: ", ")
+        environment.log.note(unknownSchema: text, path: file.path, client: running[key]?.clientFile ?? 0)
+        reply(key, .log(LogMessage(level: .warn, message: text)))
     }
 
     /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
