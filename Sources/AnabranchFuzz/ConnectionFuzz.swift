@@ -115,6 +115,7 @@ private struct ConnectionWorld: ~Copyable {
                 choices.below(2) == 0 ? .queryRefused(refusal) : .versionExposed(version()), for: asked.handle)
         case .integrate: connection.receive(.versionExposed(version()), for: asked.handle)
         case .scan(let cursor), .scanBootstrap(_, _, let cursor): download(after: cursor, for: asked.handle)
+        case .clientVersion: connection.receive(.clientVersion(1), for: asked.handle)
         case .close: break
         }
     }

@@ -85,7 +85,8 @@ public struct ClientRelease: Equatable, Sendable, CustomStringConvertible {
         return ClientCapabilities(
             readsCollectionsInMixed: !defects.contains(.collectionsInMixed),
             readsAsymmetricClasses: !defects.contains(.asymmetricClasses),
-            erasesAbsentEntries: !defects.contains(.absentEntries))
+            erasesAbsentEntries: !defects.contains(.absentEntries),
+            overwritesDanglingLinks: !defects.contains(.danglingLinks))
     }
 
     /// Such as `realm-core 14.5.2`, `realm-core 12.6.1 to 13.7`, `realm-core 14.11.0 or newer`.
@@ -115,6 +116,9 @@ public enum ClientDefect: String, CaseIterable, Sendable {
     case permissionDeletes = "permission-deletes"
     /// The legacy ERROR ends its process.
     case legacyErrors = "legacy-errors"
+    /// It ends its process at every start once it has to write a link into a list of Mixed over one whose target it
+    /// does not have, and keeps that link where it has to write null.
+    case danglingLinks = "dangling-links"
 
     /// The first release that has it; nil: from the beginning.
     public var first: CoreVersion? {
@@ -122,12 +126,12 @@ public enum ClientDefect: String, CaseIterable, Sendable {
         case .emptyChangesets: CoreVersion(11, 13)
         case .legacyErrors: CoreVersion(12, 6)
         case .absentEntries, .collectionsInMixed, .asymmetricClasses, .emptiedChangesets, .revivedLinks,
-            .permissionDeletes:
+            .permissionDeletes, .danglingLinks:
             nil
         }
     }
 
-    /// The first release without it.
+    /// The first release without it; nil: none so far.
     public var fixed: CoreVersion? {
         switch self {
         case .absentEntries: CoreVersion(14, 5, 2)
@@ -138,6 +142,7 @@ public enum ClientDefect: String, CaseIterable, Sendable {
         case .revivedLinks: CoreVersion(13, 27)
         case .permissionDeletes: CoreVersion(12, 6)
         case .legacyErrors: CoreVersion(13, 18)
+        case .danglingLinks: nil
         }
     }
 }

@@ -18,7 +18,7 @@ public struct Limits: Equatable, Sendable {
     public var queryBytesMax = 256 << 10
 
     /// TEST_COMMANDs of a session that wait for their answers to be sent; further ones get none. Only applications that
-    /// are built for tests send them.
+    /// are built for tests send them. With more obsolete requests (`Spec/Protocol.md`, section 4.6) a session ends.
     public var testCommandsMax = 16
 
     /// Whether the TEST_COMMAND `ECHO_ERROR` makes the server send the error that the client names: for tests of
@@ -57,8 +57,9 @@ public struct Limits: Equatable, Sendable {
     /// DOWNLOADs of one connection that are being made, or wait to be sent, at the same time.
     public var downloadsUnderWayMax = 4
 
-    /// A connection without a message for so long is dead; clients send PING every 60 s. Kept by the host.
-    public var silenceMillisecondsMax: Int64 = 180_000
+    /// A connection without a message for so long is dead: a client may send a PING every ten minutes. Those that show
+    /// a shorter rhythm are dead earlier. Kept by the host.
+    public var silenceMillisecondsMax: Int64 = 660_000
 
     /// How long the socket of a connection may take nothing while something waits to be sent, whatever the client sends
     /// meanwhile. Kept by the host.

@@ -34,16 +34,20 @@ extension SQLiteFile {
                 [id.number, sought(version)]
             ) { ClientFileID(rawValue: try $0.number(0)) }
             if let found = ofLog.first { return found }
-            let ofView = try rows(
-                """
-                SELECT ident \(unexpired) >= ?2 AND MAX(lineage - ?2, MIN(reciprocal_base, locked_version)) < ?3 LIMIT 1
-                """, [id.number, Int64(Lineage.viewOffset), sought(version)]
-            ) { ClientFileID(rawValue: try $0.number(0)) }
-            if let found = ofView.first { return found }
+            for (first, end) in [(Lineage.copyOffset, Lineage.viewOffset), (Lineage.viewOffset, 1 << 63)] {
+                let sql = """
+                    SELECT ident \(unexpired) BETWEEN ?2 AND ?3
+                    AND MAX(lineage - ?2, MIN(reciprocal_base, locked_version)) < ?4 LIMIT 1
+                    """
+                let found = try rows(sql, [id.number, Int64(first), Int64(end - 1), sought(version)]) {
+                    ClientFileID(rawValue: try $0.number(0))
+                }
+                if let found = found.first { return found }
+            }
             let generations = Set(try generations().map(\.version))
             let ofGenerations = "\(unexpired) BETWEEN 2 AND ?2 GROUP BY lineage"
             return try rows(
-                "SELECT lineage, MIN(ident) \(ofGenerations)", [id.number, Int64(Lineage.viewOffset) - 1]
+                "SELECT lineage, MIN(ident) \(ofGenerations)", [id.number, Int64(Lineage.copyOffset) - 1]
             ) { row in
                 let lineage = Lineage(rawValue: try row.number(0)), ident: ClientFileID = try row.number(1)
                 guard case .generation(let generation) = lineage else { return nil as ClientFileID? }

@@ -55,6 +55,8 @@ extension FlexibleRun {
         case .integrate(let upload):
             try integrate(upload.upload, of: index)
             return nil
+        case .clientVersion(let file):
+            return .clientVersion(try self.file.file.clientFile(file.ident)?.uploadCursor.clientVersion ?? 0)
         case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
             let made = try file.download(

@@ -216,8 +216,12 @@ package final class HistoryRun {
         let ident = participants[index].client.ident, source = file.downloads(for: ident)
         let download = try source.download(after: cursor, byteBudget: byteBudget)
         if case .generation = try source.lineage(after: cursor) { tally.generationDownloads += 1 }
+        var salt = file.head.versionSalt
+        if case .generation(let version) = try source.lineage(after: download.progress.cursor) {
+            salt = salt.within(version)
+        }
         try require(
-            download.progress.latest == SaltedVersion(version: file.version, salt: file.head.versionSalt),
+            download.progress.latest == SaltedVersion(version: file.version, salt: salt),
             "the newest version is said to be \(download.progress.latest)")
         if let twin, participants[index].isOld {
             let other = try twin.downloads(for: ident).download(after: cursor, byteBudget: byteBudget)

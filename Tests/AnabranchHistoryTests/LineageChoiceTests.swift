@@ -31,7 +31,7 @@ import Testing
             latest: SaltedVersion(version: file.version, salt: file.head.versionSalt))
     }
 
-    // MARK: Rows 1, 2 and 9: nothing was sent
+    // MARK: Rows 1 and 2: nothing was sent
 
     @Test(arguments: StoreKind.allCases) func whoComesToAnEmptyFileStaysUndecided(kind: StoreKind) throws {
         let test = try TestStore(kind), file = try SyncedFile.open(in: test.store, keepsState: true)
@@ -82,11 +82,13 @@ import Testing
         let ident = try file.allocateIdent()
         let begun = IdentRequest(file: ident, download: DownloadCursor(), latest: SaltedVersion())
         let latest = SaltedVersion(version: file.version, salt: file.head.versionSalt)
-        #expect(try Self.refusal(of: begun, in: file) { $0.latest = latest } == .badServerVersion)
-        #expect(try Self.refusal(of: Self.inside(3, file, ident), in: file) == .badServerVersion)
         #expect(try Self.refusal(of: begun, in: file) { $0.download.clientVersion = 1 } == .badClientVersion)
         #expect(try Self.refusal(of: begun, in: file) { $0.latest.salt = 1 } == .divergingHistories)
         #expect(try Self.refusal(of: begun, in: file) == nil)
+        let second = try file.allocateIdent()
+        let told = IdentRequest(file: second, download: DownloadCursor(), latest: latest)
+        #expect(try Self.refusal(of: told, in: file) { $0.latest.salt.rawValue ^= 1 } == .divergingHistories)
+        #expect(try Self.refusal(of: told, in: file) == nil)
     }
 
     // MARK: Rows 3 to 5, 8: a generation

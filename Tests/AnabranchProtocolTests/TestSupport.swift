@@ -100,6 +100,10 @@ final class Conversation {
             .identAccepted(DownloadCursor(serverVersion: version), exposedVersion: exposed), for: try handle(session))
     }
 
+    func answer(_ event: SessionEvent, for session: SessionID) throws {
+        connection.receive(event, for: try handle(session))
+    }
+
     func expose(_ version: ServerVersion, to session: SessionID = 1) throws {
         connection.receive(.versionExposed(version), for: try handle(session))
     }

@@ -79,6 +79,46 @@ import Testing
         #expect(answer.status == 0 && answer.complaint.contains("2 transactions of 63 bytes, not uploaded, kept in "))
     }
 
+    /// Two copies of one replica, and one of a copy, in both kinds of sync: they begin with what it had, and go on.
+    @Test func copiesGoOnFromWhereTheReplicaWas() throws {
+        let answer = try run(
+            """
+            for path in '/"notes"' my-app; do
+                case $path in my-app) login=--anonymous;; *) login=;; esac
+                { echo "$declare"; note 1 milk; } | client $path A write --url $url $login >/dev/null || true
+                if [ $path = my-app ]; then
+                    client $path A subscribe Note --url $url
+                    note 1 milk | client $path A write --url $url >/dev/null
+                fi
+                client $path A copy B
+                client $path A copy C
+                client $path A status --json | grep -o '"ident":[0-9]*' >ident
+                client $path B status --json | grep -o '"ident":[a-z0-9]*'
+                note 2 eggs | client $path A write --url $url
+                note 3 salt | client $path B write
+                client $path B read
+                client $path B copy D 2>&1 | grep -o '1 of its transactions are not uploaded yet' || true
+                client $path B read --url $url $login
+                client $path C read --url $url $login | cmp - <(client $path B read) && echo equal
+                client $path B copy D
+                client $path D read --url $url $login --reset stop | cmp - <(client $path B read) && echo equal
+                client $path A copy B 2>&1 | grep -o 'there is a file already'
+                client $path A read --url $url | cmp - <(client $path B read) && echo equal
+            done
+            """)
+        let first = #"{"Note":[[{"int":"1"},{"title":"milk"}],[{"int":"3"},{"title":"salt"}]]}"#
+        let all =
+            #"{"Note":[[{"int":"1"},{"title":"milk"}],[{"int":"2"},{"title":"eggs"}],[{"int":"3"},{"title":"salt"}]]}"#
+        let written = "1 object written, 0 as they were, 0 erased"
+        let each = [
+            #""ident":null"#, written, written, first, "1 of its transactions are not uploaded yet", all, "equal",
+            "equal",
+            "there is a file already", "equal",
+        ]
+        #expect(answer.output.split(separator: "\n").map(String.init) == each + each, "\(answer)")
+        #expect(answer.status == 0 && !answer.complaint.contains("client reset"), "\(answer)")
+    }
+
     @Test func aReplicaHasWhatItsSubscriptionsAskFor() throws {
         let answer = try run(
             """

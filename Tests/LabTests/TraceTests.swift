@@ -39,6 +39,27 @@ import Testing
         #expect(Set(try replay.states()).count == 1)
     }
 
+    /// What two people have written is more than one UPLOAD takes, each by himself and then seen by the other.
+    @Test func muchTextTakesSeveralUploads() throws {
+        var trace = try trace()
+        let first = trace.txns[0], text = String(repeating: "x", count: 4_000)
+        trace.numAgents = 2
+        trace.endContent = String(repeating: text, count: 10)
+        trace.txns = try (0..<10).map { number in
+            let patch = try JSONDecoder().decode(Trace.Patch.self, from: Data("[0, 0, \"\(text)\"]".utf8))
+            return Trace.Transaction(
+                agent: number / 5, time: first.time, parents: number > 0 ? [number - 1] : [], patches: [patch])
+        }
+        var together = try TraceReplay(trace, strategy: .indexed)
+        try together.follow(try TraceSchedule(of: trace))
+        #expect(try together.texts() == [trace.endContent, trace.endContent])
+        #expect(Set(try together.states()).count == 1)
+        var apart = try TraceReplay(trace, strategy: .indexed)
+        try apart.stayOffline()
+        #expect(Set(try apart.states()).count == 1)
+        #expect(try apart.texts().allSatisfy { $0.utf8.count == trace.endContent.utf8.count })
+    }
+
     @Test func exchangesThatDoNotFitOneServerAreRefused() throws {
         // The first agent has seen the second one's text and not the third one's; another has seen it the other way.
         var trace = try trace()

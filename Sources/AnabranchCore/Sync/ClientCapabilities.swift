@@ -6,14 +6,18 @@ public struct ClientCapabilities: Hashable, Sendable {
     public var readsAsymmetricClasses: Bool
     /// It survives the erasure of a dictionary entry that it does not have.
     public var erasesAbsentEntries: Bool
+    /// It can write into a list of Mixed over a link whose target it does not have.
+    public var overwritesDanglingLinks: Bool
 
     /// What the newest releases can do, unless something else is said.
     public init(
-        readsCollectionsInMixed: Bool = true, readsAsymmetricClasses: Bool = true, erasesAbsentEntries: Bool = true
+        readsCollectionsInMixed: Bool = true, readsAsymmetricClasses: Bool = true, erasesAbsentEntries: Bool = true,
+        overwritesDanglingLinks: Bool = true
     ) {
         self.readsCollectionsInMixed = readsCollectionsInMixed
         self.readsAsymmetricClasses = readsAsymmetricClasses
         self.erasesAbsentEntries = erasesAbsentEntries
+        self.overwritesDanglingLinks = overwritesDanglingLinks
     }
 
     /// Of the newest releases: they get every changeset as it is in the log.

@@ -73,17 +73,58 @@ extension FileView {
     /// - Throws: `badServerVersion`, `clientFileExpired` or `divergingHistories`.
     func check(_ request: IdentRequest, of file: ClientFile) throws(HistoryError) {
         let download = request.download
-        if file.lineage == .none {
-            return try require(
-                download.serverVersion == 0 && request.latest.version == 0, .badServerVersion,
-                "the client was sent nothing yet")
+        guard let generation = try generation(of: file, after: download.serverVersion) else {
+            return try checkSalt(of: request)
         }
-        guard let generation = try generation(of: file, after: download.serverVersion) else { return }
         try require(
             generation.canEnd(at: download.serverVersion), .badServerVersion,
             "the download cursor is none of the client's generation")
         try require(
             download.clientVersion == 0, .divergingHistories, "the generation holds nothing that the client has made")
+        if try !names(generation, request.latest) { try checkSalt(of: request) }
+    }
+
+    /// The lineage of a client file that is new while its client has come to a version already, with a copy of another
+    /// client's file. The salt says in which sequence that version is.
+    /// - Throws: `divergingHistories` if nothing that is still there has the salt; `clientFileExpired` if the log
+    ///   begins behind the version.
+    func lineage(ofCopy request: IdentRequest) throws(HistoryError) -> Lineage {
+        let version = request.download.serverVersion, base = try head().baseVersion
+        for generation in try generations() where generation.version >= base && version < generation.version {
+            if generation.has(version), try names(generation, request.latest) {
+                return .generation(generation.version)
+            }
+        }
+        try checkSalt(of: request)
+        try require(version >= base, .clientFileExpired, "the log begins at version \(base), behind what the copy has")
+        return .copy(version)
+    }
+
+    func checkSalt(of request: IdentRequest) throws(HistoryError) {
+        try require(
+            try isSalt(request.latest.salt, of: request.latest.version), .divergingHistories,
+            "wrong salt of the latest version")
+    }
+
+    private func isSalt(_ salt: Salt, of version: ServerVersion) throws(HistoryError) -> Bool {
+        try SyncedFile.isSalt(salt, of: version, head: try head(), view: self)
+    }
+
+    /// Whether a DOWNLOAD that ended within the generation has named the version with its salt.
+    private func names(_ generation: Generation, _ latest: SaltedVersion) throws(HistoryError) -> Bool {
+        guard latest.version >= generation.version else { return false }
+        return try isSalt(latest.salt.within(generation.version), of: latest.version)
+    }
+}
+
+extension Salt {
+    /// The salt under which a DOWNLOAD that ends within a generation names the newest version; applied to that, the
+    /// salt of the version. A copy of the client's file brings it along: equal cursors are other places in the log and
+    /// in each generation, and nothing else in IDENT tells them apart.
+    package func within(_ generation: ServerVersion) -> Salt {
+        // An odd factor: different generations differ in what they change.
+        let mask = (generation.rawValue &* 0x9E37_79B9_7F4A_7C15) & UInt64(Int64.max), changed = rawValue ^ mask
+        return changed == 0 ? self : Salt(rawValue: changed)
     }
 }
 
@@ -92,13 +133,27 @@ extension SyncedFile {
     /// - Returns: the file with its lineage. In flexible sync the first bootstrap decides.
     func chooseLineage(for file: ClientFile, in view: any FileView) throws(HistoryError) -> ClientFile {
         guard file.lineage == .none, head.version > 0, makesGenerations else { return file }
+        return choose(try view.chosenLineage(), for: file)
+    }
+
+    /// Notes the choice, which is durable with the next commit.
+    func choose(_ lineage: Lineage, for file: ClientFile) -> ClientFile {
         var file = file
-        file.lineage = try view.chosenLineage()
+        file.lineage = lineage
         unwritten[file.ident] = file
         unwrittenChoices.insert(file.ident)
         writeProgressWithNextCommit()
         // It may have chosen for itself.
         if queue.progress(of: file.ident) != nil { dropIntegration() }
         return file
+    }
+
+    /// As `chooseLineage` does for who begins with nothing.
+    /// - Throws: as `FileView.lineage(ofCopy:)`.
+    func chooseLineage(
+        for file: ClientFile, ofCopy request: IdentRequest, in view: any FileView
+    ) throws(HistoryError) -> ClientFile {
+        let lineage = try view.lineage(ofCopy: request)
+        return makesGenerations ? choose(lineage, for: file) : file
     }
 }

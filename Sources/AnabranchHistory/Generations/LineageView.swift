@@ -11,6 +11,9 @@ struct LineageView: FileView {
         self.generation = generation
     }
 
+    /// That of the generation.
+    var version: ServerVersion { generation.version }
+
     /// The part of a range that is in the generation, and the part that is in the log.
     private func split(_ range: VersionRange) -> (older: VersionRange, newer: VersionRange) {
         (

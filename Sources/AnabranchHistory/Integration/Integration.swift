@@ -273,15 +273,17 @@ extension ClientFile {
     }
 
     /// Section 6, steps 9 and 10: nothing ever goes back. Who needs nothing of its generation any more goes over to the
-    /// log, which is the same from there on.
+    /// log, which is the same from there on; so does a copy that has come so far that it needs no other beginning.
     mutating func advance(to progress: UploadCursor, lockedVersion: ServerVersion) {
         if progress.clientVersion > uploadCursor.clientVersion {
             uploadCursor.clientVersion = progress.clientVersion
             uploadCursor.serverVersion = max(uploadCursor.serverVersion, progress.serverVersion)
         }
         self.lockedVersion = max(self.lockedVersion, lockedVersion)
-        if case .generation(let version) = lineage, min(uploadCursor.serverVersion, self.lockedVersion) >= version {
-            lineage = .log
+        switch lineage {
+        case .generation(let version), .copy(let version):
+            if min(uploadCursor.serverVersion, self.lockedVersion) >= version { lineage = .log }
+        case .none, .log, .view: break
         }
     }
 }

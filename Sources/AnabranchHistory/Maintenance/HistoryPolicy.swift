@@ -91,7 +91,7 @@ struct Expiry {
         // A time to come is that of a clock that was ahead once.
         let days = (time - min(time, file.lastSeen)) / Self.day
         switch file.lineage {
-        case .generation, .view:
+        case .generation, .copy, .view:
             let hasUploaded = file.uploadCursor != UploadCursor() || file.newestReceipt != nil
             if !hasUploaded, days >= max(1, policy.bootstrapDays) { return .bootstrap }
         case .none, .log: break

@@ -38,7 +38,7 @@ extension ClientFile {
         case .none: nil
         case .log: min(uploadCursor.serverVersion, lockedVersion)
         case .generation: generation ?? 0
-        case .view(let version): max(version, min(uploadCursor.serverVersion, lockedVersion))
+        case .copy(let version), .view(let version): max(version, min(uploadCursor.serverVersion, lockedVersion))
         }
     }
 

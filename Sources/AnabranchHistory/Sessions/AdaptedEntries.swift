@@ -14,6 +14,10 @@ struct AdaptedEntries {
         _ view: any FileView, _ head: FileHead
     ) throws(HistoryError) {
         let adapter = ChangesetAdapter(for: capabilities, with: state)
+        guard adapter.isNeeded else {
+            self.entries = entries
+            return
+        }
         for entry in entries {
             var arena = ChangesetArena()
             let changeset = try entry.decode(into: &arena)

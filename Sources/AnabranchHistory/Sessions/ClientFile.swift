@@ -58,18 +58,24 @@ public enum Lineage: Hashable, Sendable, RawRepresentable {
     case log
     /// The bootstrap generation of a version, which is at least 1, and the log behind it.
     case generation(ServerVersion)
+    /// The log behind a version: the client came with a copy of another client's file, which was there already.
+    case copy(ServerVersion)
     /// In flexible sync: a view, whose first bootstrap has the version, and what the log makes of it behind that.
     case view(ServerVersion)
 
+    /// What is added to the version of a copy.
+    package static let copyOffset: UInt64 = 1 << 61
     /// What is added to the version of a view.
     package static let viewOffset: UInt64 = 1 << 62
 
-    /// As it is stored: 0 for none, 1 for the log, n + 1 for the generation of version n, n + 2^62 for a view.
+    /// As it is stored: 0 for none, 1 for the log, n + 1 for the generation of version n, n + 2^61 for a copy, n + 2^62
+    /// for a view.
     public var rawValue: UInt64 {
         switch self {
         case .none: 0
         case .log: 1
         case .generation(let version): version.rawValue + 1
+        case .copy(let version): version.rawValue + Self.copyOffset
         case .view(let version): version.rawValue + Self.viewOffset
         }
     }
@@ -81,6 +87,7 @@ public enum Lineage: Hashable, Sendable, RawRepresentable {
             case 0: .none
             case 1: .log
             case Self.viewOffset...: .view(ServerVersion(rawValue: rawValue - Self.viewOffset))
+            case Self.copyOffset...: .copy(ServerVersion(rawValue: rawValue - Self.copyOffset))
             default: .generation(ServerVersion(rawValue: rawValue - 1))
             }
     }

@@ -70,7 +70,7 @@ extension DownloadScan: DownloadSource {
         _ view: any FileView, after cursor: DownloadCursor, through last: ServerVersion, byteBudget: Int,
         _ state: ObjectGraph?
     ) throws(HistoryError) -> Download {
-        let head = file.head
+        let head = file.head, generation = (view as? LineageView)?.version ?? 0
         let range = VersionRange(after: cursor.serverVersion, through: last)
         var found = try view.entries(in: range, excludingOrigin: ident, byteBudget: byteBudget)
         var isAtEnd = found.reduce(0) { $0 + $1.changeset.count } <= byteBudget
@@ -94,7 +94,9 @@ extension DownloadScan: DownloadSource {
             cursor: DownloadCursor(
                 serverVersion: max(end, cursor.serverVersion),
                 clientVersion: own.last?.clientVersion ?? cursor.clientVersion),
-            latest: SaltedVersion(version: head.version, salt: head.versionSalt), upload: UploadCursor(),
+            latest: SaltedVersion(
+                version: head.version, salt: end < generation ? head.versionSalt.within(generation) : head.versionSalt),
+            upload: UploadCursor(),
             downloadableBytes: head.cumulativeSize &- sizeAtEnd)
         return Download(
             progress: progress,

@@ -83,6 +83,8 @@ extension SyncedFile {
         let (stored, found) = try read(missesTail: !isKept) { view throws(HistoryError) in
             (try view.head(), try check(request, head: head, view: view))
         }
+        // Only this IDENT can tell where a copy is: a later choice would begin with nothing.
+        if request.download.serverVersion > 0, unwrittenChoices.contains(found.ident) { try writeProgress() }
         var file = found
         if adoptsUnownedClientFiles, let user, file.user == nil {
             file.user = user
@@ -119,14 +121,13 @@ extension SyncedFile {
             "the download cursor names a client version that was never integrated")
         try require(
             download.serverVersion <= latest, .badServerVersion, "the download cursor is beyond the latest version")
-        try view.check(request, of: file)
-        try require(
-            try SyncedFile.isSalt(request.latest.salt, of: latest, head: head, view: view), .divergingHistories,
-            "wrong salt of the latest version")
         if file.lineage == .none {
-            try require(download.clientVersion == 0, .divergingHistories, "the client was sent nothing yet")
+            try require(download.clientVersion == 0, .divergingHistories, "nothing of the client was integrated yet")
+            guard download.serverVersion == 0 else { return try chooseLineage(for: file, ofCopy: request, in: view) }
+            try view.checkSalt(of: request)
             return try chooseLineage(for: file, in: view)
         }
+        try view.check(request, of: file)
         let lineage = try view.lineage(of: file, after: download.serverVersion)
         let receipt = try lineage.lastReceipt(from: ident, upTo: download.serverVersion)
         try require(

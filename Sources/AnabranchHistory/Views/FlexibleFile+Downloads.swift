@@ -78,6 +78,7 @@ extension ViewDownload {
     mutating func adapt(to capabilities: ClientCapabilities, in state: ObjectGraph) throws(HistoryError) {
         guard capabilities != .all else { return }
         let adapter = ChangesetAdapter(for: capabilities, with: state)
+        guard adapter.isNeeded else { return }
         for (index, sent) in download.changesets.enumerated() where !sent.changeset.isEmpty {
             var arena = ChangesetArena()
             let changeset: ChangesetIndex

@@ -131,7 +131,7 @@ extension FlexibleFile {
     func commit(_ view: ClientView, of begun: ClientFile? = nil) throws(HistoryError) {
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
         if var begun {
-            begun.lineage = .view(view.changed)
+            begun.lineage = .view(view.projected)
             commit.clientFiles = [begun]
         }
         let head = file.head

@@ -117,7 +117,7 @@ package final class FlexibleFile {
         guard var view = views[ident], view.changed > 0 else {
             let isTooMuch = sets.byteCount(with: predicates, of: ident) > userSetBytesMax
             try require(!isTooMuch, .tooLarge, "all sets of this user have more than \(userSetBytesMax) bytes")
-            try begin(&session, rules)
+            if position > 0 { try beginCopy(&session, at: request, rules) } else { try begin(&session, rules) }
             return session
         }
         if position >= view.changed, predicates == view.queries.predicates { view.queryVersion = queryVersion }

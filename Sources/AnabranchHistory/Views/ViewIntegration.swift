@@ -78,6 +78,7 @@ struct ViewIntegration {
         try ingest(from: index, of: &arena, as: sent)
         let before = state
         var check = WriteCheck(of: view, before: before.graph), start = ContinuousClock.now
+        if arena.isDirty(index) { try check.refuse(lostOf: sent.changeset, keeping: arena.touchedObjects(of: index)) }
         arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
         evaluationTime += ContinuousClock.now - start
         var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)

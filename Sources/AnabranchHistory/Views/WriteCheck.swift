@@ -35,6 +35,34 @@ struct WriteCheck {
         return found
     }
 
+    /// Refuses what the merge has left out of a changeset because the object has left the view meanwhile, by a change
+    /// of the role for example: the client, which may not have written to it there, has to be told. Of an object that
+    /// somebody has erased it is told nothing.
+    /// - Parameters:
+    ///   - sent: the changeset as it came.
+    ///   - kept: the objects that it still touches.
+    mutating func refuse(lostOf sent: [UInt8], keeping kept: [TouchedObject]) throws(HistoryError) {
+        var arena = ChangesetArena()
+        guard let index = try? arena.decode(sent, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else { return }
+        let kept = Set(kept.map { KeyedObject($0) })
+        for object in arena.touchedObjects(of: index) where !kept.contains(KeyedObject(object)) {
+            guard let number = before.schema(ofClass: object.className)?.number else { continue }
+            let reference = ObjectReference(classID: number, key: object.key)
+            guard try before.has(reference), try !view.includes(reference, of: object.className, in: before) else {
+                continue
+            }
+            refuse(object, reference, isOutside: true)
+        }
+    }
+
+    /// An object by its names, which are the same in every arena.
+    private struct KeyedObject: Hashable {
+        private let className: [UInt8]
+        private let key: PrimaryKey
+
+        init(_ object: TouchedObject) { (className, key) = (object.className, object.key) }
+    }
+
     /// Refuses what the rules do not allow, or creates what the client would not see.
     /// - Parameters:
     ///   - after: the state behind the changeset.

@@ -41,12 +41,12 @@ public struct ClientMessageCodec: Sendable {
     public func decode(
         _ message: [UInt8], skipsUploads: (_ session: SessionID) -> Bool = { _ in false }
     ) throws(ProtocolError) -> ClientMessage {
-        guard let kind = message.withUnsafeBytes({ ClientMessage.Kind(of: $0) }) else { throw .unknownMessage }
+        guard let kind = message.withUnsafeBytes({ ClientMessage.Kind(of: $0) }) else { throw .unknownMessage(message) }
         var head = HeadReader(message, kind)
         switch kind {
         case .bind: return try decodeBind(&head)
         case .ident: return try decodeIdent(&head)
-        case .query where mode == .partition: throw .unknownMessage
+        case .query where mode == .partition: throw .unknownMessage(message)
         case .query: return try decodeQuery(&head)
         case .upload: return try decodeUpload(&head, skipsUploads)
         case .mark: return try decodeMark(&head)

@@ -142,10 +142,6 @@ struct HeadReader {
     func syntax(_ reason: String) -> ProtocolError { ProtocolError(.badSyntax, "\(kind): \(reason)") }
 }
 
-extension ProtocolError {
-    static let unknownMessage = ProtocolError(.unknownMessage, "unknown type")
-}
-
 extension RawRepresentable<String> where Self: CaseIterable {
     /// The case whose word the message begins with. Each message comes by here, so there is no text made of its word.
     init?(firstWordOf message: UnsafeRawBufferPointer) {

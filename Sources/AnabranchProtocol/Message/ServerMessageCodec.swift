@@ -44,7 +44,7 @@ public struct ServerMessageCodec: Sendable {
     /// - Parameter message: a whole WebSocket message.
     /// - Throws: an error with one of the codes 102, 103, 110, 111 and 112.
     public func decode(_ message: [UInt8]) throws(ProtocolError) -> ServerMessage {
-        guard let kind = ServerMessage.Kind(of: message) else { throw .unknownMessage }
+        guard let kind = ServerMessage.Kind(of: message) else { throw .unknownMessage(message) }
         var head = HeadReader(message, kind)
         switch kind {
         case .ident: return try decodeIdent(&head)
@@ -54,7 +54,7 @@ public struct ServerMessageCodec: Sendable {
         case .pong: return try decodePong(&head)
         case .log: return try decodeLog(&head)
         case .error: return try decodeError(&head)
-        case .queryError where mode == .partition: throw .unknownMessage
+        case .queryError where mode == .partition: throw .unknownMessage(message)
         case .queryError: return try decodeQueryError(&head)
         case .testCommand: return try decodeTestCommand(&head)
         }

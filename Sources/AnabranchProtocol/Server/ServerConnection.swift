@@ -39,6 +39,7 @@ public struct ServerConnection: ~Copyable, Sendable {
     /// The client files whose last session here has ended with 200: the client begins it anew.
     private var restarting: Set<ClientFileID> = []
 
+    private var obsolete: [(session: SessionID, type: String)] = []
     private var pong: Int64?
     private var logMessages: [LogMessage] = []
     /// The sessions that have a message to send, in the order of their turns; each once.
@@ -74,15 +75,38 @@ public struct ServerConnection: ~Copyable, Sendable {
     public mutating func receive(_ message: [UInt8]) -> Action? {
         guard case .open = phase else { return nil }
         do throws(ProtocolError) {
-            return try receive(try decode(message))
+            guard let request = try decode(message) else { return try receiveObsolete(message) }
+            return try receive(request)
         } catch {
             failConnection(ErrorMessage(error))
             return .connectionFailed(error)
         }
     }
 
-    private func decode(_ message: [UInt8]) throws(ProtocolError) -> ClientMessage {
-        try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
+    /// - Returns: nil if the type is none that clients send.
+    private func decode(_ message: [UInt8]) throws(ProtocolError) -> ClientMessage? {
+        do throws(ProtocolError) {
+            return try incoming.decode(message) { session in sessions[session]?.hasFailed == true }
+        } catch {
+            guard error.code == .unknownMessage else { throw error }
+            return nil
+        }
+    }
+
+    private mutating func receiveObsolete(_ message: [UInt8]) throws(ProtocolError) -> Action? {
+        guard let request = try ObsoleteRequest(message, limits) else { throw .unknownMessage(message) }
+        let limits = limits
+        let action = try updateExisting(request.session) { session throws(ProtocolError) in
+            try session.receive(request, limits)
+        }
+        obsolete.append((request.session, request.kind.rawValue))
+        return action
+    }
+
+    /// The obsolete requests since this was last asked: their sessions and types, for the log.
+    package mutating func takeObsolete() -> [(session: SessionID, type: String)] {
+        defer { obsolete = [] }
+        return obsolete
     }
 
     private mutating func receive(_ message: ClientMessage) throws(ProtocolError) -> Action? {
@@ -145,6 +169,8 @@ public struct ServerConnection: ~Copyable, Sendable {
             downloadReady(download, for: handle)
         case .queryRefused(let refusal):
             update(handle) { $0.queryRefused(refusal) }
+        case .clientVersion(let version):
+            update(handle) { $0.answer(clientVersion: version) }
         case .log(let message):
             if version.hasLogMessages { update(handle) { $0.notify(.log(message)) } }
         case .failed(let error) where error.code.isConnectionLevel:

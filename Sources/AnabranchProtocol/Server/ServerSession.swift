@@ -25,8 +25,10 @@ struct ServerSession: Sendable {
     private(set) var clientFile: ClientFileID?
     /// Of use in `checking` and `running`.
     private var feed = DownloadFeed()
-    /// Answers to TEST_COMMANDs, which come at any time.
-    private var testAnswers: [(request: UInt64, body: [UInt8])] = []
+    /// Answers to TEST_COMMANDs and obsolete requests, which come at any time.
+    private var answers: [EncodedMessage] = []
+    /// Of obsolete requests that wait for the file.
+    private var awaitedAnswers = 0
     /// The session has ended by itself, and its file has not been told yet.
     private var hasToClose = false
 
@@ -76,7 +78,7 @@ struct ServerSession: Sendable {
 
     var turn: Turn {
         switch state {
-        case _ where hasTestAnswer: .message
+        case _ where hasAnswer: .message
         case .identReady, .errorPending, .unbinding: .message
         case .running: feed.turn
         case .allocating, .waiting, .checking, .errorSent, .finished: .nothing
@@ -101,7 +103,7 @@ struct ServerSession: Sendable {
     }
 
     /// What the client asked before an error was found is answered before the error.
-    private var hasTestAnswer: Bool { !testAnswers.isEmpty && (isLive || pendingError != nil) }
+    private var hasAnswer: Bool { !answers.isEmpty && (isLive || pendingError != nil) }
 
     /// The client has named its file.
     private var hasFile: Bool {
@@ -164,9 +166,10 @@ struct ServerSession: Sendable {
             return .clientFailed(handle, code: code, text: excerpt(text, limits), answer: nil)
 
         case (_, .testCommand(_, let request, let body)):
-            guard mode == .flexible, testAnswers.count < limits.testCommandsMax else { return nil }
+            guard mode == .flexible, answers.count < limits.testCommandsMax else { return nil }
             let command = TestCommand(body, limits)
-            testAnswers.append((request, command.answer))
+            let answer = ServerMessage.testCommand(session: handle.ident, request: request, body: command.answer)
+            answers.append(ServerMessageCodec(limits: limits, mode: mode).encode(answer))
             if let error = command.error { end(error) }
             return takeClose()
 
@@ -189,6 +192,33 @@ struct ServerSession: Sendable {
             answer.backOff = limits.integrationFailureBackOff
             return answer
         }
+    }
+
+    /// A request that no client of today sends: it is answered, or ends the session (section 4.6).
+    mutating func receive(
+        _ request: ObsoleteRequest, _ limits: Limits
+    ) throws(ProtocolError) -> ServerConnection.Action? {
+        guard isLive else { return nil }
+        guard !request.needsFile || hasFile else {
+            throw ProtocolError(.badMessageOrder, "\(request.kind.rawValue): session is not ready for this message")
+        }
+        if answers.count + awaitedAnswers >= limits.testCommandsMax {
+            end(ErrorMessage(.otherSessionError, "\(request.kind.rawValue): too many requests"))
+        } else if let refusal = request.refusal {
+            end(refusal)
+        } else if let file = request.file {
+            awaitedAnswers += 1
+            return .ask(handle, .clientVersion(file))
+        } else if let answer = request.answer {
+            answers.append(answer)
+        }
+        return takeClose()
+    }
+
+    mutating func answer(clientVersion: ClientVersion) {
+        guard awaitedAnswers > 0 else { return }
+        awaitedAnswers -= 1
+        answers.append(ObsoleteRequest.answer(clientVersion: clientVersion, handle.ident))
     }
 
     private func excerpt(_ text: [UInt8], _ limits: Limits) -> String {
@@ -266,9 +296,8 @@ struct ServerSession: Sendable {
     mutating func next(_ codec: ServerMessageCodec) -> ServerConnection.Output? {
         let ident = handle.ident
         switch state {
-        case _ where hasTestAnswer:
-            let (request, body) = testAnswers.removeFirst()
-            return .message(codec.encode(.testCommand(session: ident, request: request, body: body)))
+        case _ where hasAnswer:
+            return .message(answers.removeFirst())
         case .identReady(let file):
             state = .waiting
             return .message(codec.encode(.ident(session: ident, file)))

@@ -40,6 +40,9 @@ public enum SessionRequest: Equatable, Sendable {
     /// The answer is `flexibleDownload` with that part, with steady state that comes before the bootstrap in the log,
     /// or with the first part of the bootstrap of a later QUERY; or it is `failed`.
     case scanBootstrap(QueryVersion, part: Int, from: DownloadCursor)
+    /// CLIENT_VERSION_REQUEST, which no client of today sends: how much of a client file was integrated. The answer is
+    /// `clientVersion`.
+    case clientVersion(SaltedFileID)
     /// UNBIND, or an error that the file does not know of: the session's hold on it ends now. There is no answer.
     case close
 }
@@ -63,6 +66,8 @@ public enum SessionEvent: Equatable, Sendable {
     /// The answer to `query`: the set cannot be served, and the view stays as it was. If the client does not wait for
     /// the set any more, it is not told.
     case queryRefused(QueryRefusal)
+    /// The answer to the request of that name: 0 if there is no such client file for the user of the session.
+    case clientVersion(ClientVersion)
     /// A line for the client's log, below version 10 told to nobody.
     case log(LogMessage)
     /// The file has let go of the session. A code of 200 … 299 ends the session, one of 100 … 199 the connection.

@@ -44,6 +44,12 @@ package struct UserRules: Hashable, Sendable {
         access(ofClass: name) == other.access(ofClass: name)
     }
 
+    /// The same for the classes of which the user may read all objects, and nothing for the others.
+    package var ofWholeClasses: UserRules {
+        func limited(_ access: Access) -> Access { access.read == .always(true) ? access : .none }
+        return UserRules(classes: classes.mapValues(limited), others: limited(others))
+    }
+
     // MARK: Text
 
     /// JSON that reads as these rules again: equal rules have equal texts.

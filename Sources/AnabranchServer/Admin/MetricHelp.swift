@@ -42,6 +42,7 @@ enum MetricHelp {
         "anabranch_messages_received_total": "Sync messages that came in.",
         "anabranch_messages_sent_total": "Sync messages that went out.",
         "anabranch_moot_instructions_total": "Instructions skipped because their class or column has been erased.",
+        "anabranch_obsolete_messages_total": "Messages that no client of today sends, by type.",
         "anabranch_queries_total": "QUERYs of flexible sync that were taken.",
         "anabranch_readings_delayed_total": "Times that a client was not read because it sent too many frames.",
         "anabranch_received_bytes_total": "Bytes of the sync messages that came in.",

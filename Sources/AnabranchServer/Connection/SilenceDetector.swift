@@ -1,7 +1,10 @@
 import NIOCore
 
-/// Notices that a client is gone although its socket is open. A client sends a PING every minute, so one that sends no
-/// message for `limit` is gone, unless a long message is on its way or the server itself does not read.
+/// Notices that a client is gone although its socket is open: it has sent no message for longer than `limit`, unless a
+/// long message is on its way or the server itself does not read.
+///
+/// A client may send a PING every ten minutes (`Spec/Protocol.md`, section 13), and most do every minute: how long
+/// silence may last follows the PINGs that it shows.
 ///
 /// Stands before the decoders, where it counts the bytes of unfinished messages too.
 final class SilenceDetector: ChannelInboundHandler {
@@ -11,14 +14,24 @@ final class SilenceDetector: ChannelInboundHandler {
     /// A message that brings less within the limit, in bytes, does not count as being on its way.
     static let bytesMin = 64 << 10
 
-    private let limit: TimeAmount
+    /// So much more than two intervals between PINGs is no silence yet.
+    private static let margin = TimeAmount.seconds(60)
+    /// The rhythm of PINGs makes the limit no shorter.
+    private static let limitMin = TimeAmount.seconds(180)
+
+    /// Of clients that have not shown a rhythm.
+    private let limitMax: TimeAmount
+    private(set) var limit: TimeAmount
+    private var lastPing: NIODeadline?
+    private var longestInterval = TimeAmount.zero
     private var lastMessage = NIODeadline.now()
     private var bytesSinceMessage = 0
     private var timer: Scheduled<Void>?
+    /// The timer begins anew, with the limit as it is now.
+    private var restart: () -> Void = {}
 
-    init(limit: TimeAmount) {
-        self.limit = limit
-    }
+    /// - Parameter limit: how long the silence of a client may last that has not shown a rhythm.
+    init(limit: TimeAmount) { (limitMax, self.limit) = (limit, limit) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         bytesSinceMessage += unwrapInboundIn(data).readableBytes
@@ -31,19 +44,35 @@ final class SilenceDetector: ChannelInboundHandler {
         bytesSinceMessage = 0
     }
 
+    /// A PING of the protocol has come in, which is a message too.
+    func notePing(at time: NIODeadline) {
+        defer { lastPing = time }
+        guard let lastPing else { return }
+        longestInterval = max(longestInterval, time - lastPing)
+        let limit = min(limitMax, max(Self.limitMin, longestInterval * 2 + Self.margin))
+        guard limit != self.limit else { return }
+        self.limit = limit
+        restart()
+    }
+
     /// - Parameters:
     ///   - isReadHeld: whether the server does not read the socket.
     ///   - onSilence: called once when the client is gone.
     func start(on eventLoop: any EventLoop, isReadHeld: @escaping () -> Bool, onSilence: @escaping () -> Void) {
         lastMessage = eventLoop.now
-        schedule(eventLoop, isReadHeld, onSilence)
+        restart = { [weak self] in self?.schedule(eventLoop, isReadHeld, onSilence) }
+        restart()
     }
 
-    func stop() { timer?.cancel() }
+    func stop() {
+        restart = {}
+        timer?.cancel()
+    }
 
     private func schedule(
         _ eventLoop: any EventLoop, _ isReadHeld: @escaping () -> Bool, _ onSilence: @escaping () -> Void
     ) {
+        timer?.cancel()
         timer = eventLoop.assumeIsolated().scheduleTask(deadline: lastMessage + limit) { [self] in
             if lastMessage + limit <= eventLoop.now {
                 guard bytesSinceMessage >= Self.bytesMin || isReadHeld() else { return onSilence() }

@@ -36,6 +36,8 @@ struct SyncConnection: ~Copyable {
     /// `FileSessions` (to the file).
     private var sessions: [SessionHandle: Session] = [:]
     private var requests: [FileRequest] = []
+    /// What the client has sent of what no client of today sends.
+    private var obsoleteTypes: Set<String> = []
     /// Whether another connection has bound a client file of this one. Then this one is dead and has to end without a
     /// message.
     private(set) var isSuperseded = false
@@ -70,7 +72,9 @@ struct SyncConnection: ~Copyable {
     mutating func receive(_ message: [UInt8]) {
         metrics.messagesReceived.increment()
         metrics.bytesReceived.increment(by: message.count)
-        switch machine.receive(message) {
+        let action = machine.receive(message)
+        for (session, type) in machine.takeObsolete() { note(obsolete: type, of: session) }
+        switch action {
         case .ask(let session, let request):
             ask(session, request)
         case .clientFailed(let session, let code, let text, let answer):
@@ -85,6 +89,13 @@ struct SyncConnection: ~Copyable {
         }
     }
 
+    /// One line for each type.
+    private mutating func note(obsolete type: String, of session: SessionID) {
+        metrics.receivedObsolete(type)
+        guard obsoleteTypes.insert(type).inserted else { return }
+        logger.notice("obsolete message", metadata: ["type": "\(type)", "session": "\(session)"])
+    }
+
     /// Passes a request on to the file of its session, if the user has the permission for it.
     private mutating func ask(_ session: SessionHandle, _ request: SessionRequest) {
         switch request {
@@ -95,8 +106,8 @@ struct SyncConnection: ~Copyable {
             submit(request, of: session)
         case .integrate(let upload):
             metrics.uploadsReceived.increment()
-            if mayUpload(upload, in: session) { submit(request, of: session) }
-        case .query, .scan, .scanBootstrap:
+            integrate(upload, in: session)
+        case .query, .scan, .scanBootstrap, .clientVersion:
             submit(request, of: session)
         case .close:
             log("session ended", session)
@@ -127,15 +138,12 @@ struct SyncConnection: ~Copyable {
         return authorizer.permission(for: principal, on: Array(path.bytes.dropFirst(principal.app.utf8.count + 1)))
     }
 
-    /// An UPLOAD without changesets only says how far the client has come, which a reader says too.
-    private mutating func mayUpload(_ upload: UploadMessage, in session: SessionHandle) -> Bool {
-        guard let path = sessions[session]?.path else { return false }
-        switch permission(on: path) {
-        case .none: end(session, .permissionDenied)
-        case .read where upload.changesetCount > 0: end(session, .writeNotAllowed)
-        case .read, .write: return true
-        }
-        return false
+    /// What a reader uploads the file looks at: how far the client has come, and its schema, are no writes.
+    private mutating func integrate(_ upload: UploadMessage, in session: SessionHandle) {
+        guard let path = sessions[session]?.path else { return }
+        let permission = permission(on: path)
+        guard permission > .none else { return end(session, .permissionDenied) }
+        submit(.integrate(upload), of: session, mayOnlyRead: permission < .write)
     }
 
     /// The WebSocket is about to be closed with this code because of what came in.
@@ -158,7 +166,7 @@ struct SyncConnection: ~Copyable {
             log("client file allocated", session, ["client_ident": "\(file.ident)"])
         case .identAccepted(let cursor, _):
             log("session running", session, ["from_version": "\(cursor.serverVersion)"])
-        case .versionExposed, .queryRefused, .log:
+        case .versionExposed, .queryRefused, .clientVersion, .log:
             break
         case .download, .flexibleDownload:
             metrics.downloadsMade.increment()
@@ -237,13 +245,13 @@ struct SyncConnection: ~Copyable {
 
     // MARK: Sessions
 
-    private mutating func submit(_ request: SessionRequest, of session: SessionHandle) {
+    private mutating func submit(_ request: SessionRequest, of session: SessionHandle, mayOnlyRead: Bool = false) {
         guard let path = sessions[session]?.path else { return }
         requests.append(
             FileRequest(
                 path: path, session: SessionKey(connection: id, session: session), principal: principal,
                 capabilities: capabilities, request: request, uploader: uploader,
-                mayBeLong: machine.downloadsUnderWay <= 1))
+                mayOnlyRead: mayOnlyRead, mayBeLong: machine.downloadsUnderWay <= 1))
     }
 
     /// The session lets go of its file.

@@ -86,8 +86,7 @@ final class SyncHandler: ChannelDuplexHandler {
         silence.start(on: context.eventLoop) {
             self.inbound.isReadHeld || self.memory.isReadHeld
         } onSilence: {
-            self.closeReason = "the client has fallen silent"
-            context.close(promise: nil)
+            self.close(self.politeCloseCode, because: "the client has fallen silent")
         }
         memory.onExcess = { self.fail(.protocolError("a long message before the first IDENT")) }
         send(context)
@@ -129,11 +128,22 @@ final class SyncHandler: ChannelDuplexHandler {
             let permit = memory.endFrame(messageBytes: assembler.unfinishedBytes)
             defer { if memory.takePendingRead() { read(context: context) } }
             guard let event else { return }
-            if case .message = event { silence.noteMessage(at: context.eventLoop.now) }
+            note(event, at: context.eventLoop.now)
             inbound.append(event, permit)
             handleInbound(context)
         } catch {
             fail(error)
+        }
+    }
+
+    /// Whatever the client says ends its silence.
+    private func note(_ event: MessageAssembler.Event, at time: NIODeadline) {
+        switch event {
+        case .message(let message):
+            silence.noteMessage(at: time)
+            if ClientMessage.Kind(of: message.readableBytesView) == .ping { silence.notePing(at: time) }
+        case .ping: silence.noteMessage(at: time)
+        default: break
         }
     }
 

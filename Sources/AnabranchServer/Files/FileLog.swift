@@ -75,6 +75,11 @@ struct FileLog {
             metadata: ["path": "\(path.abbreviated)", "reason": "\(reason)"])
     }
 
+    /// A reader has uploaded a schema that is not taken over.
+    func note(unknownSchema text: String, path: VirtualPath, client: ClientFileID) {
+        logger.notice("\(text)", metadata: ["path": "\(path.abbreviated)", "client": "\(client)"])
+    }
+
     /// The log of a file has become as long as it may be, and nothing of it can go.
     func noteFull(_ path: VirtualPath) {
         logger.warning(

@@ -28,6 +28,8 @@ struct FileRequest: Sendable {
     let request: SessionRequest
     /// The client's program.
     var uploader = Uploader.unknown
+    /// Whether the user may not change the data of the partition.
+    var mayOnlyRead = false
     /// Whether a DOWNLOAD may be long: the connection has no other one under way.
     var mayBeLong = true
     /// Room for a DOWNLOAD, if the request had to wait for it.

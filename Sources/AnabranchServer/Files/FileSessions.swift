@@ -112,12 +112,14 @@ final class FileSessions {
             case .identify(let claim, let hasRestarted):
                 try identify(key, claim, of: request.principal, request.capabilities, hasRestarted: hasRestarted)
             case .integrate(let upload):
-                isWaiting = try queue(upload, by: request.uploader, of: key, request.charge)
+                isWaiting = try queue(upload, for: request)
             case .scan(let cursor), .scanBootstrap(_, part: _, from: let cursor):
                 try scan(request, from: cursor, memory: memory)
             case .query(let subscriptions):
                 isWaiting = queue(subscriptions, of: key, request.charge)
                 if !isWaiting { try query(subscriptions, of: key, user: request.user) }
+            case .clientVersion(let claimed):
+                reply(key, .clientVersion(try file.integratedVersion(of: claimed, user: request.user)))
             case .close: remove(key)
             }
         } catch {
@@ -160,50 +162,28 @@ final class FileSessions {
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
     /// mere progress of one among many.
     /// - Returns: whether it waits.
-    private func queue(
-        _ upload: UploadMessage, by uploader: Uploader, of key: SessionKey, _ charge: RequestCharge
-    ) throws(HistoryError) -> Bool {
+    private func queue(_ upload: UploadMessage, for request: FileRequest) throws(HistoryError) -> Bool {
+        let key = request.session, uploader = request.uploader
         guard let index = running.index(forKey: key), var rest = try accept(upload.upload, ofRunning: index) else {
             return false
         }
         let clientFile = running.values[index].clientFile
         noteClock(ofRunning: index, rest.changesets)
+        if request.mayOnlyRead { try leaveOutSchema(of: &rest, for: key) }
         if !rest.changesets.isEmpty {
             try environment.space.require()
             try requireRoom()
         }
         if let flexible {
             rest.uploader = uploader
-            return try queue(rest, from: clientFile, into: flexible, of: key, charge)
+            return try queue(rest, from: clientFile, into: flexible, of: key, request.charge)
         }
         let isOneOfMany = running.count > environment.options.storedProgressSessionsMax
         if isOneOfMany, try file.noteProgress(rest, from: clientFile, at: environment.unixSeconds()) { return false }
         rest.uploader = uploader
         try file.enqueue(rest, from: clientFile)
-        uploads.append((clientFile, charge))
+        uploads.append((clientFile, request.charge))
         return true
-    }
-
-    /// Names a client whose clock is wrong: once a session, since nothing is refused because of it.
-    private func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) {
-        let limit = environment.options.clientClockSecondsMax
-        guard
-            let seconds = running.values[index].clock.difference(
-                in: changesets, at: environment.now(), beyondSeconds: limit)
-        else { return }
-        environment.metrics.clientClocksWrong.increment()
-        let session = running.values[index]
-        environment.log.note(
-            wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
-    }
-
-    /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
-    private func requireRoom() throws(HistoryError) {
-        let policy = environment.options.history
-        guard policy.isFull(file.head) else { return }
-        if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.seekRoom() }
-        throw HistoryError(
-            .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
     }
 
     private func scan(

@@ -128,6 +128,11 @@ struct SyncMetrics: Sendable {
         count("anabranch_errors_total", [("code", "\(code.rawValue)")])
     }
 
+    /// A message has come that no client of today sends.
+    func receivedObsolete(_ type: String) {
+        count("anabranch_obsolete_messages_total", [("type", type)])
+    }
+
     /// A WebSocket is closed with this code because of what came in.
     func failedFraming(_ code: UInt16) {
         count("anabranch_framing_errors_total", [("code", "\(code)")])

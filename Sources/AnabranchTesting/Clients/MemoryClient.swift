@@ -5,7 +5,7 @@ package import AnabranchReplica
 /// A client without network or disk: a replica in memory that has its ident already, and talks to a synced file
 /// directly (`Spec/Transform.md`, section 11; `Spec/History.md`, section 12).
 package struct MemoryClient {
-    package let file: SaltedFileID
+    package private(set) var file: SaltedFileID
     private let capabilities: ClientCapabilities
     package private(set) var replica: Replica<MemoryReplicaStore>
 
@@ -32,6 +32,15 @@ package struct MemoryClient {
         } catch {
             preconditionFailure("a new replica in memory fails: \(error)")
         }
+    }
+
+    /// A copy of the client's file, as another client.
+    package func copy(as file: SaltedFileID) throws -> MemoryClient {
+        var copy = self
+        copy.file = file
+        try copy.replica.becomeCopy()
+        try copy.replica.identify(as: file)
+        return copy
     }
 
     package var ident: ClientFileID { file.ident }

@@ -41,7 +41,7 @@ struct TraceReplay {
             return clients.indices.allSatisfy { $0 == agent || known[$0] == inLog[$0] }
         }
         func upload() throws {
-            if waiting.count > 0 { try clients[waiting.agent].upload(waiting.count, to: file) }
+            try self.upload(waiting.count, of: waiting.agent)
             waiting.count = 0
         }
         func writeWhereReady() throws {
@@ -74,8 +74,17 @@ struct TraceReplay {
     }
 
     private mutating func exchange() throws {
-        for agent in clients.indices { try clients[agent].upload(to: file) }
+        for agent in clients.indices { try upload(.max, of: agent) }
         for agent in clients.indices { try clients[agent].download(from: file) }
+    }
+
+    /// Uploads so many transactions, or all that there are, in as many UPLOADs as it takes.
+    private mutating func upload(_ count: Int, of agent: Int) throws {
+        var left = count
+        while left > 0, let upload = clients[agent].nextUpload(left, isProgressTold: false) {
+            _ = try file.integrateAtOnce(upload, from: clients[agent].ident)
+            left -= upload.changesets.count
+        }
     }
 
     private mutating func write(_ number: Int, wrapping: Bool = false) throws {

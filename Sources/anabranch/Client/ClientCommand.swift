@@ -34,7 +34,7 @@ struct ClientCommand: AsyncParsableCommand {
             """,
         subcommands: [
             ClientWrite.self, ClientRead.self, ClientQuery.self, ClientWatch.self, ClientStatus.self,
-            ClientSubscribe.self,
+            ClientSubscribe.self, ClientCopy.self,
         ])
 
     @OptionGroup var options: ClientOptions

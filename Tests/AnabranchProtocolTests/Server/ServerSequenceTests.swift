@@ -140,7 +140,7 @@ final class ServerWorld {
             case .query: try require(expected == .query)
             case .integrate: try require(expected == .integrate)
             case .close: try require(expected == .close)
-            case .scan, .scanBootstrap: try require(false)
+            case .scan, .scanBootstrap, .clientVersion: try require(false)
             }
             try require(handle == handles[handle.ident])
             requests.append((handle, request))
@@ -196,7 +196,7 @@ final class ServerWorld {
             let query = tables[session]?.openQuery
             tell(.flexibleDownload(download(of: query, after: cursor))) { $0.downloadMade() }
         case .scanBootstrap: throw WrongOutcome("there is no bootstrap of several parts")
-        case .close: break
+        case .clientVersion, .close: break
         }
     }
 
@@ -297,7 +297,7 @@ extension ServerWorld {
             bind(1, mode), bind(1, mode, needsIdent: true), ident(1, mode), bytes("upload 1 0 0 0 1 0 0\n"),
             bytes("upload 1 0 \(body.count) 0 1 0 0\n") + body, compressedUpload(bytes("zzz"), inflatingTo: 10),
             bytes("mark 1 7\n"), bytes("unbind 1\n"), bytes("json_error 212 2 1\n{}"), bytes("json_error 101 2 1\n{}"),
-            bytes("ping 5 0\n"), bytes("refresh 1\n"), bind(2, mode), ident(2, mode),
+            bytes("ping 5 0\n"), bytes("unknown 1\n"), bind(2, mode), ident(2, mode),
             bytes("upload 2 0 0 0 1 0 0\n"), bytes("mark 2 8\n"), bytes("unbind 2\n"),
         ]
         if mode == .flexible {

@@ -92,7 +92,8 @@ import Testing
         case .ask(_, .identify): .check
         case .ask(_, .integrate): .integrate
         case .ask(_, .close): .detach
-        case .ask(_, .scan), .ask(_, .scanBootstrap), .ask(_, .query): .violation(0)  // nothing here asks for it
+        // Nothing here asks for it.
+        case .ask(_, .scan), .ask(_, .scanBootstrap), .ask(_, .query), .ask(_, .clientVersion): .violation(0)
         case .clientFailed(_, _, _, let answer): answer == nil ? .logged : .answered
         case .connectionFailed(let violation): .violation(violation.code.rawValue)
         }

@@ -1,4 +1,6 @@
+import AnabranchCore
 import AnabranchHistory
+import AnabranchTesting
 import Foundation
 import Synchronization
 import Testing
@@ -25,8 +27,18 @@ import Testing
     }
 
     private static let emptyUpload = "upload 1 0 0 0 0 0 0\n"
-    /// One changeset, which adds a class.
-    private static let upload = "upload 1 0 20 0 1 0 0\n1 0 1000 0 7 ?\0\u{1}A\0\0\u{1}"
+    /// An UPLOAD of changesets with the client versions 1, 2 and so on.
+    private static func upload(_ changesets: [NamedInstruction]..., after version: UInt64 = 0) -> [UInt8] {
+        var body: [UInt8] = []
+        for (number, instructions) in zip((version + 1)..., changesets) {
+            let changeset = ChangesetWriter(instructions).bytes
+            body += Array("\(number) 0 1000 0 \(changeset.count) ".utf8) + changeset
+        }
+        return Array("upload 1 0 \(body.count) 0 \(version + UInt64(changesets.count)) 0 0\n".utf8) + body
+    }
+
+    private static let schema: [NamedInstruction] = [.addTable("A"), .addColumn("A", "n")]
+    private static let data: [NamedInstruction] = [.createObject()]
 
     private static func client(
         _ server: RunningServer, offer: String = "com.mongodb.realm-sync#14"
@@ -61,8 +73,62 @@ import Testing
             try await client.send(Self.emptyUpload)
             try await client.send("mark 1 5\n")
             #expect(try await client.message().words.prefix(1) == ["mark"])
-            try await client.send(Self.upload)
-            #expect(try await client.message().words.prefix(2) == ["json_error", "230"])
+            try await client.send(Self.upload(Self.schema, Self.data))
+            let refusal = try await client.message()
+            #expect(refusal.words.prefix(2) == ["json_error", "230"])
+            #expect(String(decoding: refusal.bytes, as: UTF8.self).contains("\"table\":\"A\""))
+        }
+    }
+
+    /// Every SDK uploads the schema of its app first: the one that is there, a part of it, more than it, or that of a
+    /// partition which nobody has written yet.
+    @Test(arguments: [
+        schema, [.addTable("A")], schema + [.addColumn("A", "m", .string), .addTable("B"), .addColumn("B", "x")],
+    ])
+    func aReaderWithASchemaReadsOn(own: [NamedInstruction]) async throws {
+        for isWritten in [true, false] {
+            let table = Table(["x": .write])
+            try await withServer(authorizer: CallbackAuthorizer(table.permission)) { server async throws in
+                let writer = try await Self.client(server)
+                try await Self.run(writer)
+                if isWritten {
+                    try await writer.send(Self.upload(Self.schema, Self.data))
+                    #expect(try await writer.message().words.first == "download")
+                }
+                table["x"] = .read
+                let reader = try await Self.client(server)
+                try await Self.run(reader)
+                try await reader.send(Self.upload(own))
+                try await reader.send("mark 1 5\n")
+                var words = try await reader.message().words
+                // It is told what the partition does not get, and that its upload has been seen.
+                while ["log_message", "download"].contains(words.first) { words = try await reader.message().words }
+                #expect(words.first == "mark")
+                let last = isWritten ? "4" : "2"
+                table["x"] = .write
+                try await writer.send(Self.upload(Self.schema, after: isWritten ? 2 : 0))
+                #expect(try await writer.message().words.first == "download")
+                repeat {
+                    words = try await reader.message().words
+                } while words.first == "log_message" || words.first == "download" && words[2] != last
+                #expect(words.first == "download" && words[6] == "1", "its own version 1 is acknowledged")
+            }
+        }
+    }
+
+    /// A class that the partition has otherwise is a mistake, as for those who may write.
+    @Test func aReaderWhoseSchemaContradictsIsTold() async throws {
+        let table = Table(["x": .write])
+        try await withServer(authorizer: CallbackAuthorizer(table.permission)) { server async throws in
+            let writer = try await Self.client(server)
+            try await Self.run(writer)
+            try await writer.send(Self.upload(Self.schema))
+            #expect(try await writer.message().words.first == "download")
+            table["x"] = .read
+            let reader = try await Self.client(server)
+            try await Self.run(reader)
+            try await reader.send(Self.upload([.addTable("A"), .addColumn("A", "n", .string)]))
+            #expect(try await reader.message().words.prefix(2) == ["json_error", "212"])
         }
     }
 

@@ -277,12 +277,12 @@ import Testing
             let userAgent = core.map { "RealmSync/\($0) (x)" }
             return ClientRelease(offering: ProtocolVersion(version), userAgent: userAgent).knownDefects
         }
-        #expect(defects("14.14.0", 14) == [])
-        #expect(defects("14.11.3", 14) == [.emptiedChangesets])
-        #expect(defects(nil, 14) == [.emptiedChangesets], "it may be 14.11")
-        #expect(defects("14.5.2", 12) == [.collectionsInMixed, .emptiedChangesets])
-        #expect(defects("14.5.1", 12) == [.absentEntries, .collectionsInMixed, .emptiedChangesets])
-        #expect(defects("13.27.0", 11) == [.absentEntries, .collectionsInMixed, .emptiedChangesets])
+        #expect(defects("14.14.0", 14) == [.danglingLinks])
+        #expect(defects("14.11.3", 14) == [.emptiedChangesets, .danglingLinks])
+        #expect(defects(nil, 14) == [.emptiedChangesets, .danglingLinks], "it may be 14.11")
+        #expect(defects("14.5.2", 12) == [.collectionsInMixed, .emptiedChangesets, .danglingLinks])
+        #expect(defects("14.5.1", 12) == [.absentEntries, .collectionsInMixed, .emptiedChangesets, .danglingLinks])
+        #expect(defects("13.27.0", 11) == [.absentEntries, .collectionsInMixed, .emptiedChangesets, .danglingLinks])
         #expect(Set(defects("12.0.0", 4)) == Set(ClientDefect.allCases).subtracting([.legacyErrors]))
         #expect(defects("13.7.1", 7).contains(.emptyChangesets) && !defects("13.8.0", 8).contains(.emptyChangesets))
     }

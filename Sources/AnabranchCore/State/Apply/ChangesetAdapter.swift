@@ -23,6 +23,12 @@ package struct ChangesetAdapter {
         schema = state.schema
     }
 
+    /// Whether there can be anything to change or to refuse: most schemas have no collections with Mixed.
+    package var isNeeded: Bool {
+        !capabilities.readsCollectionsInMixed || !capabilities.readsAsymmetricClasses
+            || !capabilities.erasesAbsentEntries || !capabilities.overwritesDanglingLinks && schema.hasMixed
+    }
+
     /// - Parameter isErased: Whether the class, or one of the columns, was erased behind the changeset: what the schema
     ///   says of them is then of no use.
     package func form<Failure>(
@@ -32,18 +38,30 @@ package struct ChangesetAdapter {
         for index in arena.instructionIndices(of: changeset) {
             let instruction = arena[index]
             if let reason = whyUnreadable(instruction, in: arena) { return .unreadable(reason) }
-            guard !capabilities.erasesAbsentEntries, instruction.kind == .update, instruction.type == .erased else {
+            guard instruction.kind == .update, isAdapted(instruction, in: arena) else { continue }
+            let walk = PathWalk(along: instruction, in: arena, schema)
+            guard let place = walk.place, try !isErased(walk.className, walk.columns) else {
+                // The client loses the entry, or the element, with its column, a few changesets later.
+                arena.discard(index)
                 continue
             }
-            let walk = PathWalk(along: instruction, in: arena, schema)
-            if let place = walk.place, try !isErased(walk.className, walk.columns) {
+            if instruction.type == .erased {
                 arena.insert(instruction.setting(valueOf: place), before: index)
-            } else {
-                // The client loses the entry with its column, a few changesets later.
-                arena.discard(index)
+            } else if place.isMixed {
+                // Over a value of its own the client writes whatever comes.
+                arena.insert(instruction.settingFalse, before: index)
             }
         }
         return arena.isDirty(changeset) ? .changed(arena.encoded(changeset)) : .unchanged
+    }
+
+    /// Whether an Update may need another one before it.
+    private func isAdapted(_ update: Instruction, in arena: ChangesetArena) -> Bool {
+        switch update.type {
+        case .erased: !capabilities.erasesAbsentEntries
+        case .link, .null: !capabilities.overwritesDanglingLinks && arena.path(of: update).contains { $0.isIndex }
+        default: false
+        }
     }
 
     private func whyUnreadable(_ instruction: Instruction, in arena: ChangesetArena) -> String? {
@@ -93,7 +111,21 @@ private struct PathWalk {
     }
 }
 
+extension Schema {
+    /// Whether there is a property that Mixed, or a list of Mixed, can be below.
+    fileprivate var hasMixed: Bool {
+        classes.contains { $0.columns.contains { $0?.place.isMixed ?? false } }
+    }
+}
+
 extension Instruction {
+    /// The Update with Bool false.
+    fileprivate var settingFalse: Instruction {
+        var update = self
+        (update.type, update.word0, update.word1) = (.bool, 0, 0)
+        return update
+    }
+
     /// The Update with a value that the place takes: null, or the initial value of its type.
     fileprivate func setting(valueOf place: Place) -> Instruction {
         var update = self

@@ -1,0 +1,63 @@
+package import AnabranchCore
+
+/// Clients whose users may only read. An SDK that opens a partition writes the schema of its app into the local file
+/// first, and uploads it like everything else; so to upload a schema is no write (`Spec/Server.md`, section 3).
+extension SyncedFile {
+    /// What the client of a reader has of classes and columns that the file lacks; it stays the client's own.
+    ///
+    /// - Returns: the names, at most a few of them.
+    /// - Throws: `writeNotAllowed`, with the objects, if there are other changes; `badChangeset` if one cannot be read,
+    ///   or says something else of a class or column than the file does; a failure of the store.
+    package func schemaMissing(from upload: Upload) throws(HistoryError) -> [String] {
+        var missing: [String] = []
+        let state = try currentState()
+        for sent in upload.changesets {
+            var arena = ChangesetArena()
+            let index: ChangesetIndex
+            do {
+                index = try arena.decode(sent.changeset, version: 1, tag: OriginTag(timestamp: 0, ident: 0))
+            } catch {
+                throw HistoryError(.badChangeset, "at byte \(error.offset): \(error.reason)")
+            }
+            try arena.requireSchemaOnly(index, of: sent)
+            guard var state else { continue }
+            missing += arena.discardSchema(of: index, missingFrom: state).prefix(10 - missing.count)
+            // What is left is there, and says the same or fails.
+            do { _ = try state.applyTransactions([index], of: &arena) { _ in false } } catch {
+                guard error.code != .unavailable else { throw HistoryError(readingStateFailed: error) }
+                throw HistoryError(.badChangeset, "\(error)")
+            }
+        }
+        return missing
+    }
+
+    /// Up to which of its versions the changes of a client file were integrated.
+    /// - Parameter user: as of `identify`.
+    /// - Returns: 0 if there is no such file, or it is another user's.
+    package func integratedVersion(of claimed: SaltedFileID, user: String?) throws(HistoryError) -> ClientVersion {
+        let found = try read(missesTail: false) { view throws(HistoryError) in try current(claimed.ident, in: view) }
+        guard let found, found.salt != 0, found.salt == claimed.salt, !found.isExpired,
+            user == nil || user == found.user
+        else { return 0 }
+        return found.uploadCursor.clientVersion
+    }
+}
+
+extension ChangesetArena {
+    private static var namedObjectsMax: Int { 100 }
+
+    /// - Throws: `writeNotAllowed` if the changeset does anything but add classes and columns.
+    fileprivate func requireSchemaOnly(
+        _ changeset: ChangesetIndex, of sent: UploadedChangeset
+    ) throws(HistoryError) {
+        let isSchema = instructions(of: changeset).allSatisfy { $0.kind == .addTable || $0.kind == .addColumn }
+        guard !isSchema else { return }
+        var error = HistoryError(.writeNotAllowed, "the user may only read this partition")
+        error.refusal = CompensatingWrite(
+            version: 0, clientVersion: sent.cursor.clientVersion,
+            objects: touchedObjects(of: changeset).prefix(Self.namedObjectsMax).map {
+                CompensatingWrite.Object(refusing: $0)
+            })
+        throw error
+    }
+}

@@ -1,0 +1,42 @@
+import AnabranchCore
+import AnabranchRules
+
+/// Clients that come for the first time with a copy of another client's file, one that is bundled with an application
+/// for example (`Spec/FlexibleSync.md`, section 3.4).
+extension FlexibleFile {
+    /// The view of a copy. It has what its set showed at its cursor, and is told what has happened since. Of a class
+    /// that its user may not read as a whole it is sent all that the user may read: nobody knows what whoever made the
+    /// copy could.
+    ///
+    /// - Throws: `clientFileExpired` if the log does not say any more what the set showed there.
+    func beginCopy(
+        _ session: inout ViewSession, at request: IdentRequest, _ rules: UserRules
+    ) throws(HistoryError) {
+        let position = request.download.serverVersion, head = file.head.version
+        if position < request.latest.version { try requireWholeSet(at: position) }
+        let state = try currentState(), role = role(of: rules, in: state), clientVersion: ClientVersion = 0
+        var view = ClientView(of: session.ident, role: ViewRole(rules.ofWholeClasses, in: state))
+        view.rules = rules
+        view.queries = ViewQueries(accepted: session.predicates, in: state)
+        view.queryVersion = session.queryVersion
+        (view.changed, view.projected) = (position, position)
+        try require(
+            fields.decide(view, since: position), .clientFileExpired,
+            "the log does not say which objects the set of the copy had at version \(position)")
+        let touched = try extend(&view, in: state, as: role), before = view.log.lastNumber
+        try view.change(to: role, at: head + 1, in: state, clientVersion, finding: &objects, passingOver: touched)
+        if view.log.lastNumber > before { view.projected = head + 1 }
+        session.firstNumber = view.log.lastNumber + 1
+        session.compensated = position
+        try commit(view, of: try file.clientFile(session.ident))
+    }
+
+    /// A long bootstrap that is sent again comes in parts with versions of their own, behind which nothing is for
+    /// others (`ViewSession.next`). Whoever has some of them lacks objects of its set.
+    private func requireWholeSet(at position: ServerVersion) throws(HistoryError) {
+        let next = try file.read { view throws(HistoryError) in try view.entry(position + 1) }
+        try require(
+            next.map { $0.origin > 0 || !$0.changeset.isEmpty } ?? true, .clientFileExpired,
+            "the copy may have a part of its set only")
+    }
+}

@@ -1,0 +1,45 @@
+import AnabranchCore
+import AnabranchHistory
+import AnabranchProtocol
+import Metrics
+
+/// What is looked at in an UPLOAD before it is queued.
+extension FileSessions {
+    /// Names a client whose clock is wrong: once a session, since nothing is refused because of it.
+    func noteClock(ofRunning index: Int, _ changesets: [UploadedChangeset]) {
+        let limit = environment.options.clientClockSecondsMax
+        guard
+            let seconds = running.values[index].clock.difference(
+                in: changesets, at: environment.now(), beyondSeconds: limit)
+        else { return }
+        environment.metrics.clientClocksWrong.increment()
+        let session = running.values[index]
+        environment.log.note(
+            wrongClock: seconds, of: session.clientFile, user: session.user.user, path: file.path)
+    }
+
+    /// What a user uploads who may only read: the classes and columns of the app, which are no write. A log entry
+    /// without a changeset acknowledges them: SDKs wait for that.
+    /// - Throws: `writeNotAllowed` if there are data.
+    func leaveOutSchema(of upload: inout Upload, for key: SessionKey) throws(HistoryError) {
+        let missing = try file.schemaMissing(from: upload)
+        upload.changesets = upload.changesets.suffix(1).map { sent in
+            var emptied = sent
+            emptied.changeset = []
+            return emptied
+        }
+        guard !missing.isEmpty else { return }
+        let text = "the user may only read, so the partition does not get " + missing.joined(separator: ", ")
+        environment.log.note(unknownSchema: text, path: file.path, client: running[key]?.clientFile ?? 0)
+        reply(key, .log(LogMessage(level: .warn, message: text)))
+    }
+
+    /// - Throws: `storeFailed` while the log holds more than it may. It is looked then whether some can go.
+    func requireRoom() throws(HistoryError) {
+        let policy = environment.options.history
+        guard policy.isFull(file.head) else { return }
+        if environment.fullFiles.isRoundDue(for: file.path, at: environment.unixSeconds()) { file.seekRoom() }
+        throw HistoryError(
+            .storeFailed, "the log of the file has more than \(policy.logBytesMax) bytes: nothing is added to it")
+    }
+}
