@@ -15,8 +15,9 @@ func fuzzDocuments(_ bytes: [UInt8]) -> String? {
         return "there are no classes"
     }
     var inference = SchemaInference(className: "Seen")
+    if let document = try? DocumentValue(bson: bytes) { inference.add(document) }
     for line in bytes.split(separator: 10).prefix(16) {
-        if let document = try? JSONValue(parsing: line, depthMax: ExportLine.depthMax) {
+        if let document = try? DocumentValue(line: Array(line)) {
             inference.add(document)
             if let text = try? reader.line(document) {
                 guard let exported = try? ExportLine(parsing: text), case .object = exported else {

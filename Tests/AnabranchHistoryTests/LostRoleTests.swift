@@ -48,7 +48,7 @@ import Testing
         }
         let rules = try Self.rules(reads: #"{"_id": {"$lt": 2}}"#)
         if isOnline {
-            try fixture.file.change(fixture.client.ident, to: rules)
+            fixture.file.change(fixture.client.ident, to: rules)
         } else {
             try fixture.identify(rules: rules)
         }

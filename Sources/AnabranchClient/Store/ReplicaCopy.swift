@@ -1,4 +1,4 @@
-package import AnabranchReplica
+import AnabranchReplica
 import Foundation
 import GRDB
 

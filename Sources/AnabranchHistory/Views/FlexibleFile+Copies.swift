@@ -12,7 +12,7 @@ extension FlexibleFile {
     func beginCopy(
         _ session: inout ViewSession, at request: IdentRequest, _ rules: UserRules
     ) throws(HistoryError) {
-        let position = request.download.serverVersion, head = file.head.version
+        let position = request.download.serverVersion
         if position < request.latest.version { try requireWholeSet(at: position) }
         let state = try currentState(), role = role(of: rules, in: state), clientVersion: ClientVersion = 0
         var view = ClientView(of: session.ident, role: ViewRole(rules.ofWholeClasses, in: state))
@@ -24,10 +24,10 @@ extension FlexibleFile {
             fields.decide(view, since: position), .clientFileExpired,
             "the log does not say which objects the set of the copy had at version \(position)")
         let touched = try extend(&view, in: state, as: role), before = view.log.lastNumber
-        try view.change(to: role, at: head + 1, in: state, clientVersion, finding: &objects, passingOver: touched)
-        if view.log.lastNumber > before { view.projected = head + 1 }
+        let version = max(view.projected, file.head.version) + 1
+        try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)
+        if view.log.lastNumber > before { view.projected = version }
         session.firstNumber = view.log.lastNumber + 1
-        session.compensated = position
         try commit(view, of: try file.clientFile(session.ident))
     }
 

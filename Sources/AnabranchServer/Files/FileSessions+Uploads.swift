@@ -2,6 +2,7 @@ import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
 import Metrics
+import OrderedCollections
 
 /// What is looked at in an UPLOAD before it is queued.
 extension FileSessions {
