@@ -20,6 +20,7 @@ struct Lab: AsyncParsableCommand {
               anabranch-lab bench cases cases.jsonl
               anabranch-lab bench merge cases.jsonl --repeats 5
               anabranch-lab load fanout --readers 1000 --serve .build/release/anabranch
+              anabranch-lab attack all --serve .build/release/anabranch
             """,
         version: BuildInfo.text(of: "anabranch-lab"),
         groupedSubcommands: [
@@ -31,7 +32,8 @@ struct Lab: AsyncParsableCommand {
                     TortureClientCommand.self, SoakCommand.self, ReplicaCommand.self, ReplayCommand.self,
                     MergeCommand.self,
                 ]),
-            CommandGroup(name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self]),
+            CommandGroup(
+                name: "Measurement", subcommands: [BenchCommand.self, LoadCommand.self, AttackSuiteCommand.self]),
         ])
 
     static func main() async {

@@ -227,8 +227,10 @@ package actor TestConnection {
 
     private func take(_ message: ServerMessage, at time: ContinuousClock.Instant) {
         switch message {
-        case .ident(let session, _), .download(let session, _), .mark(let session, _):
+        case .ident(let session, _), .download(let session, _), .mark(let session, _), .queryError(let session, _):
             clients[session]?.takeNow(message, at: time)
+        case .error(let session, let error) where session > 0 && error.rejection != nil:
+            clients[session]?.takeNow(message, at: time)  // writes were undone, and the session goes on
         case .unbound(let session):
             clients.removeValue(forKey: session)?.takeNow(message, at: time)
         case .error(let session, let error) where session > 0:
@@ -236,7 +238,7 @@ package actor TestConnection {
                 TestClientError("the server ended the session: \(Self.words(of: error))", told: error))
         case .error(_, let error): finish(Self.words(of: error), told: error)
         case .pong(let timestamp): pongs.removeValue(forKey: timestamp)?.resume()
-        case .log, .queryError, .testCommand: break
+        case .log, .testCommand: break
         }
     }
 }

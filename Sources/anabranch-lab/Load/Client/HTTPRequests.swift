@@ -7,6 +7,8 @@ import NIOPosix
 /// The requests by which users log in (`Spec/Protocol.md`, section 1.2), each on a connection of its own.
 struct HTTPRequests: Sendable {
     private static let answerBytesMax = 1 << 20
+    /// The beginning of the path of all that clients ask for.
+    static let path = "/api/client/v2.0/app/"
 
     let target: SyncTarget
     let app: String
@@ -41,7 +43,7 @@ struct HTTPRequests: Sendable {
             var error: String?
         }
         let (status, body) = try await post(
-            "/api/client/v2.0/app/\(app)/auth/providers/\(credentials.provider)/login", credentials.body)
+            "\(Self.path)\(app)/auth/providers/\(credentials.provider)/login", credentials.body)
         let answer = try? JSONDecoder().decode(Answer.self, from: body)
         guard status == .ok, let token = answer?.access_token else {
             throw LoadError("nobody can log in to app '\(app)': \(answer?.error ?? "the server answers \(status)")")
@@ -51,15 +53,27 @@ struct HTTPRequests: Sendable {
 
     /// Tries a password.
     ///
+    /// - Parameter address: one of this machine, where the request shall come from; nil for any.
     /// - Returns: the status of the answer.
-    func tryPassword(_ credentials: Credentials) async throws -> HTTPResponseStatus {
+    func tryPassword(_ credentials: Credentials, from address: String? = nil) async throws -> HTTPResponseStatus {
         try await post(
-            "/api/client/v2.0/app/\(app)/auth/providers/\(credentials.provider)/login", credentials.body
+            "\(Self.path)\(app)/auth/providers/\(credentials.provider)/login", credentials.body, from: address
+        )
+        .status
+    }
+
+    /// - Throws: `LoadError` unless there is a new user with the e-mail address.
+    func register(email: String, password: String) async throws {
+        let status = try await post(
+            "\(Self.path)\(app)/auth/providers/local-userpass/register", ["email": email, "password": password]
         ).status
+        guard status == .created || status == .ok else {
+            throw LoadError("nobody can register: the server answers \(status)")
+        }
     }
 
     private func post(
-        _ path: String, _ body: [String: String]
+        _ path: String, _ body: [String: String], from address: String? = nil
     ) async throws -> (status: HTTPResponseStatus, body: Data) {
         let json = try JSONEncoder().encode(body)
         let head = HTTPRequestHead(
@@ -68,17 +82,21 @@ struct HTTPRequests: Sendable {
                 "Host": target.authority, "Content-Type": "application/json", "Content-Length": "\(json.count)",
                 "Connection": "close",
             ])
-        return try await Self.exchange(head, json, with: target.host, target.port, on: eventLoops)
+        return try await Self.exchange(head, json, with: target.host, target.port, on: eventLoops, from: address)
     }
 
     /// Sends one request on a connection of its own.
     ///
     /// - Throws: `LoadError` if there is no answer.
     static func exchange(
-        _ head: HTTPRequestHead, _ body: Data, with host: String, _ port: Int, on eventLoops: any EventLoopGroup
+        _ head: HTTPRequestHead, _ body: Data, with host: String, _ port: Int, on eventLoops: any EventLoopGroup,
+        from address: String? = nil, answerBytesMax: Int = answerBytesMax
     ) async throws -> (status: HTTPResponseStatus, body: Data) {
         do {
-            let channel = try await ClientBootstrap(group: eventLoops)
+            var bootstrap = ClientBootstrap(group: eventLoops)
+            if let address { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: address, port: 0)) }
+            let channel =
+                try await bootstrap
                 .connect(host: host, port: port) { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHTTPClientHandlers()

@@ -4,7 +4,12 @@ import AnabranchTesting
 /// What clients write: each has an object of its own, whose data it replaces. So the state does not grow, and every
 /// changeset fits any state in which the client's first one is.
 enum LoadChangesets {
-    private static let className = "Note"
+    static let className = "Note"
+
+    /// Makes the class.
+    static var schema: [UInt8] {
+        ChangesetWriter([.addTable(className), .addColumn(className, "data", .binary)]).bytes
+    }
 
     /// Makes the class, and the object of a client.
     static func first(of client: UInt64) -> [UInt8] {
@@ -17,16 +22,21 @@ enum LoadChangesets {
     ///
     /// - Parameter number: gives the bytes, together with the client.
     static func update(of client: UInt64, number: UInt64, bytes: Int) -> [UInt8] {
+        let data = Self.bytes(of: client, number: number, count: bytes)
+        return ChangesetWriter([.update(FieldPath(object: object(client), field: "data"), .binary(data))]).bytes
+    }
+
+    /// Bytes that nothing compresses.
+    static func bytes(of client: UInt64, number: UInt64, count: Int) -> [UInt8] {
         var random = SeededRandom(scrambling: client << 32 ^ number)
-        let data = [UInt8](unsafeUninitializedCapacity: bytes) { buffer, count in
-            for index in 0..<bytes { buffer[index] = 0 }
+        return [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
+            for index in 0..<count { buffer[index] = 0 }
             let words = UnsafeMutableRawBufferPointer(buffer)
-            for offset in stride(from: 0, to: bytes - 7, by: 8) {
+            for offset in stride(from: 0, to: count - 7, by: 8) {
                 words.storeBytes(of: random.next(), toByteOffset: offset, as: UInt64.self)
             }
-            count = bytes
+            initializedCount = count
         }
-        return ChangesetWriter([.update(FieldPath(object: object(client), field: "data"), .binary(data))]).bytes
     }
 
     /// A history of incompressible bytes, in pieces that travel well.

@@ -26,8 +26,10 @@ actor LoadClient: SessionPeer {
     private var session: SessionID = 0
     private var lastRequest: UInt64 = 0
     private var answeredRequest: UInt64 = 0
-    private var error: TestClientError?
+    /// Why the session has ended.
+    private(set) var error: TestClientError?
     private var isBound = false
+    private var isConfirming = true
 
     /// Changesets of others that have come.
     private(set) var changesetCount = 0
@@ -166,8 +168,25 @@ actor LoadClient: SessionPeer {
         return (version, time)
     }
 
+    /// Has the next IDENT say that the client has these objects.
+    func claim(_ predicates: [String: String]) throws {
+        subscriptions = SubscriptionSet(version: 1, query: Array(try JSONEncoder().encode(predicates)))
+    }
+
     /// The newest set of which the objects are there.
     private(set) var bootstrapped: QueryVersion?
+    /// The newest set that the server does not take.
+    private(set) var refused: QueryRefusal?
+    /// How often the server has said that it undid writes.
+    private(set) var rejectionCount = 0
+
+    /// From now on the client takes what is sent, and never says so.
+    func stopConfirming() { isConfirming = false }
+
+    /// The answer to a set: its objects, or a refusal.
+    func isAnswered(_ version: QueryVersion) -> Bool {
+        (bootstrapped ?? 0) >= version || (refused?.version ?? 0) >= version
+    }
 
     // MARK: Messages
 
@@ -249,6 +268,8 @@ actor LoadClient: SessionPeer {
         case .download(_, let message): take(message, at: time)
         case .mark(_, let request): answeredRequest = request
         case .unbound: isBound = false
+        case .queryError(_, let refusal): refused = refusal
+        case .error: rejectionCount += 1
         default: break
         }
         for index in waiters.indices.reversed() where waiters[index].isDone(self) {
@@ -258,15 +279,17 @@ actor LoadClient: SessionPeer {
 
     private func take(_ message: DownloadMessage, at time: ContinuousClock.Instant) {
         let isNews = message.progress.cursor.serverVersion > download.serverVersion
-        if let batch = message.batch, batch.state == .last { bootstrapped = batch.version }
+        let isBootstrap = message.batch?.state == .last
+        if isBootstrap { bootstrapped = message.batch?.version }
         download = message.progress.cursor
         latest = message.progress.latest
         acknowledged = message.progress.upload
         version += 1  // the commit that keeps the progress
-        guard isNews else { return }
-        changesetCount += message.changesetCount
-        if message.changesetCount > 0 { onDownload?(message, time) }
-        send(progressMessage)
+        if isNews {
+            changesetCount += message.changesetCount
+            if message.changesetCount > 0 { onDownload?(message, time) }
+        }
+        if isConfirming, isNews || isBootstrap { send(progressMessage) }
     }
 
     func fail(_ error: TestClientError) {

@@ -3,7 +3,7 @@ import AnabranchTesting
 
 /// What attackers upload, all of it about one object.
 enum AttackChangesets {
-    private static let className = "Target"
+    static let className = "Target"
     private static let object = ObjectName(className: className, key: .int(1))
     private static let field = FieldPath(object: object, field: "n")
 
@@ -11,14 +11,18 @@ enum AttackChangesets {
         FieldPath(object: object, field: "l", path: [.index(index)])
     }
 
-    /// Makes the object; its list has one element.
-    static var start: [UInt8] {
-        ChangesetWriter([
-            .addTable(className), .addColumn(className, "n"), .addColumn(className, "d", .binary, .dictionary),
-            .addColumn(className, "f", .double), .addColumn(className, "l", .null, nullable: true, .list),
-            .createObject(object), .insert(item(0), .int(0), size: 0),
-        ]).bytes
-    }
+    private static let columns: [NamedInstruction] = [
+        .addTable(className), .addColumn(className, "n"), .addColumn(className, "d", .binary, .dictionary),
+        .addColumn(className, "f", .double), .addColumn(className, "l", .null, nullable: true, .list),
+    ]
+    private static let creation: [NamedInstruction] = [.createObject(object), .insert(item(0), .int(0), size: 0)]
+
+    /// Makes the class, and the object; its list has one element.
+    static var start: [UInt8] { ChangesetWriter(columns + creation).bytes }
+
+    /// The same one after the other, for clients who have to ask for objects before they make one.
+    static var schema: [UInt8] { ChangesetWriter(columns).bytes }
+    static var firstObject: [UInt8] { ChangesetWriter(creation).bytes }
 
     static func additions(_ count: Int) -> [UInt8] {
         ChangesetWriter(Array(repeating: .addInteger(field, 1), count: count)).bytes

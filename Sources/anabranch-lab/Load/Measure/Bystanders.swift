@@ -1,7 +1,9 @@
 import AnabranchCore
+import AnabranchProtocol
 import AnabranchTestClient
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// What the neighbours of a load have to wait, in milliseconds.
 struct BystanderFigures: Encodable {
@@ -19,6 +21,14 @@ struct Bystanders: Sendable {
     private let handshakes: ClosedLoop
     private let task: Task<Void, Never>
 
+    /// A file that shall have bystanders, and how they come to it.
+    struct Place: Sendable {
+        /// The partition; in flexible sync a name for people.
+        var name: String
+        var writer: SyncTarget
+        var reader: SyncTarget
+    }
+
     /// Connects all, and lets them begin; nobody if it is to be none.
     ///
     /// - Throws: `LoadError` if the server does not let them in.
@@ -26,9 +36,17 @@ struct Bystanders: Sendable {
         -> Bystanders?
     {
         guard count > 0 else { return nil }
+        let places = (0..<count).map { Place(name: "\(name)-bystander-\($0)", writer: target, reader: target) }
+        return try await begin(at: places, handshakesTo: target, on: eventLoops)
+    }
+
+    /// The same at these places.
+    static func begin(
+        at places: [Place], handshakesTo target: SyncTarget, on eventLoops: any EventLoopGroup
+    ) async throws -> Bystanders {
         var files: [File] = []
-        for number in 0..<count {
-            let file = File(name: "\(name)-bystander-\(number)", target: target, on: eventLoops.next())
+        for place in places {
+            let file = File(place, on: eventLoops.next())
             try await file.connect()
             files.append(file)
         }
@@ -76,31 +94,60 @@ struct Bystanders: Sendable {
             handshakeMs: PhaseFigures([handshakes], phases))
     }
 
+    /// The names of the places.
+    var names: Set<String> { Set(files.map(\.name)) }
+
+    /// The loops at places of these names.
+    func loops(_ names: Set<String>) -> [ClosedLoop] { files.filter { names.contains($0.name) }.map(\.loop) }
+
+    /// How many writes they began within this time.
+    func writeCount(in time: Range<ContinuousClock.Instant>) -> Int {
+        files.reduce(0) { $0 + $1.loop.samples(in: time).count }
+    }
+
+    /// How often a client of theirs was told to reset.
+    var resetCount: Int { files.reduce(0) { $0 + $1.resets.load(ordering: .relaxed) } }
+
     /// One file, its writer and its reader.
     private actor File {
         private static let changesetBytes = 100
 
+        nonisolated let name: String
         nonisolated let loop = ClosedLoop()
+        nonisolated let resets = Atomic(0)
+        private let place: Place
         private let eventLoop: any EventLoop
-        private let target: SyncTarget
-        private let writer: LoadClient
-        private let reader: LoadClient
+        private var writer: LoadClient
+        private var reader: LoadClient
         private var connections: [TestConnection] = []
         private var number: UInt64 = 0
+        /// Whether both ask for the objects, as they have to in flexible sync.
+        private var haveSubscribed = false
 
-        init(name: String, target: SyncTarget, on eventLoop: any EventLoop) {
+        init(_ place: Place, on eventLoop: any EventLoop) {
+            self.place = place
             self.eventLoop = eventLoop
-            self.target = target
-            writer = LoadClient(of: name, on: eventLoop)
-            reader = LoadClient(of: name, on: eventLoop)
+            name = place.name
+            writer = LoadClient(of: place.name, on: eventLoop, mode: place.writer.mode)
+            reader = LoadClient(of: place.name, on: eventLoop, mode: place.reader.mode)
         }
 
         func connect() async throws {
-            for client in [writer, reader] {
+            for (client, target) in [(writer, place.writer), (reader, place.reader)] {
                 let connection = try await TestConnection.opened(to: target, on: eventLoop)
                 connections.append(connection)
                 try await client.join(connection)
             }
+            // Whoever waits for what is not uploaded any more would wait for ever.
+            await writer.observe(onDownload: { _, _ in }, onFailure: { [reader] _ in Task { await reader.leave() } })
+            guard place.writer.mode == .flexible, !haveSubscribed else { return }
+            let schema = await writer.upload([LoadChangesets.schema]).version
+            _ = try await writer.wait { $0.isAcknowledged(schema) }
+            for client in [writer, reader] {
+                let version = try await client.subscribe([LoadChangesets.className: "TRUEPREDICATE"]).version
+                _ = try await client.wait { $0.isAnswered(version) }
+            }
+            haveSubscribed = true
         }
 
         func disconnect() async {
@@ -121,9 +168,24 @@ struct Bystanders: Sendable {
                 _ = await writer.upload([changeset])
                 _ = try await reader.wait { $0.changesetCount >= expected }
             } catch {
+                let isReset = await [writer.error, reader.error].contains { $0?.demandsReset == true }
                 await disconnect()
+                if isReset { beginAnew() }
                 throw error
             }
         }
+
+        /// New clients take the place of those who were told to reset.
+        private func beginAnew() {
+            resets.add(1, ordering: .relaxed)
+            writer = LoadClient(of: name, on: eventLoop, mode: place.writer.mode)
+            reader = LoadClient(of: name, on: eventLoop, mode: place.reader.mode)
+            haveSubscribed = false
+        }
     }
+}
+
+extension TestClientError {
+    /// Whether a client that is told so has to reset its file.
+    var demandsReset: Bool { [.clientReset, .clientResetNoRecovery].contains(told?.action) }
 }

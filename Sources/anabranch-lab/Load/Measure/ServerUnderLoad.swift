@@ -7,7 +7,10 @@ final class ServerUnderLoad: Sendable {
     let url: String
     let place: ServerSampler.Place
     private let process: Process
-    private let directory: URL
+    private let binary: String
+    private let arguments: [String]
+    /// What is there until the end: the data, the log, perhaps the configuration.
+    let directory: URL
     private let ending = Mutex<Ending?>(nil)
     /// All that were begun and whose directories are still there.
     private static let begun = Mutex<[URL: Process]>([:])
@@ -31,10 +34,13 @@ final class ServerUnderLoad: Sendable {
     ///
     /// - Parameters:
     ///   - arguments: say who is let in; everybody in development mode.
-    ///   - fill: puts into the data directory, which does not exist yet, what the server shall find there.
+    ///   - configuration: the file that says it in their place, in YAML.
+    ///   - fill: puts into the data directory, which does not exist yet, what the server shall find there; the
+    ///     configuration is beside it.
     /// - Throws: `StartError` with the end of the server's log, if it does not start.
     static func start(
-        _ binary: String, _ arguments: [String] = ["--dev"], fill: (URL) throws -> Void = { _ in }
+        _ binary: String, _ arguments: [String] = ["--dev"], configuration: String? = nil,
+        fill: (URL) throws -> Void = { _ in }
     ) async throws -> ServerUnderLoad {
         guard FileManager.default.isExecutableFile(atPath: binary) else {
             throw LoadError("--serve: there is no program \(binary)")
@@ -48,7 +54,10 @@ final class ServerUnderLoad: Sendable {
                 try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
             }
             try fill(directory.appendingPathComponent("data"))
-            return try await start(process, binary, arguments, in: directory)
+            guard let configuration else { return try await start(process, binary, arguments, in: directory) }
+            let file = directory.appendingPathComponent("anabranch.yaml")
+            try Data(configuration.utf8).write(to: file)
+            return try await start(process, binary, ["--config", file.path], in: directory)
         } catch {
             end(process, in: directory)
             throw error
@@ -82,7 +91,7 @@ final class ServerUnderLoad: Sendable {
             throw StartError(binary: binary, words: String(words), signal: signal)
         }
         return ServerUnderLoad(
-            url: "ws://127.0.0.1:\(port)", process: process, directory: directory,
+            url: "ws://127.0.0.1:\(port)", process: process, binary: binary, arguments: arguments, in: directory,
             place: ServerSampler.Place(process: process.processIdentifier, dataDirectory: data, log: log))
     }
 
@@ -96,9 +105,14 @@ final class ServerUnderLoad: Sendable {
         }
     }
 
-    private init(url: String, process: Process, directory: URL, place: ServerSampler.Place) {
+    private init(
+        url: String, process: Process, binary: String, arguments: [String], in directory: URL,
+        place: ServerSampler.Place
+    ) {
         self.url = url
         self.process = process
+        self.binary = binary
+        self.arguments = arguments
         self.directory = directory
         self.place = place
     }
@@ -132,6 +146,13 @@ final class ServerUnderLoad: Sendable {
             known = known ?? ending
             return known ?? ending
         }
+    }
+
+    /// Starts another one, on the data of this one, which has ended.
+    func restarted() async throws -> ServerUnderLoad {
+        let process = Process()
+        Self.begun.withLock { $0[directory] = process }
+        return try await Self.start(process, binary, arguments, in: directory)
     }
 
     /// Ends it with SIGKILL. Its directory stays.
