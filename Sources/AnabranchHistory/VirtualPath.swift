@@ -1,7 +1,7 @@
 public import AnabranchCore
 
-/// The name of a synced file: the bytes that the client sent, a partition value for instance. Stores use it as a key
-/// and never as the name of a file on disk.
+/// The name of a synced file: an app's id, and in partition-based sync a slash and the partition value. Stores use it
+/// as a key and never as the name of a file on disk.
 public struct VirtualPath: Hashable, Sendable, CustomStringConvertible {
     /// Any bytes, perhaps none.
     public let bytes: [UInt8]
@@ -53,4 +53,19 @@ extension VirtualPath {
 
     /// The path of the one synced file that an app of flexible sync has.
     public init(app: String) { self.init(app) }
+
+    /// The partition that the path ends with; nil for that of an app of flexible sync. An app's id contains no slash.
+    package var partition: ArraySlice<UInt8>? {
+        bytes.firstIndex(of: UInt8(ascii: "/")).map { bytes[($0 + 1)...] }
+    }
+
+    /// The path with the partition's value in its one text (`Spec/Protocol.md`, section 4.2): the name of the file that
+    /// clients make, however they spell the value.
+    package var canonical: VirtualPath {
+        // Most texts have nothing to escape; then a path is compared with no other spelling.
+        guard let partition, !PartitionValue.isPlainText(partition),
+            let value = PartitionValue(extendedJSON: partition)?.bytes, value != Array(partition)
+        else { return self }
+        return VirtualPath(bytes[..<partition.startIndex] + value)
+    }
 }

@@ -24,6 +24,11 @@ extension SQLiteStore: HistoryCatalog {
         return Array(files.prefix(max(0, countMax)))
     }
 
+    public func forEachPath(_ body: (VirtualPath) -> Void) throws(HistoryError) {
+        var listing = try FileListing(shards.map(\.pool))
+        while let file = try listing.next() { body(file.path) }
+    }
+
     public func files(
         of user: String, after path: VirtualPath?, countMax: Int
     ) throws(HistoryError) -> [UserFile] {

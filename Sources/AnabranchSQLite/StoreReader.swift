@@ -118,6 +118,15 @@ package final class StoreReader {
         }
     }
 
+    /// Which files partitions have whose value is spelled in another way. Only the names of files are read.
+    /// - Throws: `storeFailed` or `storeDamaged`.
+    package func partitionNames() throws(HistoryError) -> PartitionNames {
+        var names = PartitionNames(), listing = try FileListing(databases)
+        while let element = try listing.next() { names.note(element.path) }
+        try names.noteValues { path throws(HistoryError) in try file(path) != nil }
+        return names
+    }
+
     /// The synced file at a path; nil if there is none.
     /// - Throws: `storeFailed` or `storeDamaged`.
     package func file(_ path: VirtualPath) throws(HistoryError) -> StoredFile? {

@@ -62,10 +62,11 @@ package struct StoreRepair {
     /// Checks files, repairs what can be repaired, and checks those again that were repaired. Each repair can be
     /// interrupted: the next opening of the file goes on with it.
     /// - Parameters:
-    ///   - paths: which files; nil means all.
+    ///   - paths: which files, in whatever spelling of their partitions' values; nil means all.
     ///   - report: gets each file in the order of their paths.
     /// - Throws: `storeUnusable` if there is no file of that name, before anything was done; `storeFailed`.
     package func run(_ paths: [VirtualPath]? = nil, _ report: (RepairedFile) -> Void) throws(HistoryError) {
+        let names = try PartitionNames(of: store), paths = paths?.map { names.file(at: $0) }
         for path in paths ?? [] where try !store.contains(path) {
             throw HistoryError(.storeUnusable, "there is no file \(path)")
         }

@@ -124,6 +124,9 @@ package struct StoreVerification {
         }
     }
 
+    /// Which partitions have files whose value is spelled in another way.
+    package func partitionNames() throws(HistoryError) -> PartitionNames { try reader.partitionNames() }
+
     private static func changedFiles(
         of record: BackupRecord, in directory: DataDirectory
     ) throws(HistoryError) -> [StoreDamage] {

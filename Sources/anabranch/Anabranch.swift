@@ -26,8 +26,8 @@ struct Anabranch: AsyncParsableCommand {
                 name: "Data",
                 subcommands: [
                     BackupCommand.self, RestoreCommand.self, VerifyCommand.self, RepairCommand.self,
-                    ExportCommand.self, ImportCommand.self, InspectCommand.self, LogCommand.self, ShowCommand.self,
-                    ChangesetCommand.self,
+                    MergeFilesCommand.self, ExportCommand.self, ImportCommand.self, InspectCommand.self,
+                    LogCommand.self, ShowCommand.self, ChangesetCommand.self,
                 ]),
             CommandGroup(name: "Client", subcommands: [ClientCommand.self]),
         ])

@@ -146,13 +146,17 @@ struct StoreOption: ParsableArguments {
 
     func reader() throws -> StoreReader { try StoreReader(directory: directory()) }
 
-    /// A file by its path, either in plain text or as `VirtualPath` prints it.
+    /// A file by its path, either in plain text or as `VirtualPath` prints it; the partition's value in any spelling.
     func file(_ path: String) throws -> StoredFile {
-        let reader = try reader()
-        var found = try reader.file(VirtualPath(path))
-        if found == nil, let path = VirtualPath(description: path) { found = try reader.file(path) }
-        guard let found else { throw InputError(description: "\(try directory()): there is no file \(path)") }
-        return found
+        let reader = try reader(), paths = [VirtualPath(path), VirtualPath(description: path)].compactMap(\.self)
+        for path in paths {
+            if let found = try reader.file(path) { return found }
+        }
+        let names = try reader.partitionNames()
+        for path in paths {
+            if let found = try reader.file(names.file(at: path)) { return found }
+        }
+        throw InputError(description: "\(try directory()): there is no file \(path)")
     }
 
     /// Turns an error of the store into a line for people, without the code of the wire.

@@ -7,7 +7,7 @@ import ArgumentParser
 struct RepairCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repair",
-        abstract: "Make damaged states and conflict keys anew from the log.",
+        abstract: "Make damaged states and keys anew from the log.",
         discussion: """
             Checks synced files as `anabranch verify` does. Where the state or the conflict keys are damaged and the \
             log is not, they are dropped and made anew from the log, and the file is checked again. Clients notice \

@@ -19,6 +19,9 @@ struct VerifyCommand: ParsableCommand {
             of a backup what was backed up. Nothing is changed, but for this: where nothing is damaged, the store of \
             an older format from which the data was migrated is removed, if it is whole and all of it is in the data.
 
+            Files of one partition, which older versions made of the spellings of its value, are named with the \
+            command that joins them: they are no damage.
+
             While a server runs, each database is checked as it was at one moment, and nothing is removed. The server \
             goes on; its write-ahead logs grow by what is written meanwhile.
 
@@ -66,13 +69,20 @@ struct VerifyCommand: ParsableCommand {
             entryCount += file.entryCount
             damageCount += file.damages.count
         }
+        let duplicates = try verification.partitionNames().duplicates
         if json {
             let whole: JSONValue = [
                 "files": JSONValue(fileCount), "log_entries": JSONValue(entryCount),
                 "damage_count": JSONValue(damageCount), "database_damages": .array(ofDatabase.map(Self.json)),
+                "files_of_one_partition": .array(
+                    duplicates.map { .array($0.map { .string($0.description) }) }),
             ]
             print(whole.encoded)
         } else {
+            for files in duplicates {
+                let names = files.map(\.description).joined(separator: " and ")
+                print("\(names) are one partition: `anabranch merge-files --data \(directory)` joins them")
+            }
             let sum = damageCount == 0 ? "no damage" : counted(damageCount, "damage")
             print("\(counted(fileCount, "file")), \(entryCount) log entries: \(sum)")
         }

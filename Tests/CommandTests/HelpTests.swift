@@ -15,8 +15,8 @@ import Testing
         #expect(
             Self.commands(in: help)
                 == [
-                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "export", "import",
-                    "inspect", "log", "show", "changeset", "client",
+                    "serve", "admin", "config", "key", "backup", "restore", "verify", "repair", "merge-files", "export",
+                    "import", "inspect", "log", "show", "changeset", "client",
                 ])
     }
 
@@ -33,7 +33,7 @@ import Testing
 
     /// The subcommands that a help text lists.
     private static func commands(in help: String) -> [String] {
-        help.split(separator: "\n").compactMap { $0.prefixMatch(of: #/  ([a-z]+)  /#).map { String($0.output.1) } }
+        help.split(separator: "\n").compactMap { $0.prefixMatch(of: #/  ([a-z][a-z-]*)  /#).map { String($0.output.1) } }
     }
 
     /// Former names of the lab's commands, each with a command that there is.

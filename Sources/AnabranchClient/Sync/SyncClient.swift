@@ -67,7 +67,7 @@ public actor SyncClient {
     /// Synchronizes a replica by partition from now on.
     ///
     /// - Parameters:
-    ///   - partition: the value, in extended JSON (`Spec/Protocol.md`, section 4.2).
+    ///   - partition: the value, in any spelling of extended JSON (`Spec/Protocol.md`, section 4.2).
     ///   - resetMode: what is done if the server asks for a client reset.
     /// - Throws: `SyncError` if the client is one of flexible sync, or if the replica is synchronized already or has
     ///   subscriptions.
@@ -80,7 +80,8 @@ public actor SyncClient {
         guard await replica.record.subscriptions == nil else {
             throw SyncError(.notSynchronized, "the replica has subscriptions: it cannot be synchronized by partition")
         }
-        try await add(Registration(replica: replica, target: .partition(partition), resetMode: resetMode))
+        let value = String(decoding: PartitionValue.canonical(partition.utf8), as: UTF8.self)
+        try await add(Registration(replica: replica, target: .partition(value), resetMode: resetMode))
     }
 
     /// Synchronizes a replica by its subscriptions from now on.

@@ -1,15 +1,15 @@
 /// The value by which an app of partition-based sync names a partition (`Spec/Protocol.md`, section 4.2).
-public enum PartitionValue: Hashable, Sendable {
+public enum PartitionValue: Sendable {
     /// The types that the SDKs have.
     case null
     case string(String)
-    /// `Int` of Swift is 64 bits, and so is what an integer literal makes.
+    /// An integer of any size: the type of a partition key is `long`, and 7 of 32 bits is the same partition.
     case int64(Int64)
-    case int32(Int32)
     case objectID(ObjectID)
     case uuid(UUIDBytes)
 
-    /// As clients send it: extended JSON. An `Authorizer` is asked about these bytes.
+    /// The one text in extended JSON that the value has here, however clients spell it. An `Authorizer` is asked about
+    /// these bytes.
     public var bytes: [UInt8] { Array(json.utf8) }
 
     package var json: String {
@@ -17,7 +17,6 @@ public enum PartitionValue: Hashable, Sendable {
         case .null: "null"
         case .string(let text): "\"" + text.unicodeScalars.map(Self.escaped).joined() + "\""
         case .int64(let number): #"{"$numberLong":"\#(number)"}"#
-        case .int32(let number): #"{"$numberInt":"\#(number)"}"#
         case .objectID(let id): #"{"$oid":"\#(id)"}"#
         case .uuid(let id): #"{"$binary":{"base64":"\#(Base64.encode(id.bytes))","subType":"04"}}"#
         }
@@ -39,8 +38,92 @@ public enum PartitionValue: Hashable, Sendable {
     }
 }
 
+extension PartitionValue: Hashable {
+    /// Whether both name one partition: texts are compared as they are, without normalization.
+    public static func == (left: PartitionValue, right: PartitionValue) -> Bool { left.bytes == right.bytes }
+
+    /// Equal values have equal bytes.
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}
+
 extension PartitionValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByNilLiteral {
     public init(stringLiteral value: String) { self = .string(value) }
     public init(integerLiteral value: Int64) { self = .int64(value) }
     public init(nilLiteral: ()) { self = .null }
+}
+
+// MARK: - Reading
+
+extension PartitionValue {
+    /// As deep as a UUID needs it.
+    private static let depthMax = 2
+    /// Beyond it a Double does not tell one integer from the next.
+    private static let exactDoubleMax: Double = 9_007_199_254_740_992
+
+    /// Reads a value in MongoDB's extended JSON, however it is spelled: canonical, relaxed, or as older programs write
+    /// it; with any blanks, escapes and order of keys.
+    /// - Returns: nil for all that names no value of these types.
+    public init?(extendedJSON text: some Collection<UInt8>) {
+        guard let json = try? JSONValue(parsing: text, depthMax: Self.depthMax) else { return nil }
+        self.init(json)
+    }
+
+    /// - Returns: nil for all that names no value of these types.
+    package init?(_ json: JSONValue) {
+        let value: PartitionValue? =
+            switch json {
+            case .null: .null
+            case .integer(let number): .int64(number)
+            case .real(let number): Self.integer(number)
+            case .string(let text): .string(text)
+            case .object(let members):
+                members.count == 1
+                    ? members.first.flatMap { Self.value($0.key, $0.value) }
+                    : members.count == 2 ? Self.uuid(members["$binary"], members["$type"]) : nil
+            case .bool, .array: nil
+            }
+        guard let value else { return nil }
+        self = value
+    }
+
+    /// Whether this is the one text of a string, as can be seen without reading it: in quotation marks, and all else is
+    /// visible ASCII without any need of escapes.
+    package static func isPlainText(_ partition: ArraySlice<UInt8>) -> Bool {
+        let quote = UInt8(ascii: "\"")
+        guard partition.count > 1, partition.first == quote, partition.last == quote else { return false }
+        return partition.dropFirst().dropLast().allSatisfy {
+            0x20..<0x7f ~= $0 && $0 != quote && $0 != UInt8(ascii: "\\")
+        }
+    }
+
+    /// The partition as synced files are named by it: a value in its one text, and bytes that are none as they are.
+    package static func canonical(_ partition: some Collection<UInt8>) -> [UInt8] {
+        PartitionValue(extendedJSON: partition)?.bytes ?? Array(partition)
+    }
+
+    private static func value(_ key: String, _ value: JSONValue) -> PartitionValue? {
+        switch key {
+        case "$numberInt": value.string.flatMap { Int32($0) }.map { .int64(Int64($0)) }
+        case "$numberLong": value.string.flatMap { Int64($0) }.map { .int64($0) }
+        case "$numberDouble": value.string.flatMap { Double($0) }.flatMap(integer)
+        case "$oid": value.string.flatMap(Hex.decode).flatMap { ObjectID($0) }.map { .objectID($0) }
+        case "$uuid":
+            value.string.flatMap { Hex.decode($0.filter { $0 != "-" }) }.flatMap { UUIDBytes($0) }
+                .map { .uuid($0) }
+        case "$binary": value.object?.count == 2 ? uuid(value["base64"], value["subType"]) : nil
+        default: nil
+        }
+    }
+
+    /// JavaScript has no other numbers, and some writers give them a fraction.
+    private static func integer(_ number: Double) -> PartitionValue? {
+        number.magnitude <= exactDoubleMax ? Int64(exactly: number).map { .int64($0) } : nil
+    }
+
+    private static func uuid(_ base64: JSONValue?, _ subtype: JSONValue?) -> PartitionValue? {
+        guard let text = base64?.string, let subtype = subtype?.string, UInt8(subtype, radix: 16) == 4 else {
+            return nil
+        }
+        return Base64.decode(text.utf8).flatMap { UUIDBytes($0) }.map { .uuid($0) }
+    }
 }

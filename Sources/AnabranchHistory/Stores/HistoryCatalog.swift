@@ -6,6 +6,10 @@ public protocol HistoryCatalog: Sendable {
     /// The synced files whose paths come after `path`, in the order of their bytes; from the first one on if it is nil.
     func files(after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [CatalogFile]
 
+    /// Calls `body` with the path of each synced file, in the order of their bytes. It takes the same memory for any
+    /// number of them.
+    func forEachPath(_ body: (VirtualPath) -> Void) throws(HistoryError)
+
     /// The synced files whose paths come after `path` in which a user has client files. All client files of the store
     /// are looked at for that, until there are `countMax`.
     func files(of user: String, after path: VirtualPath?, countMax: Int) throws(HistoryError) -> [UserFile]
@@ -34,6 +38,20 @@ public protocol HistoryCatalog: Sendable {
 
     /// The size of the store's write-ahead log, in bytes; 0 if it has none.
     var writeAheadLogBytes: Int { get }
+}
+
+extension HistoryCatalog {
+    /// Of what `files` lists of each file the path.
+    public func forEachPath(_ body: (VirtualPath) -> Void) throws(HistoryError) {
+        var last: VirtualPath?
+        repeat {
+            let files = try files(after: last, countMax: Self.pageCount)
+            for file in files { body(file.path) }
+            last = files.count == Self.pageCount ? files.last?.path : nil
+        } while last != nil
+    }
+
+    private static var pageCount: Int { 1_000 }
 }
 
 extension HistoryStore where Self: HistoryCatalog {

@@ -11,7 +11,7 @@ extension AdminEndpoints {
 
     /// The classes of a synced file; none if there is no file.
     func classes(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
-        let path = try query.path()
+        let path = try path(of: query)
         guard try await catalog({ catalog throws(HistoryError) in try catalog.file(path) != nil }) else {
             return ["classes": []]
         }
@@ -28,7 +28,7 @@ extension AdminEndpoints {
     /// Writes the lines of the body. A line that makes no sense is refused, and the others are written; unless the
     /// query has `strict`: then those before it are.
     func importLines(_ query: ListingQuery, _ body: [UInt8]) async throws(HTTPError) -> JSONValue {
-        let path = try query.path()
+        let path = try path(of: query)
         try checkImport(to: path)
         let objects = ImportedLines(body, isStrict: query.isStrict)
         var outcome = objects.outcome, start = 0, end = objects.lines.count, isNextRefused = false

@@ -54,7 +54,7 @@ extension AdminEndpoints {
     }
 
     private func clients(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
-        let path = try query.path(), ident = ClientFileID(rawValue: try query.afterNumber())
+        let path = try path(of: query), ident = ClientFileID(rawValue: try query.afterNumber())
         let clients = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.clientFiles(of: path, after: ident, countMax: query.countMax)
         }
@@ -103,7 +103,7 @@ extension AdminEndpoints {
     }
 
     private func history(_ query: ListingQuery) async throws(HTTPError) -> JSONValue {
-        let path = try query.path(), version = ServerVersion(rawValue: try query.afterNumber())
+        let path = try path(of: query), version = ServerVersion(rawValue: try query.afterNumber())
         let entries = try await ofFile(path) { catalog throws(HistoryError) in
             try catalog.entries(of: path, after: version, countMax: query.countMax)
         }

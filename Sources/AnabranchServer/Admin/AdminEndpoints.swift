@@ -205,6 +205,11 @@ struct AdminEndpoints: HTTPEndpoints {
     /// maintenance.
     private static let freeingSecondsMax = 20
 
+    /// The file that a query means, in whatever spelling of its partition's value.
+    func path(of query: ListingQuery) throws(HTTPError) -> VirtualPath {
+        server.files.environment.names.file(at: try query.path())
+    }
+
     /// The file that is meant.
     func knownFile(of body: [String: JSONValue]) async throws(HTTPError) -> VirtualPath {
         try await known(try VirtualPath(ofRequest: try body.text("path", bytesMax: .max)))
@@ -212,6 +217,7 @@ struct AdminEndpoints: HTTPEndpoints {
 
     /// To open an unknown path would make a file.
     func known(_ path: VirtualPath) async throws(HTTPError) -> VirtualPath {
+        let path = server.files.environment.names.file(at: path)
         let isKnown = try await catalog { catalog throws(HistoryError) in try catalog.file(path) != nil }
         guard isKnown else { throw Self.noSuch("file") }
         return path

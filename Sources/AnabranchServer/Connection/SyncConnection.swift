@@ -29,6 +29,7 @@ struct SyncConnection: ~Copyable {
     private let capabilities: ClientCapabilities
     private let uploader: Uploader
     private let authorizer: any Authorizer
+    private let names: FileNames
     private let metrics: SyncMetrics
     private let logger: Logger
     private var machine: ServerConnection
@@ -45,9 +46,11 @@ struct SyncConnection: ~Copyable {
     /// - Parameters:
     ///   - principal: the client's user. Partitions of different apps are different files.
     ///   - authorizer: decides what the user may do.
+    ///   - names: which files partitions mean.
     init(
         _ id: ConnectionID, negotiation: Negotiation, principal: Principal,
-        authorizer: any Authorizer = AllowAllAuthorizer(), limits: Limits, metrics: SyncMetrics, logger: Logger
+        authorizer: any Authorizer = AllowAllAuthorizer(), names: FileNames = FileNames(), limits: Limits,
+        metrics: SyncMetrics, logger: Logger
     ) {
         self.id = id
         self.principal = principal
@@ -56,6 +59,7 @@ struct SyncConnection: ~Copyable {
             release: negotiation.release.said?.number ?? 0,
             protocolVersion: UInt64(clamping: negotiation.version.number))
         self.authorizer = authorizer
+        self.names = names
         self.metrics = metrics
         self.logger = logger
         machine = ServerConnection(negotiation, limits: limits)
@@ -115,13 +119,14 @@ struct SyncConnection: ~Copyable {
         }
     }
 
-    /// BIND. The server does not interpret the bytes of the partition.
+    /// BIND. The file is that of the partition's value, however the client spells it.
     private mutating func open(_ session: SessionHandle, _ bind: BindRequest) {
         metrics.sessionsOpened.increment()
         // An app id contains no slash, so no two partitions of two apps have one path.
         let path =
             machine.mode == .flexible
-            ? VirtualPath(principal.app) : VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition)
+            ? VirtualPath(principal.app)
+            : names.file(at: VirtualPath(Array(principal.app.utf8) + [UInt8(ascii: "/")] + bind.partition))
         sessions[session] = Session(path: path)
         log("session opened", session, level: .info)
         guard permission(on: path) > .none else {
@@ -132,10 +137,11 @@ struct SyncConnection: ~Copyable {
         submit(.open(bind), of: session)
     }
 
-    /// In flexible sync roles decide, for each object.
+    /// In flexible sync roles decide, for each object. In partition-based sync the value counts, not the file's name,
+    /// which can have an older spelling of it.
     private func permission(on path: VirtualPath) -> Permission {
         guard machine.mode == .partition else { return .write }
-        return authorizer.permission(for: principal, on: Array(path.bytes.dropFirst(principal.app.utf8.count + 1)))
+        return authorizer.permission(for: principal, on: Array(path.canonical.partition ?? []))
     }
 
     /// What a reader uploads the file looks at: how far the client has come, and its schema, are no writes.

@@ -62,11 +62,12 @@ public struct FileChanges: AsyncSequence, Sendable {
                 if news != nil { return false }
                 throw SyncServerError.notRunning
             }
-            let follower = news ?? files.environment.followers.follow(changes.path)
+            let path = files.environment.names.file(at: changes.path)
+            let follower = news ?? files.environment.followers.follow(path)
             news = follower
             let page: LogPage
             do {
-                page = try await files.run(on: changes.path) { [end] file in
+                page = try await files.run(on: path) { [end] file in
                     try file.existingFile()?.page(after: end.place, byteBudget: FileChanges.pageBytesSoftMax)
                         ?? LogPage(ofNoFile: end.place)
                 }

@@ -10,6 +10,7 @@ import Synchronization
 /// What the synced files of a server have in common: how they are served, and what holds for all of them together.
 final class FileEnvironment: Sendable {
     let store: any HistoryStore
+    let names: FileNames
     /// Store what turns come to; nil if turns do so themselves.
     let committers: Committers?
     let options: FileOptions
@@ -41,13 +42,14 @@ final class FileEnvironment: Sendable {
     /// - Parameters:
     ///   - committerThreads: how many threads store commits. If there are none, or the store is in memory, of which
     ///     nothing is flushed, the workers do so.
+    ///   - names: which of the store's files paths mean.
     ///   - budget: for requests that are not done yet.
     ///   - messageMemory: for long messages.
     ///   - monotonicSeconds: a clock that only goes on; nil: the machine's.
     ///   - now: the clock for the times of changes.
     init(
-        store: any HistoryStore, committerThreads: Int = 2, options: FileOptions = FileOptions(), metrics: SyncMetrics,
-        logger: Logger,
+        store: any HistoryStore, names: FileNames = FileNames(), committerThreads: Int = 2,
+        options: FileOptions = FileOptions(), metrics: SyncMetrics, logger: Logger,
         budget: MemoryBudget = MemoryBudget(bytesMax: .max), messageMemory: MemoryBudget = MemoryBudget(bytesMax: .max),
         beginStep: @escaping @Sendable () -> StepLimit = {
             StepLimit(milliseconds: FileEnvironment.stepMillisecondsMax)
@@ -60,6 +62,7 @@ final class FileEnvironment: Sendable {
             committerThreads > 0 && !store.isInMemory
             ? Committers(store, threads: committerThreads, metrics) : nil
         self.store = committers.map { CommittedStore(base: store, committers: $0) } ?? store
+        self.names = names
         self.options = options
         self.metrics = metrics
         log = FileLog(metrics: metrics, logger: logger)

@@ -76,7 +76,8 @@ final class FileQueues: Sendable {
         for (path, requests) in Dictionary(grouping: requests, by: \.path) { put(requests: requests, to: path) }
     }
 
-    func submit(_ job: FileJob, to path: VirtualPath) { put(jobs: [job], to: path) }
+    /// - Parameter path: in whatever spelling of its partition's value.
+    func submit(_ job: FileJob, to path: VirtualPath) { put(jobs: [job], to: environment.names.file(at: path)) }
 
     /// Runs a job with a file, before the requests that wait. When the call returns, the sessions have been told what
     /// the job has done.
@@ -116,10 +117,14 @@ final class FileQueues: Sendable {
     /// - Returns: whether it is gone.
     /// - Throws: what the store throws; `storeFailed` if the server has ended.
     func delete(_ path: VirtualPath, onlyOf user: String?) async throws -> Bool {
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
+        let names = environment.names, path = names.file(at: path)
+        return try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Bool, any Error>) in
             let job = FileJob(comesAfterMerge: false) { file in
                 guard let file else { return continuation.resume(throwing: HistoryError.serverHasEnded) }
-                file.delete(onlyOf: user) { continuation.resume(with: $0) }
+                file.delete(onlyOf: user) { outcome in
+                    if case .success(true) = outcome { names.remove(path) }
+                    continuation.resume(with: outcome)
+                }
             }
             submit(job, to: path)
         }

@@ -121,7 +121,7 @@ extension FileTurns {
         let options = environment.options
         if sessions == nil {
             if let user = request.user, options.newFiles.isUsedUp(by: user, now: now) { return .files }
-            let isLong = bind.partition.count > options.limits.newPartitionBytesMax
+            let isLong = path.partition?.count ?? 0 > options.limits.newPartitionBytesMax
             if isLong, try !environment.store.contains(path) { return .partition }
         }
         guard bind.needsFileIdent else { return nil }

@@ -84,7 +84,14 @@ public final class SyncServer: Service {
     public func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: settings.eventLoopThreads)
         let connections = ConnectionRegistry()
-        let files = FileQueues(makeEnvironment(), threads: settings.workerThreads) { connections.deliver($0) }
+        let environment: FileEnvironment
+        do {
+            environment = makeEnvironment(try await fileNames())
+        } catch {
+            listeningState.set(.failure(error))
+            throw error
+        }
+        let files = FileQueues(environment, threads: settings.workerThreads) { connections.deliver($0) }
         self.files.withLock { $0 = files }
         let outcome: Result<Void, any Error>
         do {
@@ -209,7 +216,7 @@ public final class SyncServer: Service {
             logger[metadataKey: "connection"] = "\(id)"
             let connection = SyncConnection(
                 id, negotiation: handshake.negotiation, principal: handshake.principal, authorizer: authorizer,
-                limits: settings.limits, metrics: metrics, logger: logger)
+                names: outboxes.files.environment.names, limits: settings.limits, metrics: metrics, logger: logger)
             let silence = SilenceDetector(limit: .milliseconds(settings.limits.silenceMillisecondsMax))
             let stallLimit = TimeAmount.milliseconds(settings.limits.stallMillisecondsMax)
             let onStall = { [connectionMetrics, logger] (what: String) in
@@ -242,7 +249,7 @@ public final class SyncServer: Service {
         MemoryBudget(bytesMax: bytesMax) { [connectionMetrics] in connectionMetrics.waitedForMemory(of: name) }
     }
 
-    private func makeEnvironment() -> FileEnvironment {
+    private func makeEnvironment(_ names: FileNames) -> FileEnvironment {
         let settings = settings
         var options = FileOptions()
         options.limits = settings.limits
@@ -262,7 +269,7 @@ public final class SyncServer: Service {
         options.clientClockSecondsMax = settings.clientClockSecondsMax
         options.history = settings.history
         return FileEnvironment(
-            store: store, committerThreads: settings.committerThreads, options: options, metrics: metrics,
+            store: store, names: names, committerThreads: settings.committerThreads, options: options, metrics: metrics,
             logger: logger,
             budget: budget("uploads", bytesMax: settings.allWaitingBytesMax),
             messageMemory: budget("messages", bytesMax: settings.messageMemoryBytesMax), unixSeconds: unixSeconds)

@@ -71,7 +71,8 @@ package final class ServerMachine {
         peers[number] = Peer(
             SyncConnection(
                 ConnectionID(number: number), negotiation: negotiation, principal: user,
-                authorizer: settings.authorizer, limits: settings.fileOptions.limits, metrics: metrics,
+                authorizer: settings.authorizer, names: files.environment.names, limits: settings.fileOptions.limits,
+                metrics: metrics,
                 logger: .silent),
             messageBytesMax: settings.fileOptions.limits.messageBytesMax)
         return negotiation.version

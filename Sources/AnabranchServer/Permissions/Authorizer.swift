@@ -24,8 +24,9 @@ public enum Permission: String, Comparable, CaseIterable, Sendable {
 /// Decides who may read and write which synced file (`Spec/Protocol.md`, section 7.1).
 public protocol Authorizer: Sendable {
     /// What a user may do with one file. Called on the event loops at each BIND and each UPLOAD, so it must not block.
-    /// - Parameter partition: the partition value as the client sent it, usually extended JSON. The server does not
-    ///   interpret its bytes.
+    /// - Parameter partition: the partition value in its one text, whichever way the client spells it: as
+    ///   `PartitionValue.bytes` has it, and `PartitionValue.init(extendedJSON:)` reads it. What is no value is as the
+    ///   client sent it.
     func permission(for principal: Principal, on partition: [UInt8]) -> Permission
 
     /// Loads changed permissions. Called every second.

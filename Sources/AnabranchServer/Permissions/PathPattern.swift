@@ -1,4 +1,7 @@
-/// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks.
+import AnabranchCore
+
+/// A pattern for partition values: `*` matches any bytes, `${user}` the ident of the user who asks. What counts is the
+/// value: the pattern and the client may spell it in different ways.
 struct PathPattern: Equatable, Sendable {
     private enum Piece: Equatable {
         case byte(UInt8)
@@ -15,7 +18,7 @@ struct PathPattern: Equatable, Sendable {
         guard text.utf8.count <= Self.bytesMax else { return nil }
         let user = Array("${user}".utf8)
         var pieces: [Piece] = []
-        var rest = Array(text.utf8)[...]
+        var rest = Self.canonical(text)[...]
         while let byte = rest.first {
             if rest.starts(with: user) {
                 pieces.append(.user)
@@ -28,17 +31,22 @@ struct PathPattern: Equatable, Sendable {
         self.pieces = pieces
     }
 
-    func matches(_ path: [UInt8], user: String?) -> Bool {
+    /// - Parameter partition: in its one text if it is a value.
+    func matches(_ partition: [UInt8], user: String?) -> Bool {
         if user == nil, pieces.contains(.user) { return false }
+        // In the text of a string the ident has escapes as everything else.
+        let isText = partition.first == UInt8(ascii: "\"")
+        let ident =
+            isText ? PartitionValue.string(user ?? "").bytes.dropFirst().dropLast() : Array((user ?? "").utf8)[...]
         // nil stands for any bytes: a `*` in a user's ident is an ordinary character.
         let pattern = pieces.flatMap { piece -> [UInt8?] in
             switch piece {
             case .byte(let byte): [byte]
             case .any: [nil]
-            case .user: Array((user ?? "").utf8)
+            case .user: Array(ident)
             }
         }
-        return Self.matches(path, pattern)
+        return Self.spellings(of: partition).contains { Self.matches($0, pattern) }
     }
 
     /// Backtracks to the last `*` only, which is enough to find a match. The work is at most the product of both
@@ -64,5 +72,36 @@ struct PathPattern: Equatable, Sendable {
             next = last.next
         }
         return pattern[next...].allSatisfy { $0 == nil }
+    }
+}
+
+// MARK: - Spellings
+
+extension PathPattern {
+    /// The texts of a value that a pattern can be meant for.
+    private static func spellings(of partition: [UInt8]) -> [[UInt8]] {
+        switch PartitionValue(extendedJSON: partition) {
+        case .int64(let number): [partition, Array(#"{"$numberInt":"\#(number)"}"#.utf8), Array("\(number)".utf8)]
+        case .uuid(let id): [partition, Array(#"{"$uuid":"\#(id)"}"#.utf8)]
+        default: [partition]
+        }
+    }
+
+    /// The pattern without what only its spelling has: blanks, needless escapes, the order of keys, capital digits.
+    private static func canonical(_ text: String) -> [UInt8] {
+        if let value = PartitionValue(extendedJSON: text.utf8) { return value.bytes }
+        guard let json = try? JSONValue(parsing: text.utf8), let (key, value) = json.object?.first,
+            json.object?.count == 1
+        else { return Array(text.utf8) }
+        switch (key, value) {
+        case ("$oid", .string(let digits)), ("$uuid", .string(let digits)):
+            return Array(#"{"\#(key)":\#(JSONText.quoted(digits.lowercased()))}"#.utf8)
+        case ("$numberLong", .string(let digits)), ("$numberInt", .string(let digits)):
+            return Array(#"{"\#(key)":\#(JSONText.quoted(digits))}"#.utf8)
+        case ("$binary", .object(let parts)) where parts["subType"]?.string.flatMap({ UInt8($0, radix: 16) }) == 4:
+            let base64 = JSONText.quoted(parts["base64"]?.string ?? "")
+            return Array(#"{"$binary":{"base64":\#(base64),"subType":"04"}}"#.utf8)
+        default: return Array(text.utf8)
+        }
     }
 }

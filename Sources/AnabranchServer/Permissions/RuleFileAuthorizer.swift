@@ -5,7 +5,7 @@ public import Logging
 /// that matches no rule has no permission.
 ///
 ///     rules:
-///       - path: '"public"'              # the partition value as clients send it, here a string; * matches anything
+///       - path: '"public"'              # the partition value, in any spelling; here a string; * matches anything
 ///         right: read
 ///       - path: '"user=${user}"'        # with the ident of the user who asks
 ///         right: write

@@ -96,9 +96,11 @@ struct ClientOptions: ParsableArguments {
 
     func server() throws -> ClientServer? { try url.map { try ClientServer($0) } }
 
-    /// The replica's file.
+    /// The replica's file. One that has the name of another spelling of the partition stays where it is.
     func file() throws -> String {
-        try folder().appendingPathComponent(try target().fileName + ".replica").path
+        let target = try target(), folder = try folder()
+        let files = [target.spelledName, target.fileName].map { folder.appendingPathComponent($0 + ".replica").path }
+        return FileManager.default.fileExists(atPath: files[0]) ? files[0] : files[1]
     }
 
     func tls() throws -> TLSOptions {
@@ -129,15 +131,17 @@ struct ClientTarget {
 
     /// Empty for partitions of clients without an app.
     let app: String
-    /// In extended JSON; nil in flexible sync.
+    /// The value in its one text of extended JSON; nil in flexible sync.
     let partition: String?
     /// What files of the replica are called.
     let fileName: String
+    /// What they are called where older versions have made them, which took the path as it was spelled.
+    let spelledName: String
 
     init(_ path: String) throws(InputError) {
         let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         app = parts[0]
-        partition = parts.count > 1 ? parts[1] : nil
+        partition = parts.count > 1 ? String(decoding: PartitionValue.canonical(parts[1].utf8), as: UTF8.self) : nil
         guard app.isEmpty || app.contains(/^[A-Za-z0-9._~-]+$/) else {
             throw InputError(description: "--path \(path): '\(app)' is no id of an app")
         }
@@ -148,7 +152,8 @@ struct ClientTarget {
                     --path \(path): the partition is no JSON; a string stands in quotes, as in --path '\(app)/"notes"'
                     """)
         }
-        fileName = Self.encoded(path)
+        fileName = Self.encoded(([app] + [partition].compactMap(\.self)).joined(separator: "/"))
+        spelledName = Self.encoded(path)
         guard fileName.utf8.count <= Self.nameBytesMax else {
             throw InputError(description: "--path is too long: the replica's file would have no name")
         }

@@ -1,4 +1,3 @@
-import CommandSupport
 import AnabranchCore
 import AnabranchHistory
 import AnabranchRules
@@ -85,29 +84,12 @@ struct PartitionField {
     let app: String
     let name: String
 
-    /// The path of the document's partition, as listings show it: its value as clients send it (`Spec/Protocol.md`,
-    /// section 4.2).
+    /// The path of the document's partition, as listings show it.
     func path(of document: JSONValue) throws(LineError) -> String {
         let value = document[name] ?? .null
-        if value.integer != nil {
-            throw LineError(
-                field: name, "a number that does not tell its size: export with `mongoexport --jsonFormat=canonical`")
+        guard let partition = PartitionValue(value) else {
+            throw LineError(field: name, "\(value.excerpt) is no partition")
         }
-        guard let text = Self.text(of: value) else { throw LineError(field: name, "\(value.excerpt) is no partition") }
-        return VirtualPath(app + "/" + text).description
-    }
-
-    private static func text(of value: JSONValue) -> String? {
-        switch value {
-        case .null, .string: return value.encoded
-        case .object(let members) where members.count == 1:
-            if let text = members["$uuid"]?.string {
-                guard let bytes = Hex.decode(text.filter { $0 != "-" }), bytes.count == 16 else { return nil }
-                return #"{"$binary":{"base64":"\#(Data(bytes).base64EncodedString())","subType":"04"}}"#
-            }
-            let names: Set = ["$oid", "$numberInt", "$numberLong", "$binary"]
-            return members.keys.allSatisfy(names.contains) ? value.encoded : nil
-        default: return nil
-        }
+        return VirtualPath(app: app, partition: partition).description
     }
 }

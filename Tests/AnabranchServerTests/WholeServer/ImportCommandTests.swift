@@ -54,7 +54,7 @@ struct ImportCommandTests {
             let file = folder + "/Task.json"
             try Self.write(
                 (0..<20).map { #"{"_id":\#($0),"_partition":"user=\#($0 % 3)","title":"t\#($0)","__v":{"a":1}}"# }
-                    + ["{", #"{"_id":"x","_partition":"user=1"}"#, #"{"_id":99,"_partition":4}"#], to: file)
+                    + ["{", #"{"_id":"x","_partition":"user=1"}"#, #"{"_id":99,"_partition":4.5}"#], to: file)
             let schema = folder + "/schema.json"
             try Self.write(
                 [
@@ -70,8 +70,7 @@ struct ImportCommandTests {
                 output.complaint == """
                     \(file), line 21: no JSON at column 2: no string
                     \(file), line 22: field _id: "x" is no Int
-                    \(file), line 23: field _partition: a number that does not tell its size: export with \
-                    `mongoexport --jsonFormat=canonical`
+                    \(file), line 23: field _partition: 4.5 is no partition
                     my-app/"user=0": 7 lines
                     my-app/"user=1": 7 lines
                     my-app/"user=2": 6 lines
@@ -144,6 +143,42 @@ struct ImportCommandTests {
                 #""date":{"ts":["-62135596800",0]}"#, #""decimal":{"dec":"1.50"}"#, #"{"int":"9223372036854775807"}"#,
                 #""ref":{"link":["Other",{"oid":"64b7f0aa0000000000000001"}]}"#, #""text":"ä😀\u000a""#,
             ] { #expect(export.contains(text), "\(text) is not in \(export)") }
+            await server.terminate()
+        }
+    }
+
+    /// However a document, an option or a client spells a partition, it is one file.
+    @Test func partitionsAreValues() async throws {
+        try await Self.withFolder { folder in
+            let file = folder + "/Task.json", line = folder + "/line.json"
+            let partitions = [
+                "4", #"{"$numberInt":"4"}"#, #"{"$numberLong":"4"}"#, "4.0", #"{"$numberDouble":"4.0"}"#,
+                #"{"$oid":"64B7F0AA0000000000000001"}"#, #"{"$uuid":"00010203-0405-0607-0809-0a0b0c0d0e0f"}"#,
+                #"{"$binary":{"subType":"4","base64":"AAECAwQFBgcICQoLDA0ODw=="}}"#, #""two\nlines""#,
+                #""two\u000alines""#,
+            ]
+            try Self.write(partitions.enumerated().map { #"{"_id":\#($0),"p":\#($1)}"# }, to: file)
+            let server = try await ServerProcess(data: folder + "/data")
+            let all = try await Self.run(
+                ["import", file, "--app", "a", "--partition-key", "p", "--class", "Task", "--infer"], folder)
+            #expect(all.text == "10 objects written, 0 as they were, 0 lines refused\n", "\(all.complaint)")
+            let paths = [
+                #"a/"two\nlines""#, #"a/{"$binary":{"base64":"AAECAwQFBgcICQoLDA0ODw==","subType":"04"}}"#,
+                #"a/{"$numberLong":"4"}"#, #"a/{"$oid":"64b7f0aa0000000000000001"}"#,
+            ]
+            let files = try await Self.run(["inspect"], folder).text
+            #expect(
+                files.split(separator: "\n").compactMap { $0.split(separator: ": version").first.map(String.init) }
+                    == paths)
+            try Self.write([#"{"_id":77}"#], to: line)
+            let more = try await Self.run(["import", line, "--path", "a/4"], folder)
+            #expect(more.text == "1 objects written, 0 as they were, 0 lines refused\n", "\(more.complaint)")
+            for path in ["a/4", #"a/{ "$numberInt" : "4" }"#, #"a/{"$numberLong":"4"}"#] {
+                let export = try await Self.run(["export", "--path", path], folder).text
+                #expect(export.split(separator: "\n").count == 8, "\(path)")
+                let shown = try await Self.run(["admin", "file", path, "--json"], folder)
+                #expect(shown.status == 0 && shown.text.contains("numberLong"), "\(path): \(shown.complaint)")
+            }
             await server.terminate()
         }
     }

@@ -4,10 +4,11 @@ extension WriteTransaction {
     /// Creates an object, if it is not there, and gives it the fields of a line. What it holds already is not written
     /// again, and fields that the line does not have stay.
     ///
+    /// - Parameter writesEqual: whether a value, not a collection, is written that the object holds already.
     /// - Returns: whether something was written.
     /// - Throws: `LineError` before anything is written; `ApplyError` afterwards: the transaction is of no use then.
     package func importObject(
-        _ className: String, _ keyJSON: JSONValue, _ fields: [String: JSONValue]
+        _ className: String, _ keyJSON: JSONValue, _ fields: [String: JSONValue], writesEqual: Bool = false
     ) throws -> Bool {
         let name = Array(className.utf8)
         guard let number = editor.schema.number(of: name) else { throw LineError("there is no class \(className)") }
@@ -35,7 +36,12 @@ extension WriteTransaction {
         if isNew { try create(name, key, [:], areDefaults: false) }
         var isChanged = isNew
         for (_, place, value) in values.sorted(by: { $0.place.slot < $1.place.slot }) {
-            if try put(value, at: Location(reference, place)) { isChanged = true }
+            let location = Location(reference, place)
+            if try put(value, at: location) {
+                isChanged = true
+            } else if writesEqual, case .value(let payload) = value {
+                try perform(.update(payload), at: location)
+            }
         }
         if isNew, case .globalKey(let key) = key { reserve(key, of: number) }
         return isChanged

@@ -216,7 +216,7 @@ extension PrimaryKey: Comparable {
     }
 
     /// The key as a state knows it: of a GlobalKey only the low 30 and 32 bits count (`Spec/State.md`, A2).
-    var normalised: PrimaryKey {
+    package var normalised: PrimaryKey {
         guard case .globalKey(let key) = self else { return self }
         return .globalKey(GlobalKey(high: key.high & 0x3FFF_FFFF, low: key.low & 0xFFFF_FFFF))
     }

@@ -1,0 +1,134 @@
+import AnabranchCore
+
+/// A top-level object, by its names.
+struct ObjectName: Hashable {
+    let className: [UInt8]
+    let key: PrimaryKey
+
+    init(_ className: some Sequence<UInt8>, _ key: PrimaryKey) {
+        (self.className, self.key) = (Array(className), key.normalised)
+    }
+
+    init(of instruction: Instruction, in arena: ChangesetArena) {
+        let (className, key) = arena.primaryKey(of: instruction.object)
+        self.init(arena.bytes(of: className), key)
+    }
+}
+
+/// When the fields of a synced file's objects were last written, as far as its log and its archive tell.
+struct FieldTimes: Sendable {
+    private var times: [ObjectName: [[UInt8]: ChangesetTime]] = [:]
+    /// Objects of which older entries tell nothing.
+    private var erased: Set<ObjectName> = []
+
+    init(of file: SyncedFile) throws(HistoryError) {
+        self = try file.read { view throws(HistoryError) in
+            var times = FieldTimes()
+            var replay = LogReplay(VersionRange(after: file.head.baseVersion, through: file.head.version))
+            while !replay.isDone {
+                for entry in try replay.next(from: view) { try times.note(entry) }
+            }
+            var last = file.head.baseVersion
+            while last > 0 {
+                let entries = try view.archivedEntries(upTo: last)
+                guard let first = entries.first else { break }
+                for entry in entries.reversed() { try times.note(older: entry) }
+                last = first.version - 1
+            }
+            return times
+        }
+    }
+
+    private init() {}
+
+    private mutating func note(_ entry: LogEntry) throws(HistoryError) {
+        try entry.forEachInstruction { instruction, arena in
+            guard !instruction.kind.isSchema else { return }
+            let object = ObjectName(of: instruction, in: arena)
+            if instruction.kind == .eraseObject {
+                times[object] = nil
+                erased.insert(object)
+            } else if instruction.kind.hasPath, !instruction.isDefault {
+                times[object, default: [:]][Array(arena.bytes(of: instruction.field))] = entry.timestamp
+            }
+        }
+    }
+
+    /// Notes an entry that is older than all that were noted.
+    private mutating func note(older entry: LogEntry) throws(HistoryError) {
+        try entry.forEachInstruction(isReversed: true) { instruction, arena in
+            guard !instruction.kind.isSchema else { return }
+            let object = ObjectName(of: instruction, in: arena), field = Array(arena.bytes(of: instruction.field))
+            if instruction.kind == .eraseObject {
+                erased.insert(object)
+            } else if instruction.kind.hasPath, !instruction.isDefault, !erased.contains(object),
+                times[object]?[field] == nil
+            {
+                times[object, default: [:]][field] = entry.timestamp
+            }
+        }
+    }
+
+    /// Nil if nobody has written the field, or nothing tells of it any more.
+    func time(of field: String, of object: ObjectName) -> ChangesetTime? { times[object]?[Array(field.utf8)] }
+}
+
+/// The versions at which a synced file has last lost something for good, whatever else is merged with them. What is
+/// made on such a version stays; later writes are merged with it as ever.
+struct Removals: Sendable {
+    private var objects: [ObjectName: ServerVersion] = [:]
+    private var fields: [ObjectName: [[UInt8]: ServerVersion]] = [:]
+    /// Of a class or a column.
+    private(set) var ofSchema: ServerVersion = 0
+
+    /// Of what uploads of a new client are merged with.
+    init(of file: SyncedFile) throws(HistoryError) {
+        self = try file.read { view throws(HistoryError) in
+            var start: ServerVersion = 0
+            if case .generation(let version) = try view.chosenLineage() { start = version }
+            var removals = Removals()
+            var replay = LogReplay(VersionRange(after: start, through: file.head.version))
+            while !replay.isDone {
+                for entry in try replay.next(from: view) { try removals.note(entry) }
+            }
+            return removals
+        }
+    }
+
+    private init() {}
+
+    private mutating func note(_ entry: LogEntry) throws(HistoryError) {
+        try entry.forEachInstruction { instruction, arena in
+            switch instruction.kind {
+            case .eraseTable, .eraseColumn: ofSchema = entry.version
+            case .eraseObject: objects[ObjectName(of: instruction, in: arena)] = entry.version
+            case .clear:
+                let object = ObjectName(of: instruction, in: arena)
+                fields[object, default: [:]][Array(arena.bytes(of: instruction.field))] = entry.version
+            default: break
+            }
+        }
+    }
+
+    /// Whether the object was erased.
+    func has(_ object: ObjectName) -> Bool { objects[object] != nil }
+
+    /// The version on which the object has to be made.
+    func base(of object: ObjectName) -> ServerVersion { max(ofSchema, objects[object] ?? 0) }
+
+    /// The version on which the field has to be written.
+    func base(of field: String, of object: ObjectName) -> ServerVersion {
+        max(base(of: object), fields[object]?[Array(field.utf8)] ?? 0)
+    }
+}
+
+extension LogEntry {
+    fileprivate func forEachInstruction(
+        isReversed: Bool = false, _ body: (Instruction, ChangesetArena) -> Void
+    ) throws(HistoryError) {
+        guard !changeset.isEmpty else { return }
+        var arena = ChangesetArena()
+        let changeset = try decode(into: &arena), instructions = arena.instructions(of: changeset)
+        for instruction in isReversed ? instructions.reversed() : instructions { body(instruction, arena) }
+    }
+}
