@@ -1,3 +1,4 @@
+import AnabranchCore
 public import AnabranchProtocol
 public import Logging
 
@@ -41,7 +42,8 @@ extension SyncConfiguration {
             }
         let part =
             switch target {
-            case .partition(let text): "partition \(text)"
+            case .partition(let text):
+                "partition \(String(decoding: PartitionValue.canonical(text.utf8), as: UTF8.self))"
             case .flexible: "flexible sync"
             }
         return app.map { "\(part) of app \($0)" } ?? part
