@@ -48,12 +48,14 @@ extension AppServices {
     ) async throws(HTTPError) -> (User, Identity) {
         let token = try body.text("token", bytesMax: Self.emailTokenBytesMax), ident = try body.text("tokenId")
         let user = try await store { accounts throws(AccountError) in try accounts.user(ident) }
+        guard let user, user.app == app, !user.isDisabled else { throw refusal(ofTokenFor: app, because: "of nobody") }
+        let reason: String
         do {
-            guard let user, user.app == app, !user.isDisabled else { throw TokenError("of nobody") }
             return (user, try await emailTokens.identity(of: token, kind, user, now: now))
         } catch {
-            throw refusal(ofTokenFor: app, because: "\(error)")
+            reason = "\(error)"
         }
+        throw refusal(ofTokenFor: app, because: reason)
     }
 
     private func refusal(ofTokenFor app: String, because reason: String) -> HTTPError {
