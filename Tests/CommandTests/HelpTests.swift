@@ -27,13 +27,15 @@ import Testing
             Self.commands(in: help)
                 == [
                     "check", "fuzz", "simulate", "drill", "kills", "torture", "soak", "replica", "replay", "merge",
-                    "bench", "load",
+                    "bench", "load", "attack",
                 ])
     }
 
     /// The subcommands that a help text lists.
     private static func commands(in help: String) -> [String] {
-        help.split(separator: "\n").compactMap { $0.prefixMatch(of: #/  ([a-z][a-z-]*)  /#).map { String($0.output.1) } }
+        help.split(separator: "\n").compactMap { line in
+            line.prefixMatch(of: #/  ([a-z][a-z-]*)  /#).map { String($0.output.1) }
+        }
     }
 
     /// Former names of the lab's commands, each with a command that there is.

@@ -39,7 +39,3 @@ extension SyncServer {
         try await runningFiles().write(to: path, idempotencyKey: idempotencyKey, at: date.changesetTime, body)
     }
 }
-
-extension Date {
-    var changesetTime: ChangesetTime { ChangesetTime(secondsSince1970: timeIntervalSince1970) }
-}

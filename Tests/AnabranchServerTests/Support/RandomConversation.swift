@@ -216,7 +216,7 @@ final class RandomConversation {
         let words = [
             ["mark", session, "1"], ["unbind", session], ["ident", session, "2", "5", "0", "0", "0", "0"],
             ["upload", session, "0", "0", "0", "1", "0", "0"], ["bind", session, "0", "0", "0", "0"],
-            ["refresh", session],
+            ["renew", session],
             ["mark", "0", "1"], ["mark", session, "0"], ["ping", "-1", "0"], ["ping", "x", "0"], ["", ""],
             ["upload", session, "1", "9", "0", "1", "0", "0"], ["ident", session, "99", "5", "0", "0", "0", "0"],
             ["upload", session, "0", "14", "0", "9", "0", "0"],
