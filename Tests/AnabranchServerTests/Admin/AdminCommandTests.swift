@@ -16,12 +16,15 @@ struct AdminCommandTests {
 
     /// - Parameter input: the standard input; nil for none.
     static func run(_ arguments: [String], input: String? = nil) async throws -> Output {
-        let process = Process(), output = Pipe(), complaints = Pipe(), typed = Pipe()
+        let process = Process(), output = Pipe(), typed = Pipe()
+        // In a file: a pipe that nobody reads before the other one has ended holds only so much.
+        let complaints = FileManager.default.temporaryDirectory.appending(path: "complaints-\(UUID().uuidString)")
+        try Data().write(to: complaints)
         let executable: URL = try #require(ServerProcess.executable)
         process.executableURL = executable
         process.arguments = arguments
         process.standardOutput = output
-        process.standardError = complaints
+        process.standardError = try FileHandle(forWritingTo: complaints)
         process.standardInput = input == nil ? FileHandle.nullDevice : typed
         try process.run()
         if let input {
@@ -31,8 +34,9 @@ struct AdminCommandTests {
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-                let complaint = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
                 process.waitUntilExit()
+                let complaint = (try? String(contentsOf: complaints, encoding: .utf8)) ?? ""
+                try? FileManager.default.removeItem(at: complaints)
                 continuation.resume(
                     returning: Output(status: process.terminationStatus, text: text, complaint: complaint))
             }
