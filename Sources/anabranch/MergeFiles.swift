@@ -22,8 +22,9 @@ struct MergeFilesCommand: ParsableCommand {
             Their clients get a client reset, in which the SDKs keep what was not uploaded; those of the file that \
             stays download what is new.
 
-            The server must not be running. What is joined has to fit into memory. A join that was interrupted goes \
-            on when it is repeated. Make a backup first. The exit status is 1 if files cannot be joined; these stay as they are.
+            The server must not be running. What is joined has to fit into memory. A join that was interrupted goes on \
+            when it is repeated. Make a backup first. The exit status is 1 if files cannot be joined; these stay as \
+            they are.
 
             EXAMPLES
               anabranch merge-files --data ./data --dry-run
