@@ -229,7 +229,7 @@ package actor TestConnection {
         switch message {
         case .ident(let session, _), .download(let session, _), .mark(let session, _), .queryError(let session, _):
             clients[session]?.takeNow(message, at: time)
-        case .error(let session, let error) where session > 0 && error.rejection != nil:
+        case .error(let session, let error) where session > 0 && error.code == .compensatingWrite:
             clients[session]?.takeNow(message, at: time)  // writes were undone, and the session goes on
         case .unbound(let session):
             clients.removeValue(forKey: session)?.takeNow(message, at: time)

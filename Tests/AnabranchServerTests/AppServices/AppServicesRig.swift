@@ -125,6 +125,11 @@ struct AppServicesRig {
 
     // MARK: HTTP
 
+    /// The server has closed the connection, after this text.
+    struct NoAnswer: Error {
+        var text: String
+    }
+
     struct Response {
         var status: Int
         var headers: [String: String]
@@ -134,7 +139,7 @@ struct AppServicesRig {
 
         init(_ bytes: [UInt8]) throws {
             let text = String(decoding: bytes, as: UTF8.self)
-            let end = try #require(text.range(of: "\r\n\r\n"), "no HTTP answer: \(text)")
+            guard let end = text.range(of: "\r\n\r\n") else { throw NoAnswer(text: text) }
             let lines = text[..<end.lowerBound].components(separatedBy: "\r\n")
             status = try #require(lines[0].split(separator: " ").dropFirst().first.flatMap { Int($0) })
             let fields = lines.dropFirst().map { line in

@@ -42,9 +42,7 @@ struct FlexibleDevice: ~Copyable {
     mutating func settle() async throws {
         client.requestMark()
         while true {
-            while let message = client.next() {
-                try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
-            }
+            try await sendAll()
             if client.isSuspended, client.lastError?.code == .sessionClosed {
                 client.resume()
                 continue
@@ -55,13 +53,25 @@ struct FlexibleDevice: ~Copyable {
         }
     }
 
+    /// Goes on until the dogs that it has are as they should be.
+    mutating func wait(until isDone: ([String]) -> Bool) async throws {
+        while try !isDone(dogs) {
+            try await sendAll()
+            try await receive()
+        }
+    }
+
     /// Goes on until there are parts of a bootstrap.
     mutating func receiveParts() async throws {
         while !client.hasParts {
-            while let message = client.next() {
-                try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
-            }
+            try await sendAll()
             try await receive()
+        }
+    }
+
+    private mutating func sendAll() async throws {
+        while let message = client.next() {
+            try await socket?.send(ClientMessageCodec(mode: .flexible).encode(message).bytes)
         }
     }
 

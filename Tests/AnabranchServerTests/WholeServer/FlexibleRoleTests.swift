@@ -132,8 +132,7 @@ import Testing
 
             try folder.setRules(Self.everybody(#"{"name": "%%user.id"}"#))
             await server.server.refreshExports()
-            try await here.settle()
-            #expect(try here.dogs == ["ada"])
+            try await here.wait { $0 == ["ada"] }
             // What it has written meanwhile to an object that it may not see any more goes with that.
             try await away.connect(port: server.port)
             try await away.settle()
@@ -146,9 +145,8 @@ import Testing
             #expect(try here.dogs == ["ada"])
             try folder.setRules(Self.everybody(#"{"age": {"$lte": 5}}"#))
             await server.server.refreshExports()
-            try await here.settle()
-            try await away.settle()
-            #expect(try here.dogs == ["ada", "bob"] && away.dogs == ["ada", "bob"])
+            try await here.wait { $0 == ["ada", "bob"] }
+            try await away.wait { $0 == ["ada", "bob"] }
         }
     }
 
