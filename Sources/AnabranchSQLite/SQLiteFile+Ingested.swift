@@ -64,11 +64,12 @@ extension SQLiteFile {
         return object
     }
 
-    func ingestedBytes() throws(HistoryError) -> UInt64 {
+    func ingestedBytes() throws(HistoryError) -> [String?: UInt64] {
         try translatingErrors {
-            guard newPath == nil, try hasIngested() else { return 0 }
-            let sql = "SELECT COALESCE(SUM(length(object) + 64), 0) FROM ingested WHERE file = ?"
-            return try rows(sql, [id.number]) { try $0.number(0) }.first ?? 0
+            guard newPath == nil, try hasIngested() else { return [:] }
+            let sql = "SELECT user, SUM(length(object) + 64) FROM ingested WHERE file = ? GROUP BY user"
+            let bytes = try rows(sql, [id.number]) { (try $0.text(0), try $0.number(1) as UInt64) }
+            return Dictionary(uniqueKeysWithValues: bytes)
         }
     }
 }
@@ -82,7 +83,7 @@ extension SQLiteStore {
         }
     }
 
-    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64 {
+    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
         try shards[file.shard].readFile(file.number) { file throws(HistoryError) in try file.ingestedBytes() }
     }
 }

@@ -128,8 +128,8 @@ extension InMemoryStore: ViewStore {
         }
     }
 
-    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64 {
-        try self.file(file).content.withLock { $0.ingested.list.reduce(0) { $0 + $1.byteCount } }
+    package func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+        try self.file(file).content.withLock { $0.ingested.list.byteCounts }
     }
 }
 

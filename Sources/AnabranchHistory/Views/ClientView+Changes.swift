@@ -6,18 +6,18 @@ extension ClientView {
     /// sent in parts, and the client confirms each of them if they are not sent as a bootstrap.
     ///
     /// - Parameters:
+    ///   - moves: the objects that leave it, and those that enter it.
     ///   - version: the first one.
     ///   - bootstrap: the number of the set that the client waits for; nil if it waits for none.
     ///   - partBytes: at about how many bytes a changeset ends.
     mutating func change(
-        to wanted: ViewQueries, from version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion,
-        bootstrap: UInt64?, partBytes: Int, finding objects: inout ObjectIndex
+        to wanted: ViewQueries, moving moves: (leaving: [ObjectReference], entering: [ObjectReference]),
+        from version: ServerVersion, in state: ObjectGraph, _ clientVersion: ClientVersion, bootstrap: UInt64?,
+        partBytes: Int
     ) throws(HistoryError) {
-        let before = self
         queries = wanted
-        let names = wanted.classes(differingFrom: before.queries).map { Array($0.utf8) }
-        var changesets = try changesets(
-            since: before, ofClasses: names, in: state, finding: &objects, endingAt: partBytes)
+        var changesets = try state.changesets(
+            leaving: moves.leaving, entering: moves.entering, endingAt: partBytes)
         // A bootstrap without any changeset never ends for the client.
         if changesets.isEmpty, bootstrap != nil, log.entries.last?.version != version { changesets = [[]] }
         for (part, changeset) in changesets.enumerated() {
@@ -38,30 +38,11 @@ extension ClientView {
         let before = self
         self.role = role
         let names = queries.predicates.keys.sorted().filter { !role.rules.agree(with: before.role.rules, onClass: $0) }
-        let changesets = try changesets(
-            since: before, ofClasses: names.map { Array($0.utf8) }, in: state, finding: &objects,
-            passingOver: passedOver)
-        for changeset in changesets { appendSynthetic(version, clientVersion: clientVersion, changeset) }
-    }
-
-    /// What takes objects into the view, and others out of it, that was another one before.
-    private func changesets(
-        since before: ClientView, ofClasses names: [[UInt8]], in state: ObjectGraph, finding objects: inout ObjectIndex,
-        passingOver passedOver: Set<ObjectReference> = [], endingAt bytes: Int = ObjectGraph.syntheticBytes
-    ) throws(HistoryError) -> [[UInt8]] {
         var leaving: [ObjectReference] = [], entering: [ObjectReference] = []
-        for name in names {
+        for name in names.map({ Array($0.utf8) }) {
             guard let number = state.schema(ofClass: name)?.number else { continue }
-            if passedOver.isEmpty, before.role[name].read.isAll, role[name].read.isAll,
-                let moved = try objects.difference(
-                    from: before.queries[name], to: queries[name], of: number, in: state)
-            {
-                leaving += moved.leaving
-                entering += moved.entering
-                continue
-            }
-            let candidates = try objects.objects(
-                of: number, at: [before.place(in: name), place(in: name)], in: state)
+            let places = [before.place(in: name), place(in: name)]
+            let candidates = try objects.objects(of: number, at: places, in: state)
             try state.visit(number, only: candidates) { object throws(HistoryError) in
                 guard let reference = object.reference, !passedOver.contains(reference) else { return }
                 let wasIn = try before.includes(object, of: name, in: state)
@@ -72,7 +53,9 @@ extension ClientView {
                 }
             }
         }
-        return try state.changesets(leaving: leaving, entering: entering, endingAt: bytes)
+        for changeset in try state.changesets(leaving: leaving, entering: entering) {
+            appendSynthetic(version, clientVersion: clientVersion, changeset)
+        }
     }
 }
 
@@ -82,20 +65,45 @@ extension ObjectGraph {
         _ number: ClassID, only objects: [ObjectReference]? = nil,
         _ body: (StateObject) throws(HistoryError) -> Void
     ) throws(HistoryError) {
-        var failure: HistoryError?
-        func visit(_ object: StateObject) throws(ApplyError) {
-            do throws(HistoryError) { try body(object) } catch {
-                failure = error
-                throw ApplyError.unavailable(error.reason)
+        guard let objects else {
+            return try visit(number, after: nil) { object throws(HistoryError) in
+                try body(object)
+                return true
             }
         }
+        try readTogether { () throws(HistoryError) in
+            for reference in objects { if let object = try read(reference) { try body(object) } }
+        }
+    }
+
+    /// Visits the objects of a class whose keys are above one, in order, until `body` returns false.
+    func visit(
+        _ number: ClassID, after key: PrimaryKey?, _ body: (StateObject) throws(HistoryError) -> Bool
+    ) throws(HistoryError) {
+        var failure: HistoryError?
         do throws(ApplyError) {
-            guard let objects else { return try forEachObject(of: number, visit) }
-            try readTogether { () throws(ApplyError) in
-                for reference in objects { if let object = try object(reference) { try visit(object) } }
+            try forEachObject(of: number, after: key) { object throws(ApplyError) in
+                do throws(HistoryError) { return try body(object) } catch {
+                    failure = error
+                    return false
+                }
             }
         } catch {
-            throw failure ?? HistoryError(readingStateFailed: error)
+            throw HistoryError(readingStateFailed: error)
         }
+        if let failure { throw failure }
+    }
+
+    /// Calls `body`, which reads many single objects.
+    func readTogether(_ body: () throws(HistoryError) -> Void) throws(HistoryError) {
+        var failure: HistoryError?
+        do throws(ApplyError) {
+            try readTogether { () throws(ApplyError) in
+                do throws(HistoryError) { try body() } catch { failure = error }
+            }
+        } catch {
+            throw HistoryError(readingStateFailed: error)
+        }
+        if let failure { throw failure }
     }
 }

@@ -2,19 +2,21 @@ package import AnabranchCore
 
 /// What clients are sent.
 extension FlexibleFile {
-    /// The next message of a session; nil if there is nothing to be said.
+    /// The next message of a session; nil if there is nothing to be said, or it is not known yet what
+    /// (`isCatchingUp`).
     ///
     /// - Parameters:
     ///   - capabilities: what the client's release can do with it.
     ///   - byteBudget: at about how many bytes of changesets a message ends that is not a bootstrap.
     ///   - isAnswer: whether there is a message in any case.
+    ///   - limit: where a step ends in which a client that is behind catches up.
     ///   - hasRoom: whether there is room for so many bytes of changesets; otherwise nothing has happened.
     /// - Throws: a failure of the store, `clientFileExpired`, or `clientTooOld`.
     package func download(
         for session: inout ViewSession, _ capabilities: ClientCapabilities = .all, byteBudget: Int = 128 << 10,
-        isAnswer: Bool = false, hasRoom: (Int) -> Bool = { _ in true }
+        isAnswer: Bool = false, until limit: StepLimit = .none, hasRoom: (Int) -> Bool = { _ in true }
     ) throws(HistoryError) -> ViewDownload? {
-        let view = try projected(session.ident)
+        guard let view = try projected(session.ident, until: limit) else { return nil }
         guard let row = try file.clientFile(session.ident) else {
             throw HistoryError(.badClientFileIdent, "there is no client file \(session.ident)")
         }
@@ -66,6 +68,12 @@ extension FlexibleFile {
             }
         }
     }
+
+    /// Whether it takes more than a step to find out what a client is to be told.
+    package func isCatchingUp(_ ident: ClientFileID) -> Bool { catchUps[ident] != nil }
+
+    /// Whether a client was sent something.
+    package func hasView(of ident: ClientFileID) -> Bool { views[ident] != nil }
 
     /// What a client asks for, by class; nil if there is no view of the client file.
     package func queries(of ident: ClientFileID) -> [String: String]? { views[ident]?.queries.predicates }

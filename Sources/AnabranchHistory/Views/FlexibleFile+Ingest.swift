@@ -19,15 +19,27 @@ extension FlexibleFile {
         try file.commit(commit)
     }
 
-    /// - Throws: `backlogFull` if there is no room for so many more.
+    /// All of one user can occupy so much of what the others leave free: however many fill their parts, there is
+    /// room for one who has little.
+    static let ingestedPartOfUser: UInt64 = 8
+
+    /// - Throws: `backlogFull` if there is no room for so many more, or for so many of one user.
     func requireRoom(for objects: [IngestedObject]) throws(HistoryError) {
         guard !objects.isEmpty else { return }
         let before = if let ingestedBytes { ingestedBytes } else { try store.ingestedBytes(of: file.id) }
         ingestedBytes = before
-        let after = objects.reduce(before) { $0 + $1.byteCount }
+        let after = before.merging(objects.byteCounts, uniquingKeysWith: +), all = after.values.reduce(0, +)
         try require(
-            after <= ingestedBytesMax, .backlogFull,
-            "objects of asymmetric classes occupy \(before) of \(ingestedBytesMax) bytes: nobody frees them")
+            all <= ingestedBytesMax, .backlogFull,
+            "objects of asymmetric classes occupy \(before.values.reduce(0, +)) of \(ingestedBytesMax) bytes: nobody "
+                + "frees them")
+        for user in Set(objects.compactMap(\.user)) {
+            let own = after[user] ?? 0, most = (ingestedBytesMax - (all - own)) / Self.ingestedPartOfUser
+            try require(
+                own <= most, .backlogFull,
+                "objects of asymmetric classes of one user occupy \(before[user] ?? 0) of \(most) bytes: nobody frees "
+                    + "them")
+        }
         ingestedBytes = after
     }
 }

@@ -22,7 +22,7 @@ extension FlexibleFile {
         var failures: [(ClientFileID, HistoryError)] = []
         while let ident = longChanges.popFirst() {
             do throws(HistoryError) {
-                if connected.contains(ident) { _ = try projected(ident) }
+                if connected.contains(ident), try projected(ident, until: limit) == nil { longChanges.append(ident) }
             } catch {
                 guard !error.isStoreTrouble else { throw error }
                 failures.append((ident, error))
@@ -51,19 +51,29 @@ extension FlexibleFile {
 
     /// Extends a view to the end of the log, where it has another role. Nobody is told what has happened meanwhile to
     /// objects that the new role does not let him read, whatever the old one did.
+    /// - Returns: false if the step is over before all of it is known.
     func change(
-        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph
-    ) throws(HistoryError) -> ClientView {
-        let clientVersion = try ownVersion(of: view.ident), isOther = role.rules != view.role.rules
-        let touched = try extend(&view, in: state, as: role)
-        let before = view.log.lastNumber, version = max(view.projected, file.head.version) + 1
-        try view.change(to: role, at: version, in: state, clientVersion, finding: &objects, passingOver: touched)
-        if view.log.lastNumber > before { view.projected = version }
-        if isOther || view.log.lastNumber > views[view.ident]?.log.lastNumber ?? 0 {
-            try commit(view)
-        } else {
-            keep(view)
+        _ view: inout ClientView, to role: ViewRole, in state: ObjectGraph, _ catchUp: inout CatchUp,
+        until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        var after = view
+        after.role = role
+        let known = catchUp.search.flatMap { $0.isAbout(view) && $0.leads(to: after) ? $0 : nil }
+        if known == nil { catchUp = CatchUp(base: catchUp.base) }
+        var search = known ?? ViewSearch(from: view, to: after, at: file.head.version)
+        let isFound = try search.advance(
+            in: state, at: file.head.version, after: touched, finding: &objects, until: limit)
+        catchUp.search = search
+        guard isFound, let told = try extend(&view, in: state, as: role, &catchUp.looks, until: limit) else {
+            return false
         }
-        return view
+        let (leaving, entering) = search.moves, before = view.log.lastNumber
+        let version = max(view.projected, file.head.version) + 1, clientVersion = try ownVersion(of: view.ident)
+        view.role = role
+        let changesets = try state.changesets(
+            leaving: leaving.filter { !told.contains($0) }, entering: entering.filter { !told.contains($0) })
+        for changeset in changesets { view.appendSynthetic(version, clientVersion: clientVersion, changeset) }
+        if view.log.lastNumber > before { view.projected = version }
+        return true
     }
 }

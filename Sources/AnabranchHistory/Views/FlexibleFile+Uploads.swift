@@ -107,7 +107,11 @@ extension FlexibleFile {
             return UploadOutcome(ident: ident, uploadCount: mine.waiting.count)
         }
         do throws(HistoryError) {
-            let view = try projected(ident), row = try uploader(ident)
+            guard let view = try projected(ident, until: limit) else {
+                uploads[ident]?.isSetAside = true
+                return nil
+            }
+            let row = try uploader(ident)
             let current = mine.current ?? ViewUpload(upload, from: row, of: view, options: file.mergeOptions)
             mine.current = current
             var limit = limit

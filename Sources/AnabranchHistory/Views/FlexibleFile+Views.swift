@@ -2,37 +2,66 @@ package import AnabranchCore
 
 /// Views that follow the log, and the commits that keep them.
 extension FlexibleFile {
+    /// What was found out about a view that is behind, where it takes more than a step to catch up.
+    struct CatchUp {
+        /// Where the view ends.
+        let base: ServerVersion
+        var looks = RangeLooks()
+        /// For what another role changes; nil if the role stays, or that was not begun.
+        var search: ViewSearch?
+    }
+
     /// A view that knows of everything; what it had to be told is durable.
     func projected(_ ident: ClientFileID) throws(HistoryError) -> ClientView {
+        while true { if let view = try projected(ident, until: .none) { return view } }
+    }
+
+    /// The same.
+    /// - Returns: nil if the step is over before all of it is known; the next call goes on.
+    func projected(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> ClientView? {
         guard var view = views[ident] else {
             throw HistoryError(.badClientFileIdent, "client file \(ident) has no view")
         }
         if index.contains(ident) { view.projected = file.head.version }
-        let state = try currentState()
-        if let role = newRole(of: view, in: state) { return try change(&view, to: role, in: state) }
-        if index.contains(ident) { return view }
-        let before = view.log.lastNumber
-        try extend(&view, in: state, as: view.role)
+        let state = try currentState(), role = newRole(of: view, in: state)
+        if role == nil, index.contains(ident) { return view }
+        let known = catchUps[ident].flatMap { $0.base == view.projected ? $0 : nil }
+        var catchUp = known ?? CatchUp(base: view.projected)
+        let start = ContinuousClock.now
+        defer { quota?.charge(ident, ContinuousClock.now - start) }
+        let before = view.log.lastNumber, old = view.role
+        let isDone =
+            if let role {
+                try change(&view, to: role, in: state, &catchUp, until: limit)
+            } else {
+                try extend(&view, in: state, as: view.role, &catchUp.looks, until: limit) != nil
+            }
+        guard isDone else {
+            catchUps[ident] = catchUp
+            return nil
+        }
+        if catchUps.removeValue(forKey: ident) != nil { forgetTouched() }
         // Where the view ends need not be stored: it can be found out again.
-        if view.log.lastNumber > before { try commit(view) } else { keep(view) }
+        if view.log.lastNumber > before || view.role.rules != old.rules { try commit(view) } else { keep(view) }
         return view
     }
 
     /// Extends a view to the end of the log.
     /// - Parameter role: the one that it is to have there.
-    /// - Returns: the objects that this was about.
-    @discardableResult
+    /// - Returns: the objects that this was about; nil if the step is over before that is known.
     func extend(
-        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole
-    ) throws(HistoryError) -> Set<ObjectReference> {
-        let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>
+        _ view: inout ClientView, in state: ObjectGraph, as role: ViewRole, _ looks: inout RangeLooks,
+        until limit: StepLimit
+    ) throws(HistoryError) -> Set<ObjectReference>? {
+        let clientVersion = try ownVersion(of: view.ident), touched: Set<ObjectReference>?
         do {
-            (view, touched) = try file.read { [view] stored throws(HistoryError) in
-                var view = view
+            (view, looks, touched) = try file.read { [view, looks] stored throws(HistoryError) in
+                var view = view, looks = looks
                 let touched = try ViewProjection.extend(
                     &view, to: file.head.version, state, as: role, clientVersion: clientVersion,
-                    longRangeBytes: longRangeBytes, reading: stored)
-                return (view, touched)
+                    longRangeBytes: longRangeBytes, reading: stored, knowing: &looks
+                ) { quota?.step() ?? limit }
+                return (view, looks, touched)
             }
         } catch {
             if error.code == .clientFileExpired { try expire(view.ident) }
@@ -51,13 +80,21 @@ extension FlexibleFile {
     /// Whether there are such clients.
     package var isOverQuota: Bool { !overQuota.isEmpty }
 
+    /// How many steps of turns a commit may take to find out what it means for views. Those for which it is not known
+    /// then catch up in steps of their own.
+    private static let commitStepsMax = 8
+
     /// What a step means for views that are up to date; it is stored with the step.
     private func views(
         concernedBy step: LogStep, except author: ClientFileID?
     ) throws(HistoryError) -> [ClientView] {
-        var concerned: [ClientView] = []
+        var concerned: [ClientView] = [], steps = Self.commitStepsMax, limit = quota?.step() ?? .none
         for members in try index.members(concernedBy: step) {
             var result: ViewProjection.Result?
+            if limit.isOver, steps > 0 {
+                steps -= 1
+                limit = quota?.step() ?? .none
+            }
             for ident in members where ident != author {
                 guard var view = views[ident] else { continue }
                 if let quota, quota.isUsedUp(ident) {
@@ -65,13 +102,17 @@ extension FlexibleFile {
                     overQuota.insert(ident)
                     continue
                 }
-                if result == nil {
+                if result == nil, steps > 0 {
                     let start = ContinuousClock.now
-                    result = try ViewProjection.result(of: step, for: view)
+                    result = try ViewProjection.result(of: step, for: view, until: limit)
                     quota?.charge(ident, ContinuousClock.now - start)
                     evaluationCount += 1
                 }
-                guard let result, !result.isEmpty else { break }
+                guard let result else {
+                    leaveBehind(ident)
+                    continue
+                }
+                if result.isEmpty { break }
                 if view.isLogFull {
                     leaveBehind(ident)
                     continue
@@ -158,6 +199,7 @@ extension FlexibleFile {
         let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
         try file.commit(commit)
         objects.apply(changes)
+        if let step, !searches.isEmpty || !catchUps.isEmpty { touched.note(step) }
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }

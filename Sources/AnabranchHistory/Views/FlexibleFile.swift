@@ -46,14 +46,19 @@ package final class FlexibleFile {
     var roles: [UserRules: ViewRole] = [:]
     /// As `ingestedBytesMax` of the type, unless a test says something else.
     package var ingestedBytesMax = FlexibleFile.ingestedBytesMax
-    /// What waits for a consumer, in bytes; nil if that has to be asked.
-    var ingestedBytes: UInt64?
+    /// By user, what waits for a consumer, in bytes; nil if that has to be asked.
+    var ingestedBytes: [String?: UInt64]?
     /// By client, what is not integrated.
     var uploads: [ClientFileID: ClientUploads] = [:]
     /// Whose turn it is next: those of them that were not tried, or came to the end of a window in one step; and those
     /// whose merge is set aside.
     var newUploads: Deque<ClientFileID> = []
     var longUploads: Deque<ClientFileID> = []
+    /// By client, what a QUERY or an IDENT waits for, and what is known of views that catch up; and what is touched
+    /// meanwhile.
+    var searches: [ClientFileID: QuerySearch] = [:]
+    var catchUps: [ClientFileID: CatchUp] = [:]
+    var touched = TouchedObjects()
     /// The clients whose views are to follow rules that have changed.
     var longChanges: Deque<ClientFileID> = []
     /// About what is stored together at most, in bytes, and the operation with which it is more.
@@ -88,7 +93,16 @@ package final class FlexibleFile {
 
     // MARK: IDENT
 
-    /// Checks an IDENT and says where the session starts.
+    /// As `beginSession`, and finds out at once what the client sees: for those who have no turns.
+    package func identify(
+        _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything, hasRestarted: Bool = false
+    ) throws(HistoryError) -> ViewSession {
+        var session = try beginSession(request, user: user, rules: rules, hasRestarted: hasRestarted)
+        while isSearching(for: session.ident) { _ = try advanceSearch(in: &session, until: .none) }
+        return session
+    }
+
+    /// Checks an IDENT and says where the session starts, which may have to be found out yet (`advanceSearch`).
     ///
     /// - Parameters:
     ///   - rules: what the user may do.
@@ -96,7 +110,7 @@ package final class FlexibleFile {
     ///     that the client has dropped the parts of a bootstrap.
     /// - Throws: as `SyncedFile.identify`; `badChangeset` if the set that the client has cannot be read;
     ///   `interruptedBootstrap`.
-    package func identify(
+    package func beginSession(
         _ request: IdentRequest, user: String? = nil, rules: UserRules = .everything, hasRestarted: Bool = false
     ) throws(HistoryError) -> ViewSession {
         let active = request.subscriptions ?? .none, queryVersion = active.version.rawValue
@@ -115,8 +129,7 @@ package final class FlexibleFile {
         news.insert(ident)
         var session = ViewSession(ident: ident, progress: progress, queryVersion: queryVersion, predicates: predicates)
         guard var view = views[ident], view.changed > 0 else {
-            let isTooMuch = sets.byteCount(with: predicates, of: ident) > userSetBytesMax
-            try require(!isTooMuch, .tooLarge, "all sets of this user have more than \(userSetBytesMax) bytes")
+            try requireRoom(for: predicates, of: ident)
             if position > 0 { try beginCopy(&session, at: request, rules) } else { try begin(&session, rules) }
             return session
         }
@@ -127,7 +140,19 @@ package final class FlexibleFile {
         session.firstNumber = view.log.lastNumber + 1
         view.rules = rules
         views[ident] = view
+        if view.queryVersion == queryVersion, view.queries.predicates != predicates {
+            // Its first session has ended before all of it was found.
+            try requireRoom(for: predicates, of: ident)
+            search(session, from: view, in: try currentState())
+        }
         return session
+    }
+
+    /// - Throws: `tooLarge` if a user's clients ask for too much with this set.
+    private func requireRoom(for predicates: [String: String], of ident: ClientFileID) throws(HistoryError) {
+        try require(
+            sets.byteCount(with: predicates, of: ident) <= userSetBytesMax, .tooLarge,
+            "all sets of this user have more than \(userSetBytesMax) bytes")
     }
 
     /// The session of a client file is over: nothing is calculated for it any more.
@@ -137,6 +162,8 @@ package final class FlexibleFile {
             index.remove(ident)
         }
         connected.remove(ident)
+        catchUps[ident] = nil
+        endSearch(for: ident)
         unload(ident)
         ownVersions[ident] = nil
         news.remove(ident)
@@ -164,61 +191,137 @@ package final class FlexibleFile {
         } catch {
             throw HistoryError(readingStateFailed: error)
         }
-        let wanted = ViewQueries(accepted: session.predicates, in: state)
-        try view.change(
-            to: wanted, from: version, in: state, clientVersion, bootstrap: session.queryVersion, partBytes: partBytes,
-            finding: &objects)
+        view.projected = version
+        view.changed = version
         try commit(view, of: try file.clientFile(session.ident))
+        if !session.predicates.isEmpty { search(session, from: view, in: state) }
+    }
+
+    /// Has it be found what the set of an IDENT shows.
+    private func search(_ session: ViewSession, from view: ClientView, in state: ObjectGraph) {
+        search(
+            QuerySearch(
+                queries: ViewQueries(accepted: session.predicates, in: state), queryVersion: session.queryVersion,
+                bootstrap: session.queryVersion),
+            from: view)
     }
 
     // MARK: QUERY
 
-    /// Changes what the client sees.
+    /// Changes what the client sees, at once: for those who have no turns.
     ///
     /// - Returns: why the set is refused, in the words that the client is told; nil if it is not.
-    /// - Throws: a failure of the store, or `clientFileExpired`.
+    /// - Throws: as `advanceSearch`.
     package func query(
         _ subscriptions: SubscriptionSet, in session: inout ViewSession
     ) throws(HistoryError) -> String? {
-        let queryVersion = subscriptions.version.rawValue
+        while try !beginQuery(subscriptions, in: session, until: .none) {}
+        while true { if let found = try advanceSearch(in: &session, until: .none) { return found.refusal } }
+    }
+
+    /// Begins to look for what another set changes; `advanceSearch` goes on with it.
+    /// - Returns: false if it cannot begin yet, since the view has not caught up within the step.
+    /// - Throws: `backlogFull` if the client has not confirmed what it asked for before; a failure of the store.
+    package func beginQuery(
+        _ subscriptions: SubscriptionSet, in session: ViewSession, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        guard let view = try projected(session.ident, until: limit) else { return false }
         let state = try currentState()
-        var view = try projected(session.ident)
         try require(
             view.log.bootstrapBytes <= unconfirmedBytesMax, .backlogFull,
             "the client has not confirmed \(view.log.bootstrapBytes) bytes of what it has asked for before")
-        let predicates = subscriptions.predicates, wanted: ViewQueries
+        let predicates = subscriptions.predicates, version = subscriptions.version.rawValue
         do throws(QueryError) {
             guard let predicates else { throw QueryError(.syntax, at: 0, "Invalid query: no JSON object of texts") }
-            wanted = try ViewQueries(predicates, in: state, queryableFields: queryableFields)
+            let queries = try ViewQueries(predicates, in: state, queryableFields: queryableFields)
             guard sets.byteCount(with: predicates, of: session.ident) <= userSetBytesMax else {
                 let bytes = "\(userSetBytesMax) bytes"
                 throw QueryError(.limit, at: 0, "Invalid query: all sets of this user have more than \(bytes)")
             }
+            search(QuerySearch(queries: queries, queryVersion: version, bootstrap: version), from: view)
         } catch {
             if error.kind == .unavailable { throw HistoryError(.storeFailed, error.reason) }
             // The client goes on with the set that it has, which may not be that of the view any more.
-            if view.queries.predicates != session.predicates {
-                try change(&view, to: ViewQueries(accepted: session.predicates, in: state), bootstrap: nil)
-                view.queryVersion = session.queryVersion
-                views[session.ident] = view
-            }
-            return error.reason
+            let isSame = view.queries.predicates == session.predicates
+            search(
+                QuerySearch(
+                    queries: isSame ? view.queries : ViewQueries(accepted: session.predicates, in: state),
+                    queryVersion: isSame ? view.queryVersion : session.queryVersion, refusal: error.reason),
+                from: view)
         }
-        view.queryVersion = queryVersion
-        try change(&view, to: wanted, bootstrap: queryVersion)
-        (session.queryVersion, session.predicates) = (queryVersion, wanted.predicates)
-        return nil
+        return true
     }
 
-    private func change(
-        _ view: inout ClientView, to wanted: ViewQueries, bootstrap: UInt64?
-    ) throws(HistoryError) {
-        let clientVersion = try ownVersion(of: view.ident)
-        try view.change(
-            to: wanted, from: file.head.version + 1, in: try currentState(), clientVersion, bootstrap: bootstrap,
-            partBytes: partBytes, finding: &objects)
-        try commit(view)
+    /// What a client is to see, and what it is told when that is found.
+    struct QuerySearch {
+        let queries: ViewQueries
+        /// The number that the client has given the set.
+        let queryVersion: UInt64
+        /// The number of the set that the client waits for; nil if it waits for none.
+        var bootstrap: UInt64?
+        /// Why the set is refused that the client has asked for, in its place; nil if it is not.
+        var refusal: String?
+        fileprivate var search: ViewSearch?
     }
+
+    /// Whether it is not found yet what a client sees.
+    package func isSearching(for ident: ClientFileID) -> Bool { searches[ident] != nil }
+
+    /// What a search has come to.
+    package struct SearchOutcome: Sendable {
+        /// Why the set is refused, in the words that the client is told; nil if it is not.
+        package let refusal: String?
+    }
+
+    private func search(_ wanted: QuerySearch, from view: ClientView) {
+        searches[view.ident] = wanted
+        searches[view.ident]?.search = search(for: wanted, from: view)
+    }
+
+    private func search(for wanted: QuerySearch, from view: ClientView) -> ViewSearch {
+        var after = view
+        after.queries = wanted.queries
+        return ViewSearch(from: view, to: after, at: file.head.version)
+    }
+
+    /// Goes on with the search of a client until the step is over; the view changes when it comes to its end.
+    ///
+    /// - Returns: nil if it has not come to its end.
+    /// - Throws: a failure of the store, or `clientFileExpired`.
+    package func advanceSearch(
+        in session: inout ViewSession, until limit: StepLimit
+    ) throws(HistoryError) -> SearchOutcome? {
+        let ident = session.ident
+        guard let wanted = searches[ident] else { return SearchOutcome(refusal: nil) }
+        guard var view = try projected(ident, until: limit) else { return nil }
+        var search = wanted.search.flatMap { $0.isAbout(view) ? $0 : nil } ?? search(for: wanted, from: view)
+        let isFound = try search.advance(
+            in: try currentState(), at: file.head.version, after: touched, finding: &objects, until: limit)
+        guard isFound else {
+            searches[ident]?.search = search
+            return nil
+        }
+        endSearch(for: ident)
+        if wanted.refusal == nil || wanted.queries.predicates != view.queries.predicates {
+            view.queryVersion = wanted.queryVersion
+            try view.change(
+                to: wanted.queries, moving: search.moves, from: file.head.version + 1, in: try currentState(),
+                try ownVersion(of: ident), bootstrap: wanted.bootstrap, partBytes: partBytes)
+            try commit(view)
+        }
+        if wanted.refusal == nil {
+            (session.queryVersion, session.predicates) = (wanted.queryVersion, wanted.queries.predicates)
+        }
+        return SearchOutcome(refusal: wanted.refusal)
+    }
+
+    private func endSearch(for ident: ClientFileID) {
+        searches[ident] = nil
+        forgetTouched()
+    }
+
+    /// What is touched is noted only while somebody searches.
+    func forgetTouched() { if searches.isEmpty, catchUps.isEmpty { touched = TouchedObjects() } }
 
     // MARK: Writes of the server
 

@@ -112,6 +112,6 @@ package protocol ViewStore: HistoryStore {
         of file: SyncedFileID, after number: UInt64, countMax: Int, byteBudget: Int
     ) throws(HistoryError) -> [IngestedObject]
 
-    /// What all of them occupy.
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64
+    /// What all of them occupy, by user.
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64]
 }

@@ -27,29 +27,23 @@ struct ViewProjection {
     ///   - view: one of those that ask the same, with the role that it had before the range.
     ///   - role: the one that it has now.
     ///   - hidden: those that could not be read at some time within the range.
-    ///   - before: the state before the range, as far as the queries and roles of views look at these objects.
-    ///   - state: the one behind it.
+    ///   - looks: which of them the view included before the range, and includes behind it.
     private init(
         of touched: [ObjectReference: [UInt8]], for view: ClientView, as role: ViewRole,
-        hidden: Set<ObjectReference>, from before: ObjectGraph, to state: ObjectGraph
-    ) throws(HistoryError) {
+        hidden: Set<ObjectReference>, _ looks: [ObjectReference: ViewLook], in state: ObjectGraph
+    ) {
         self.state = state
-        var now = view
-        now.role = role
         let isOther = role.rules != view.role.rules
         for (object, className) in touched {
-            let wasThere = try before.has(object)
-            var wasIn = false
-            if wasThere { wasIn = try view.includes(object, of: className, in: before) }
-            let isIn = try now.includes(object, of: className, in: state)
+            guard let look = looks[object] else { continue }
             // What was done to it while it could not be read is told to nobody; with another role nobody knows when.
             let isWhole = !hidden.contains(object) && (!isOther || role[className].read.isAll)
             outcomes[object] =
-                if wasIn {
-                    isIn ? (isWhole ? .stays : .enters) : .leaves
-                } else if isIn {
+                if look.wasIn {
+                    look.isIn ? (isWhole ? .stays : .enters) : .leaves
+                } else if look.isIn {
                     // Of a new one all that was ever done to it is in the range.
-                    wasThere || !isWhole ? .enters : .stays
+                    look.wasThere || !isWhole ? .enters : .stays
                 } else {
                     .outside
                 }
@@ -95,12 +89,22 @@ extension ViewProjection {
         var isEmpty: Bool { kept.isEmpty && moved.isEmpty }
     }
 
-    static func result(of step: LogStep, for view: ClientView) throws(HistoryError) -> Result {
+    /// - Returns: nil if it cannot be found out before a limit.
+    static func result(
+        of step: LogStep, for view: ClientView, until limit: StepLimit
+    ) throws(HistoryError) -> Result? {
+        var looks: [ObjectReference: ViewLook] = [:]
+        for (object, className) in step.touched {
+            var look = try ViewLook(at: object, of: className, by: view, in: step.before)
+            look.isIn = try view.includes(object, of: className, in: step.after)
+            looks[object] = look
+            if limit.isOver, looks.count < step.touched.count { return nil }
+        }
         var hidden = HiddenObjects(from: view.role, endingAt: step.after)
         // Of one entry nothing is between its ends.
         if step.entries.count > 1 { for entry in step.entries { try hidden.note(entry) } }
-        let projection = try ViewProjection(
-            of: step.touched, for: view, as: view.role, hidden: hidden.found, from: step.before, to: step.after)
+        let projection = ViewProjection(
+            of: step.touched, for: view, as: view.role, hidden: hidden.found, looks, in: step.after)
         var result = Result()
         for entry in step.entries {
             let changeset = try projection.filtered(entry)
@@ -127,6 +131,48 @@ extension ClientView {
     var isLogFull: Bool { log.steadyBytes > ViewProjection.logBytesMax }
 }
 
+// MARK: Looks
+
+/// Whether a view includes an object before something happens, and behind it.
+struct ViewLook {
+    let wasThere: Bool
+    let wasIn: Bool
+    var isIn = false
+
+    /// - Parameter state: before it.
+    init(
+        at object: ObjectReference, of className: [UInt8], by view: ClientView, in state: ObjectGraph
+    ) throws(HistoryError) {
+        let found = try state.read(object)
+        wasThere = found != nil
+        wasIn = if let found { try view.includes(found, of: className, in: state) } else { false }
+    }
+}
+
+/// What was found out about the objects that a range of the log touches, while the log grows.
+struct RangeLooks {
+    fileprivate private(set) var looks: [ObjectReference: ViewLook] = [:]
+    /// By object, where the log ended when it was looked at.
+    private var versions: [ObjectReference: ServerVersion] = [:]
+
+    /// - Parameter version: of the newest entry that touches the object.
+    /// - Returns: whether it was known.
+    fileprivate mutating func look(
+        at object: ObjectReference, of className: [UInt8], by view: ClientView, in before: ObjectGraph,
+        touchedAt version: ServerVersion, by now: ClientView, in state: ObjectGraph, at head: ServerVersion
+    ) throws(HistoryError) -> Bool {
+        if let known = versions[object], known >= version { return true }
+        var look =
+            if let known = looks[object] { known } else {
+                try ViewLook(at: object, of: className, by: view, in: before)
+            }
+        look.isIn = try now.includes(object, of: className, in: state)
+        looks[object] = look
+        versions[object] = head
+        return false
+    }
+}
+
 // MARK: A range of the log
 
 extension ViewProjection {
@@ -138,30 +184,45 @@ extension ViewProjection {
     ///   - role: the one that the view is to have there; for what the range does not touch that is still to be done.
     ///   - clientVersion: the newest one of the client that the log has.
     ///   - longRangeBytes: from how many bytes on a range is told by the objects that it is about, if that is shorter.
+    ///   - looks: what was found out about the range before, where it took too long.
+    ///   - limit: the step that begins when the range is read.
     /// - Returns: the objects that the range touches. If these are told of as a whole, in parts, the view ends beyond
-    ///   the log.
+    ///   the log. Nil if the step is over before it is known what the range means: then the view is as it was.
     static func extend(
         _ view: inout ClientView, to head: ServerVersion, _ state: ObjectGraph, as role: ViewRole,
-        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView
-    ) throws(HistoryError) -> Set<ObjectReference> {
+        clientVersion: ClientVersion, longRangeBytes: Int, reading file: any FileView, knowing looks: inout RangeLooks,
+        until limit: () -> StepLimit
+    ) throws(HistoryError) -> Set<ObjectReference>? {
         guard view.projected < head else { return [] }
         try require(
             view.log.steadyBytes <= unconfirmedBytesMax, .clientFileExpired,
             "the client has not confirmed \(view.log.steadyBytes) bytes")
         let range = VersionRange(after: view.projected, through: head)
         var before = state, touched: [ObjectReference: [UInt8]] = [:], known: Set<ObjectReference> = []
+        var versions: [ObjectReference: ServerVersion] = [:]
         var hidden = HiddenObjects(from: role, endingAt: state)
         try forEachEntry(of: range, in: file) { entry throws(HistoryError) in
             var arena = ChangesetArena()
             let index = try entry.decode(into: &arena)
             for object in arena.touchedObjects(of: index) {
-                touched[try state.reference(to: object)] = object.className
+                let reference = try state.reference(to: object)
+                touched[reference] = object.className
+                versions[reference] = entry.version
             }
             try BeforeImage(of: entry)?.apply(to: &before, passingOver: &known)
             try hidden.note(entry)
         }
-        let projection = try ViewProjection(
-            of: touched, for: view, as: role, hidden: hidden.found, from: before, to: state)
+        var now = view
+        now.role = role
+        let limit = limit()
+        for (object, version) in versions {
+            let name = touched[object] ?? []
+            let isKnown = try looks.look(
+                at: object, of: name, by: view, in: before, touchedAt: version, by: now, in: state, at: head)
+            if !isKnown, limit.isOver { return nil }
+        }
+        let projection = ViewProjection(
+            of: touched, for: view, as: role, hidden: hidden.found, looks.looks, in: state)
         var extended = view
         try projection.append(range, to: &extended, clientVersion, reading: file)
         let moved = try projection.changesetsOfMoved()

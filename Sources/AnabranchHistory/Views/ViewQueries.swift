@@ -51,9 +51,4 @@ package struct ViewQueries: Sendable {
     var classNames: some Sequence<[UInt8]> { queries.keys }
 
     subscript(className: [UInt8]) -> ObjectFilter { queries[className].map { .matching($0) } ?? .none }
-
-    /// The names of the classes of which two sets have different objects.
-    func classes(differingFrom other: ViewQueries) -> [String] {
-        Set(predicates.keys).union(other.predicates.keys).filter { predicates[$0] != other.predicates[$0] }.sorted()
-    }
 }

@@ -141,8 +141,8 @@ struct CommittedStore: ViewStore {
         return try base.ingested(of: file, after: number, countMax: countMax, byteBudget: byteBudget)
     }
 
-    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> UInt64 {
-        guard let base = base as? any ViewStore else { return 0 }
+    func ingestedBytes(of file: SyncedFileID) throws(HistoryError) -> [String?: UInt64] {
+        guard let base = base as? any ViewStore else { return [:] }
         return try base.ingestedBytes(of: file)
     }
 

@@ -1,39 +1,40 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import DequeModule
 import Metrics
 import OrderedCollections
 
-/// The requests of flexible sync.
+/// The requests of flexible sync. Those of one client are done one after the other, those of different clients in turn:
+/// IDENTs and QUERYs a step of a search at a time, uploads as `FlexibleFile` merges them.
 extension FileSessions {
-    /// QUERY: the view changes at once, and the bootstrap waits for the session to ask.
-    func query(
-        _ subscriptions: SubscriptionSet, of key: SessionKey, user: String?
-    ) throws(HistoryError) {
-        guard let flexible else { return reply(key, .failed(SyncMode.partition.refusalOfOthers)) }
-        guard var view = running[key]?.view else { return }
-        try environment.space.require()
-        if let user, isQueryTimeUsedUp(by: user) { return failForQueryTime(key) }
-        let start = ContinuousClock.now
-        let refusal = try flexible.query(subscriptions, in: &view)
-        if let user { charge(user, ContinuousClock.now - start + .milliseconds(1)) }
-        environment.metrics.queriesTaken.increment()
-        running[key]?.view = view
-        if let refusal {
-            reply(key, .queryRefused(QueryRefusal(version: subscriptions.version, message: refusal)))
-        }
-        if hasNews { announce(until: environment.beginStep()) }
-    }
-
-    /// What one client has sent that waits: its uploads, in order, and the queries that come behind one of them.
+    /// What one client has sent that waits: its uploads, and what comes behind one of them or needs a search.
     struct ViewRequests {
+        fileprivate enum Request {
+            /// IDENT, whose session is told when it is found what it sees.
+            case identify
+            case query(SubscriptionSet)
+            case upload(Upload, time: UInt64)
+        }
+
         let user: String?
+        /// Of the uploads that the file merges.
         private(set) var uploads: [RequestCharge] = []
-        fileprivate var queries: [(subscriptions: SubscriptionSet, key: SessionKey, charge: RequestCharge)] = []
+        fileprivate var waiting: Deque<(request: Request, key: SessionKey, charge: RequestCharge?)> = []
+        /// Whether the search of the first one that waits has begun.
+        fileprivate var isSearching = false
 
         fileprivate init(of user: String?) { self.user = user }
 
-        var charges: [RequestCharge] { uploads + queries.map(\.charge) }
+        var charges: [RequestCharge] { uploads + waiting.compactMap(\.charge) }
+        fileprivate var isEmpty: Bool { uploads.isEmpty && waiting.isEmpty }
+
+        /// Whether the file has to be searched for what waits first.
+        fileprivate var needsSearch: Bool {
+            guard uploads.isEmpty, let first = waiting.first else { return false }
+            if case .upload = first.request { return false }
+            return true
+        }
 
         fileprivate mutating func append(_ charge: RequestCharge) { uploads.append(charge) }
 
@@ -43,6 +44,27 @@ extension FileSessions {
         }
     }
 
+    // MARK: Queues
+
+    /// QUERY: the client is told of the objects when they are found and the session asks.
+    /// - Returns: whether it waits.
+    func queue(_ subscriptions: SubscriptionSet, for request: FileRequest) -> Bool {
+        guard flexible != nil else {
+            reply(request.session, .failed(SyncMode.partition.refusalOfOthers))
+            return false
+        }
+        return queue(.query(subscriptions), of: request.session, request.charge)
+    }
+
+    /// IDENT: the session runs when it is found what its client sees.
+    func queueIdentified(_ key: SessionKey) { _ = queue(.identify, of: key, nil) }
+
+    /// Whether a session has to wait until it is found what its client sees.
+    func isIdentifying(_ key: SessionKey) -> Bool {
+        guard let clientFile = running[key]?.clientFile else { return false }
+        return viewRequests[clientFile]?.waiting.contains { $0.key == key && $0.request.isIdentify } ?? false
+    }
+
     /// Queues an upload, unless it says only how far its client has come.
     /// - Returns: whether it waits.
     func queue(
@@ -50,19 +72,122 @@ extension FileSessions {
         _ charge: RequestCharge
     ) throws(HistoryError) -> Bool {
         let time = environment.unixSeconds()
+        if let requests = viewRequests[clientFile], !requests.waiting.isEmpty {
+            return queue(.upload(upload, time: time), of: key, charge)
+        }
         if try flexible.noteProgress(upload, from: clientFile, at: time) { return false }
         flexible.enqueue(upload, from: clientFile, at: time)
         viewRequests[clientFile, default: ViewRequests(of: running[key]?.user.user)].append(charge)
         return true
     }
 
-    /// Queues a QUERY if uploads of its client wait: these are about what the client sees before it.
-    /// - Returns: whether it waits.
-    func queue(_ subscriptions: SubscriptionSet, of key: SessionKey, _ charge: RequestCharge) -> Bool {
-        guard let clientFile = running[key]?.clientFile, viewRequests[clientFile] != nil else { return false }
-        viewRequests[clientFile]?.queries.append((subscriptions, key, charge))
+    private func queue(_ request: ViewRequests.Request, of key: SessionKey, _ charge: RequestCharge?) -> Bool {
+        guard let session = running[key] else { return false }
+        let clientFile = session.clientFile
+        var requests = viewRequests[clientFile] ?? ViewRequests(of: session.user.user)
+        requests.waiting.append((request, key, charge))
+        viewRequests[clientFile] = requests
+        if requests.needsSearch, requests.waiting.count == 1 { newSearches.append(clientFile) }
         return true
     }
+
+    /// Hands on what waits first, behind what was done.
+    private func proceed(_ clientFile: ClientFileID) {
+        guard var requests = viewRequests[clientFile], requests.uploads.isEmpty else { return }
+        while case .upload(let upload, let time)? = requests.waiting.first?.request {
+            let charge = requests.waiting.removeFirst().charge
+            flexible?.enqueue(upload, from: clientFile, at: time)
+            if let charge { requests.append(charge) }
+        }
+        viewRequests[clientFile] = requests.isEmpty ? nil : requests
+        if requests.needsSearch { newSearches.append(clientFile) }
+    }
+
+    /// What a session has sent that was not begun is of no use to another one: its client sends it again.
+    func dropWaiting(of key: SessionKey, _ clientFile: ClientFileID) {
+        guard var requests = viewRequests[clientFile], requests.waiting.contains(where: { $0.key == key }) else {
+            return
+        }
+        done += requests.waiting.filter { $0.key == key }.compactMap(\.charge)
+        requests.waiting.removeAll { $0.key == key }
+        requests.isSearching = false
+        for queue in [\FileSessions.newSearches, \.longSearches] { self[keyPath: queue].removeAll { $0 == clientFile } }
+        viewRequests[clientFile] = requests
+        proceed(clientFile)
+    }
+
+    // MARK: Searches
+
+    /// Whether clients wait for the file to be searched: those whose search was not begun, or came to its end in one
+    /// step before.
+    var hasNewSearches: Bool { !newSearches.isEmpty }
+
+    /// Whether a search goes on that has not come to its end in one step.
+    var hasLongSearches: Bool { !longSearches.isEmpty }
+
+    /// Searches for clients in turn until the step is over, or much waits to be stored.
+    /// - Parameter isLong: whether it goes on with one that has not come to its end before.
+    /// - Throws: trouble of the store.
+    func search(in flexible: FlexibleFile, until limit: StepLimit, isLong: Bool) throws(HistoryError) {
+        while let clientFile = isLong ? longSearches.popFirst() : newSearches.popFirst() {
+            if try search(for: clientFile, in: flexible, until: limit) {
+                proceed(clientFile)
+            } else {
+                longSearches.append(clientFile)
+            }
+            if isLong || limit.isOver || flexible.isDraftFull { break }
+        }
+        if hasNews { announce(until: environment.beginStep()) }
+    }
+
+    /// - Returns: whether what the client waited for is done.
+    private func search(
+        for clientFile: ClientFileID, in flexible: FlexibleFile, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        guard let (request, key, charge) = viewRequests[clientFile]?.waiting.first else { return true }
+        guard var view = running[key]?.view else {
+            dropWaiting(of: key, clientFile)
+            return true
+        }
+        let user = running[key]?.user.user
+        var outcome: FlexibleFile.SearchOutcome?
+        do throws(HistoryError) {
+            if let user, isQueryTimeUsedUp(by: user) {
+                failForQueryTime(key)
+                return true
+            }
+            let start = ContinuousClock.now
+            defer { if let user { self.charge(user, ContinuousClock.now - start) } }
+            if case .query(let subscriptions) = request, viewRequests[clientFile]?.isSearching == false {
+                if let user { self.charge(user, .milliseconds(1)) }
+                try environment.space.require()
+                guard try flexible.beginQuery(subscriptions, in: view, until: limit) else { return false }
+            }
+            viewRequests[clientFile]?.isSearching = true
+            outcome = try flexible.advanceSearch(in: &view, until: limit)
+        } catch {
+            fail(key, ErrorMessage(error))
+            if error.isStoreTrouble { throw error }
+            return true
+        }
+        guard let outcome else { return false }
+        running[key]?.view = view
+        viewRequests[clientFile]?.waiting.removeFirst()
+        viewRequests[clientFile]?.isSearching = false
+        if let charge { done.append(charge) }
+        switch request {
+        case .identify: accept(key)
+        case .query(let subscriptions):
+            environment.metrics.queriesTaken.increment()
+            if let refusal = outcome.refusal {
+                reply(key, .queryRefused(QueryRefusal(version: subscriptions.version, message: refusal)))
+            }
+        case .upload: break
+        }
+        return true
+    }
+
+    // MARK: Uploads
 
     /// Integrates uploads until the step is over.
     /// - Parameter isLong: whether it goes on with a merge that has not come to its end before.
@@ -75,11 +200,11 @@ extension FileSessions {
             isLong
             ? try flexible.integrateLong(until: limit).map { [$0] } ?? [] : try flexible.integrateNew(until: limit)
         environment.metrics.viewEvaluations.increment(by: flexible.evaluationCount - evaluationCount)
-        for outcome in outcomes { try didIntegrate(outcome) }
+        for outcome in outcomes { didIntegrate(outcome) }
         if hasNews || flexible.isOverQuota { announce(until: environment.beginStep()) }
     }
 
-    private func didIntegrate(_ outcome: FlexibleFile.UploadOutcome) throws(HistoryError) {
+    private func didIntegrate(_ outcome: FlexibleFile.UploadOutcome) {
         let clientFile = outcome.ident, key = session(of: clientFile)
         done += viewRequests[clientFile]?.removeFirst(outcome.uploadCount) ?? []
         environment.metrics.compensatedObjects.increment(by: outcome.refusals.count)
@@ -88,17 +213,7 @@ extension FileSessions {
             if refusal.code == .backlogFull { environment.log.note(refusal, path: file.path) }
             if let key { fail(key, ErrorMessage(refusal)) }
         }
-        guard let rest = viewRequests[clientFile], rest.uploads.isEmpty else { return }
-        viewRequests[clientFile] = nil
-        for (subscriptions, key, charge) in rest.queries {
-            done.append(charge)
-            do throws(HistoryError) {
-                try query(subscriptions, of: key, user: running[key]?.user.user)
-            } catch {
-                fail(key, ErrorMessage(error))
-                if error.isStoreTrouble { throw error }
-            }
-        }
+        proceed(clientFile)
     }
 
     /// Has views follow roles that have changed, until the step is over.
@@ -110,27 +225,35 @@ extension FileSessions {
         if hasNews { announce(until: environment.beginStep()) }
     }
 
+    /// - Returns: false if the step is over before the answer is known.
     func scan(
-        _ flexible: FlexibleFile, for request: FileRequest, memory: DownloadMemory
-    ) throws(HistoryError) {
+        _ flexible: FlexibleFile, for request: FileRequest, memory: DownloadMemory, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
         let key = request.session
-        guard var view = running[key]?.view else { return }
+        guard var view = running[key]?.view else { return true }
         var room = DownloadMemory.Outcome<Void>.made((), nil)
         let made = try flexible.download(
             for: &view, request.capabilities,
-            byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true
+            byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true,
+            until: limit
         ) {
             room = memory.room(for: $0, request)
             return room.wait == nil
         }
         running[key]?.view = view
         running[key]?.wait = room.wait
-        guard let made, case .made(_, let permit) = room else { return }
+        guard let made, case .made(_, let permit) = room else {
+            guard flexible.isCatchingUp(view.ident), running[key] != nil else { return true }
+            guard let user = running[key]?.user.user, isQueryTimeUsedUp(by: user) else { return false }
+            failForQueryTime(key)
+            return true
+        }
         environment.bodies.noteEncoded()
         var body = EncodedBody(made.download.changesets, limits: environment.options.limits)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .flexibleDownload(FlexibleDownload(made, body)))
+        return true
     }
 }
 
@@ -156,13 +279,18 @@ extension FileSessions {
 
     private var now: Int64 { Int64(clamping: environment.unixSeconds()) }
 
-    /// Begins the session of a view; nil if the file has none.
+    /// Begins the session of a view, for which the file may have to be searched; nil if the file has no views.
     func identifyView(
         _ claim: IdentRequest, of user: Principal, hasRestarted: Bool
     ) throws(HistoryError) -> ViewSession? {
         guard let flexible else { return nil }
+        if !flexible.hasView(of: claim.file.ident) { try environment.space.require() }
         let start = ContinuousClock.now
         defer { if let user = user.user { charge(user, ContinuousClock.now - start) } }
-        return try flexible.identify(claim, user: user.user, rules: rules(of: user), hasRestarted: hasRestarted)
+        return try flexible.beginSession(claim, user: user.user, rules: rules(of: user), hasRestarted: hasRestarted)
     }
+}
+
+extension FileSessions.ViewRequests.Request {
+    fileprivate var isIdentify: Bool { if case .identify = self { true } else { false } }
 }

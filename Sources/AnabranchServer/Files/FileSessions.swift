@@ -1,6 +1,7 @@
 import AnabranchCore
 import AnabranchHistory
 import AnabranchProtocol
+import DequeModule
 import Metrics
 import OrderedCollections
 
@@ -45,8 +46,10 @@ final class FileSessions {
     private var pendingIdents: [(session: SessionKey, user: String?)] = []
     /// The uploads that are not committed, in the order of the file's queue.
     private var uploads = ClientQueue<(clientFile: ClientFileID, charge: RequestCharge)> { $0.clientFile }
-    /// The uploads of views that are not integrated, and the queries that wait for them.
+    /// By client, what waits of flexible sync; and whose turn it is next to have the file searched.
     var viewRequests: [ClientFileID: ViewRequests] = [:]
+    var newSearches: Deque<ClientFileID> = []
+    var longSearches: Deque<ClientFileID> = []
     var done: [RequestCharge] = []
     /// What sessions were last told of.
     private var announcedVersion: ServerVersion
@@ -64,6 +67,8 @@ final class FileSessions {
             user(of: $0).map(isQueryTimeUsedUp) ?? false
         } charge: { [unowned self] ident, time in
             if let user = user(of: ident) { charge(user, time) }
+        } step: {
+            environment.beginStep()
         }
     }
 
@@ -101,8 +106,11 @@ final class FileSessions {
     // MARK: Requests
 
     /// Handles one request. Uploads are queued for `merge`; new idents wait for `didAllocate`.
+    /// - Returns: false if the step is over before its answer is known; it is to be handled again.
     /// - Throws: trouble of the store; the session has been told.
-    func handle(_ request: FileRequest, memory: DownloadMemory) throws(HistoryError) {
+    func handle(
+        _ request: FileRequest, memory: DownloadMemory, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
         let key = request.session
         var isWaiting = false
         defer { if !isWaiting { done.append(request.charge) } }
@@ -114,10 +122,10 @@ final class FileSessions {
             case .integrate(let upload):
                 isWaiting = try queue(upload, for: request)
             case .scan(let cursor), .scanBootstrap(_, part: _, from: let cursor):
-                try scan(request, from: cursor, memory: memory)
+                isWaiting = try !scan(request, from: cursor, memory: memory, until: limit)
+                return !isWaiting
             case .query(let subscriptions):
-                isWaiting = queue(subscriptions, of: key, request.charge)
-                if !isWaiting { try query(subscriptions, of: key, user: request.user) }
+                isWaiting = queue(subscriptions, for: request)
             case .clientVersion(let claimed):
                 reply(key, .clientVersion(try file.integratedVersion(of: claimed, user: request.user)))
             case .close: remove(key)
@@ -126,6 +134,7 @@ final class FileSessions {
             fail(key, ErrorMessage(error))
             if error.isStoreTrouble { throw error }
         }
+        return true
     }
 
     private func open(_ key: SessionKey, for user: String?, needsFileIdent: Bool) {
@@ -147,6 +156,7 @@ final class FileSessions {
             guard other.connection != key.connection else {
                 return reply(key, .failed(ErrorMessage(.boundInOtherSession)))
             }
+            dropWaiting(of: other, clientFile)
             removeRunning(other)
             reply(other, .superseded)
         }
@@ -156,7 +166,14 @@ final class FileSessions {
             isLive: progress.download.serverVersion >= file.version, view: view,
             clock: ClientClock(start: environment.now(), version: progress.download.serverVersion))
         sessionOfClientFile[clientFile] = key
-        reply(key, .identAccepted(progress.download, exposedVersion: file.version))
+        if flexible?.isSearching(for: clientFile) ?? false { queueIdentified(key) } else { accept(key) }
+    }
+
+    /// Has the session of an IDENT run.
+    func accept(_ key: SessionKey) {
+        guard let session = running[key] else { return }
+        let cursor = (session.view?.progress ?? session.progress).download
+        reply(key, .identAccepted(cursor, exposedVersion: file.version))
     }
 
     /// UPLOAD: the checks of `Spec/History.md`, section 5. The part that is new waits for the next commit, but for the
@@ -186,17 +203,18 @@ final class FileSessions {
         return true
     }
 
+    /// - Returns: false if the step is over before the answer is known.
     private func scan(
-        _ request: FileRequest, from cursor: DownloadCursor, memory: DownloadMemory
-    ) throws(HistoryError) {
+        _ request: FileRequest, from cursor: DownloadCursor, memory: DownloadMemory, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
         let key = request.session, capabilities = request.capabilities
-        guard let clientFile = running[key]?.clientFile else { return }
-        if let flexible { return try scan(flexible, for: request, memory: memory) }
+        guard let clientFile = running[key]?.clientFile else { return true }
+        if let flexible { return try scan(flexible, for: request, memory: memory, until: limit) }
         let outcome = try memory.download(
             file.downloads(for: clientFile, capabilities), after: cursor, for: request,
             bytesSoftMax: environment.options.limits.downloadBytesSoftMax)
         running[key]?.wait = outcome.wait
-        guard case .made(let download, let permit) = outcome else { return }
+        guard case .made(let download, let permit) = outcome else { return true }
         let lineage = try file.downloads(for: clientFile).lineage(after: cursor)
         running[key]?.progress.download = download.progress.cursor
         running[key]?.unaskedVersion = 0
@@ -205,6 +223,7 @@ final class FileSessions {
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .download(download.progress, body))
+        return true
     }
 
     private func accept(_ upload: Upload, ofRunning index: Int) throws(HistoryError) -> Upload? {
@@ -272,7 +291,8 @@ final class FileSessions {
     func announce(until limit: StepLimit) {
         if let flexible {
             for ident in flexible.takeNews() {
-                if let key = sessionOfClientFile[ident] { reply(key, .versionExposed(file.version)) }
+                guard let key = sessionOfClientFile[ident], !isIdentifying(key) else { continue }
+                reply(key, .versionExposed(file.version))
             }
             for ident in flexible.takeOverQuota() {
                 if let key = sessionOfClientFile[ident] { failForQueryTime(key) }
@@ -334,6 +354,7 @@ final class FileSessions {
         done += uploads.removeAll().map(\.charge)
         done += viewRequests.values.flatMap(\.charges)
         viewRequests = [:]
+        (newSearches, longSearches) = ([], [])
     }
 
     /// What was not told yet speaks of a commit that has failed. Who is out stays so.
@@ -350,6 +371,7 @@ final class FileSessions {
 
     private func remove(_ key: SessionKey) {
         open.remove(key)
+        if let clientFile = running[key]?.clientFile { dropWaiting(of: key, clientFile) }
         guard let removed = removeRunning(key) else { return }
         sessionOfClientFile[removed.clientFile] = nil
         flexible?.leave(removed.clientFile)

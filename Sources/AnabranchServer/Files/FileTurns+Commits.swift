@@ -75,6 +75,18 @@ extension FileTurns {
         }
     }
 
+    /// Searches for what clients of flexible sync see, until the step is over.
+    /// - Parameter isLong: whether it goes on with what has not come to its end before.
+    func search(until limit: StepLimit, isLong: Bool = false) {
+        guard pending == nil, let sessions, let flexible = sessions.flexible else { return }
+        if isLong, environment.isEnding { return end(because: HistoryError(.storeFailed, "the server ends")) }
+        do throws(HistoryError) {
+            try sessions.search(in: flexible, until: limit, isLong: isLong)
+        } catch {
+            close(because: error)
+        }
+    }
+
     /// Has views follow roles that have changed, until the step is over.
     func changeViews(until limit: StepLimit) {
         guard pending == nil, let sessions else { return }

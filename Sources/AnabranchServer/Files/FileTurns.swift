@@ -26,12 +26,14 @@ final class FileTurns {
     private var requests = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var liveScans = CircularBuffer<FileRequest>(initialCapacity: 1)
     private var catchUps = CircularBuffer<FileRequest>(initialCapacity: 1)
+    /// Scans that take more than one step: they are to be handled again.
+    private var unfinished: [FileRequest] = []
     /// After so many short turns of a file with something for a long one, a part of that is done.
     static let shortTurnsMax = 8
     /// Since the last long turn.
     private var shortTurns = 0
     /// What long turns do, beginning with what they have not done for the longest time.
-    private var longWork: [LongWork] = [.merge, .views, .catchUps, .maintenance]
+    private var longWork: [LongWork] = [.merge, .searches, .views, .catchUps, .maintenance]
     var maintenance = FileMaintenance()
     /// Whether the last commit was a job's: then other things come first.
     private var hasStoredJob = false
@@ -94,21 +96,24 @@ final class FileTurns {
     var nextTurn: TurnKind? {
         let hasRequests = !requests.isEmpty || !liveScans.isEmpty
         if hasRequests || jobs.contains(where: canRun) { return .short }
-        if let sessions, sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads {
+        if let sessions,
+            sessions.hasClientFileRequests || sessions.file.isProgressDue || hasNewUploads || sessions.hasNewSearches
+        {
             return .short
         }
         return hasLongWork ? .long : nil
     }
 
-    private enum LongWork { case merge, views, catchUps, maintenance }
+    private enum LongWork { case merge, searches, views, catchUps, maintenance }
 
     private var hasLongWork: Bool { longWork.contains(where: isWaiting) }
 
     private func isWaiting(_ work: LongWork) -> Bool {
         switch work {
         case .merge: isMerging || sessions?.flexible?.hasLongUploads ?? false
+        case .searches: sessions?.hasLongSearches ?? false
         case .views: sessions?.flexible?.hasLongChanges ?? false
-        case .catchUps: !catchUps.isEmpty
+        case .catchUps: !catchUps.isEmpty || !unfinished.isEmpty
         case .maintenance: isMaintenanceWaiting
         }
     }
@@ -195,6 +200,7 @@ final class FileTurns {
         if sessions?.flexible != nil, !areUploadsNext { updateClientFiles() }
         handle(&requests, until: limit)
         handle(&liveScans, until: limit)
+        if sessions?.hasNewSearches ?? false { search(until: limit) }
         // Of a flexible file the uploads are stored with what requests have changed.
         if sessions?.flexible == nil { storeDeferred() }
         if areUploadsNext || sessions?.flexible != nil, hasNewUploads { merge(until: limit) }
@@ -213,8 +219,12 @@ final class FileTurns {
             longWork.append(work)
             switch work {
             case .merge: advanceMerge(until: limit)
+            case .searches: search(until: limit, isLong: true)
             case .views: changeViews(until: limit)
-            case .catchUps: handle(&catchUps, until: limit)
+            case .catchUps:
+                catchUps.append(contentsOf: unfinished)
+                unfinished = []
+                handle(&catchUps, until: limit)
             case .maintenance: takeMaintenanceStep()
             }
             storeDeferred()
@@ -241,7 +251,7 @@ final class FileTurns {
     /// Handles requests, at least one, until the step is over. Uploads are only queued.
     private func handle(_ queue: inout CircularBuffer<FileRequest>, until limit: StepLimit) {
         while pending == nil, sessions?.flexible?.isDraftFull != true, let request = queue.popFirst() {
-            if let error = handle(request) {
+            if let error = handle(request, until: limit) {
                 untold.replies.append(FileReply(session: request.session, event: .failed(error)))
             }
             if limit.isOver { break }
@@ -251,7 +261,7 @@ final class FileTurns {
     }
 
     /// - Returns: why the file could not be opened.
-    private func handle(_ request: FileRequest) -> ErrorMessage? {
+    private func handle(_ request: FileRequest, until limit: StepLimit) -> ErrorMessage? {
         do {
             if let refusal = try refusal(of: request) {
                 environment.metrics.refusedSession(because: refusal)
@@ -264,7 +274,7 @@ final class FileTurns {
             }
             let start = ContinuousClock.now
             do {
-                try sessions.handle(request, memory: memory)
+                if try !sessions.handle(request, memory: memory, until: limit) { unfinished.append(request) }
             } catch {
                 // Nobody knows what of a view is stored if a commit has failed.
                 if sessions.flexible != nil { close(because: error) } else { environment.log.note(error, path: path) }

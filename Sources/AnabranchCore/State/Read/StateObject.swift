@@ -52,6 +52,20 @@ extension ObjectGraph {
         }
     }
 
+    /// Calls `body` with the objects of a class whose keys are above one, in the order of their keys, until it returns
+    /// false.
+    ///
+    /// - Throws: `ApplyError` with the outcome `unavailable` when objects cannot be read.
+    package func forEachObject(
+        of classID: ClassID, after key: PrimaryKey?, _ body: (StateObject) throws(ApplyError) -> Bool
+    ) throws(ApplyError) {
+        guard schema.contains(classID) else { return }
+        var objects = ObjectCursor(of: classID, after: key, in: self)
+        while let (key, fields) = try objects.next() {
+            guard try body(StateObject(classID: classID, key: key, fields: try inMemory(fields))) else { return }
+        }
+    }
+
     /// What an object holds, with all that is stored of it, so that nothing can fail when it is looked at.
     private func inMemory(_ fields: Fields) throws(ApplyError) -> Fields {
         rows == nil ? fields : try fields.readAll()

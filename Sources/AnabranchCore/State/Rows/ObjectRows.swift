@@ -265,12 +265,16 @@ struct StoredObjects {
     private let classID: ClassID
     private let graph: ObjectGraph
     private var batch: [(key: [UInt8], row: [UInt8])] = []
+    /// Where the batch ends.
+    private var last: [UInt8]?
     private var position = 0
     private var isAtEnd = false
 
-    init(of classID: ClassID, in graph: ObjectGraph) {
+    /// - Parameter key: the first object's key is above this one.
+    init(of classID: ClassID, after key: PrimaryKey? = nil, in graph: ObjectGraph) {
         self.classID = classID
         self.graph = graph
+        last = key?.rowKey
     }
 
     /// The next object that is no tombstone.
@@ -286,10 +290,11 @@ struct StoredObjects {
             }
             guard let rows = graph.rows, !isAtEnd else { return nil }
             do {
-                batch = try rows.objects(of: classID, after: batch.last?.key, limit: Self.batchCount)
+                batch = try rows.objects(of: classID, after: last, limit: Self.batchCount)
             } catch {
                 throw ApplyError(reading: error)
             }
+            last = batch.last?.key
             position = 0
             isAtEnd = batch.count < Self.batchCount
         }
@@ -305,10 +310,13 @@ struct ObjectCursor {
     private var row: (key: PrimaryKey, fields: Fields)?
     private var isRowTaken = true
 
-    init(of classID: ClassID, in graph: ObjectGraph) {
-        inMemory = TreeCursor(graph.objects[Int(classID.rawValue) - 1])
+    /// - Parameter key: the first object's key is above this one.
+    init(of classID: ClassID, after key: PrimaryKey? = nil, in graph: ObjectGraph) {
+        let objects = graph.objects[Int(classID.rawValue) - 1]
+        let found = key.map { key in objects.find { $0.compare(key) } }
+        inMemory = TreeCursor(objects, from: found.map { $0.index + ($0.element == nil ? 0 : 1) } ?? 0)
         entry = inMemory.next()
-        stored = StoredObjects(of: classID, in: graph)
+        stored = StoredObjects(of: classID, after: key, in: graph)
     }
 
     /// The next object that exists. What is large in it is read when it is needed.

@@ -1,0 +1,172 @@
+import AnabranchCore
+import AnabranchRules
+import DequeModule
+
+/// What changes for a client that is to see something else: the objects of a state that enter its view, and those that
+/// leave it. They are found step by step, while others commit; the objects that these touch are looked at again.
+struct ViewSearch {
+    /// What the client sees, and what it is to see, as they were when the search began.
+    private let before: ClientView
+    private let after: ClientView
+    private var entering: Set<ObjectReference> = []
+    private var leaving: Set<ObjectReference> = []
+
+    /// The names of the classes that are to be searched.
+    private var classes: Deque<[UInt8]>
+    /// How the first one is searched; nil if that is not known yet.
+    private var way: Way?
+    /// Objects that were touched while the search went on, and are to be looked at again.
+    private var touched: Deque<ObjectReference> = []
+    /// Up to this version everything was looked at that was touched.
+    private var version: ServerVersion
+
+    private enum Way {
+        /// All objects behind a key, or from the first one on.
+        case all(after: PrimaryKey?)
+        /// These objects alone can be concerned.
+        case objects(ArraySlice<ObjectReference>)
+    }
+
+    /// - Parameters:
+    ///   - before: at the end of the log.
+    ///   - after: the same with other queries or another role.
+    ///   - version: the end of the log.
+    init(from before: ClientView, to after: ClientView, at version: ServerVersion) {
+        (self.before, self.after, self.version) = (before.withoutLog, after.withoutLog, version)
+        let names = Set(before.queries.predicates.keys).union(after.queries.predicates.keys).sorted()
+        classes = Deque(
+            names.filter { name in
+                before.queries.predicates[name] != after.queries.predicates[name]
+                    || !after.role.rules.agree(with: before.role.rules, onClass: name)
+            }.map { Array($0.utf8) })
+    }
+
+    /// Whether what was found is about a view as it is now.
+    func isAbout(_ view: ClientView) -> Bool { view.asks(asIn: before) }
+
+    /// Whether it looks for this.
+    func leads(to view: ClientView) -> Bool { view.asks(asIn: after) }
+
+    /// What was found, when the search is over.
+    var moves: (leaving: [ObjectReference], entering: [ObjectReference]) { (leaving.sorted(), entering.sorted()) }
+
+    /// Searches until the step is over.
+    /// - Parameters:
+    ///   - state: at the end of the log.
+    ///   - changes: what was touched since there is a search.
+    /// - Returns: whether everything is found.
+    mutating func advance(
+        in state: ObjectGraph, at head: ServerVersion, after changes: TouchedObjects,
+        finding objects: inout ObjectIndex, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        while let name = classes.first {
+            guard try search(name, in: state, finding: &objects, until: limit) else { return false }
+            classes.removeFirst()
+            way = nil
+        }
+        while true {
+            while let object = touched.popFirst() {
+                if let name = changes.className(of: object) { try look(at: object, of: name, in: state) }
+                if limit.isOver { return false }
+            }
+            touched = Deque(changes.touched(after: version))
+            version = head
+            if touched.isEmpty { return true }
+        }
+    }
+
+    /// - Returns: whether the class is searched.
+    private mutating func search(
+        _ name: [UInt8], in state: ObjectGraph, finding objects: inout ObjectIndex, until limit: StepLimit
+    ) throws(HistoryError) -> Bool {
+        guard let number = state.schema(ofClass: name)?.number else { return true }
+        if way == nil {
+            if before.role[name].read.isAll, after.role[name].read.isAll,
+                let moved = try objects.difference(
+                    from: before.queries[name], to: after.queries[name], of: number, in: state)
+            {
+                leaving.formUnion(moved.leaving)
+                entering.formUnion(moved.entering)
+                return true
+            }
+            let places = [before.place(in: name), after.place(in: name)]
+            way = try objects.objects(of: number, at: places, in: state).map { .objects($0[...]) } ?? .all(after: nil)
+        }
+        switch way {
+        case .objects(var rest):
+            try state.readTogether { () throws(HistoryError) in
+                while let object = rest.popFirst() {
+                    try look(at: object, of: name, in: state)
+                    if limit.isOver { break }
+                }
+            }
+            way = .objects(rest)
+            return rest.isEmpty
+        case .all(var last):
+            var isOver = false
+            try state.visit(number, after: last) { object throws(HistoryError) in
+                last = object.key
+                try look(at: object, of: name, in: state)
+                isOver = limit.isOver
+                return !isOver
+            }
+            way = .all(after: last)
+            return !isOver
+        case nil: return true
+        }
+    }
+
+    private mutating func look(
+        at reference: ObjectReference, of name: [UInt8], in state: ObjectGraph
+    ) throws(HistoryError) {
+        guard let object = try state.read(reference) else {
+            entering.remove(reference)
+            leaving.remove(reference)
+            return
+        }
+        try look(at: object, of: name, in: state)
+    }
+
+    private mutating func look(
+        at object: StateObject, of name: [UInt8], in state: ObjectGraph
+    ) throws(HistoryError) {
+        guard let reference = object.reference else { return }
+        entering.remove(reference)
+        leaving.remove(reference)
+        let wasIn = try before.includes(object, of: name, in: state)
+        switch (wasIn, try after.includes(object, of: name, in: state)) {
+        case (true, false): leaving.insert(reference)
+        case (false, true): entering.insert(reference)
+        case (true, true), (false, false): break
+        }
+    }
+}
+
+extension ClientView {
+    /// Whether it shows what another one shows, wherever they end.
+    fileprivate func asks(asIn other: ClientView) -> Bool {
+        queries.predicates == other.queries.predicates && role.rules == other.role.rules
+    }
+
+    fileprivate var withoutLog: ClientView {
+        var view = self
+        view.log = ViewLog()
+        return view
+    }
+}
+
+/// The objects that commits have touched while somebody searches: each with the newest of these versions.
+struct TouchedObjects {
+    private var objects: [ObjectReference: (name: [UInt8], version: ServerVersion)] = [:]
+
+    mutating func note(_ step: LogStep) {
+        guard let version = step.entries.last?.version else { return }
+        for (object, name) in step.touched { objects[object] = (name, version) }
+    }
+
+    func className(of object: ObjectReference) -> [UInt8]? { objects[object]?.name }
+
+    func touched(after version: ServerVersion) -> [ObjectReference] {
+        objects.filter { $0.value.version > version }.keys.sorted()
+    }
+}
