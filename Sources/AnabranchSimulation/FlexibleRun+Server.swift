@@ -43,12 +43,17 @@ extension FlexibleRun {
             return bind.needsFileIdent
                 ? .fileIdentAllocated(try synced.allocateIdents(for: [nil], at: time)[0]) : nil
         case .identify(let claim, let hasRestarted):
-            let session = try file.identify(claim, rules: rules.rules(of: index), hasRestarted: hasRestarted)
+            participant.session = nil
+            var session = try file.beginSession(claim, rules: rules.rules(of: index), hasRestarted: hasRestarted)
+            if file.isSearching(for: session.ident) {
+                _ = try inSteps(of: index) { try file.advanceSearch(in: &session, until: $0) }
+            }
             participant.session = session
             return .identAccepted(session.progress.download, exposedVersion: synced.version)
         case .query(let subscriptions):
             guard var session = participant.session else { return nil }
-            let refusal = try file.query(subscriptions, in: &session)
+            try inSteps(of: index) { try file.beginQuery(subscriptions, in: session, until: $0) ? () : nil }
+            let refusal = try inSteps(of: index) { try file.advanceSearch(in: &session, until: $0) }.refusal
             participant.session = session
             if refusal != nil { tally.refusedQueries += 1 }
             return refusal.map { .queryRefused(QueryRefusal(version: subscriptions.version, message: $0)) }
@@ -59,8 +64,11 @@ extension FlexibleRun {
             return .clientVersion(try self.file.file.clientFile(file.ident)?.uploadCursor.clientVersion ?? 0)
         case .scan, .scanBootstrap:
             guard var session = participant.session else { return nil }
-            let made = try file.download(
-                for: &session, byteBudget: random.pick([0, 100, 10_000]), isAnswer: true)
+            let byteBudget = random.pick([0, 100, 10_000])
+            let made = try inSteps(of: index) { limit -> ViewDownload?? in
+                let made = try file.download(for: &session, byteBudget: byteBudget, isAnswer: true, until: limit)
+                return made == nil && file.isCatchingUp(session.ident) ? nil : .some(made)
+            }
             participant.session = session
             guard let made else { return nil }
             try check(made)
@@ -86,25 +94,32 @@ extension FlexibleRun {
         participant.refusals.append((VersionRange(after: before, through: synced.version), refused))
     }
 
-    /// Integrates an upload in the smallest steps, between which others go on.
     private func integrateInSteps(
         _ upload: Upload, from ident: ClientFileID, of index: Int
     ) throws -> [CompensatingWrite.Object] {
         file.enqueue(upload, from: ident, at: time)
-        let others = participants.indices.filter { $0 != index && !integrating.contains($0) }
-        integrating.insert(index)
-        defer { integrating.remove(index) }
-        while file.hasUploads(of: ident) {
-            let step = StepLimit(asking: { true }, piece: 1)
+        try inSteps(of: index) { limit in
             let outcomes =
                 file.hasNewUploads
-                ? try file.integrateNew(until: step) : try file.integrateLong(until: step).map { [$0] } ?? []
+                ? try file.integrateNew(until: limit) : try file.integrateLong(until: limit).map { [$0] } ?? []
             for outcome in outcomes { integrated[outcome.ident] = outcome }
-            if let other = others.randomElement(using: &random), random.isOne(in: 8) { _ = try fileAnswers(other) }
+            return file.hasUploads(of: ident) ? nil : ()
         }
         guard let outcome = integrated.removeValue(forKey: ident) else { return [] }
         if let refusal = outcome.refusal { throw refusal }
         return outcome.refusals
+    }
+
+    /// Does something for a client in the smallest steps, between which others go on.
+    /// - Parameter step: nil if there is more to be done.
+    private func inSteps<Result>(of index: Int, _ step: (StepLimit) throws -> Result?) throws -> Result {
+        let others = participants.indices.filter { $0 != index && !integrating.contains($0) }
+        integrating.insert(index)
+        defer { integrating.remove(index) }
+        while true {
+            if let result = try step(.smallest) { return result }
+            if let other = others.randomElement(using: &random), random.isOne(in: 8) { _ = try fileAnswers(other) }
+        }
     }
 
     /// A bootstrap has a version of its own, and what was refused has left no trace in the log.

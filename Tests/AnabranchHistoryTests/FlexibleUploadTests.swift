@@ -8,7 +8,7 @@ import Testing
 /// (`Spec/FlexibleSync.md`, sections 3.2 and 3.3).
 @Suite struct FlexibleUploadTests {
     /// A step that is over after the smallest piece of work.
-    private static var smallestStep: StepLimit { StepLimit(asking: { true }, piece: 1) }
+    private static var smallestStep: StepLimit { StepLimit.smallest }
 
     /// Another client that has everything.
     private static func join(_ fixture: FlexibleFixture) throws -> FlexibleFixture {

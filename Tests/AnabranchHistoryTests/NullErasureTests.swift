@@ -241,7 +241,7 @@ import Testing
             ]).bytes
             let upload = Upload(Array(repeating: erasure, count: count), from: 9, base: 1)
             try file.enqueue(upload, from: clients[1].ident)
-            var (limit, bytesMax) = (StepLimit(asking: { true }, piece: 1), 0)
+            var (limit, bytesMax) = (StepLimit.smallest, 0)
             while try !file.advanceIntegration(at: 1, until: &limit) { bytesMax = max(bytesMax, file.integrationBytes) }
             let report = try SyncedFile.commitIntegrations(of: [file])[0].get()
             #expect(report.outcomes.map(\.entriesRestoringNulls) == [count])

@@ -243,7 +243,7 @@ final class Workload {
         if !file.isIntegrating { mergingCount = queued.count }
         guard isStepwise else { return try file.integrate(at: clock) }
         for _ in 0...below(40) {
-            var limit = StepLimit(asking: { true }, piece: 1)
+            var limit = StepLimit.smallest
             guard try !file.advanceIntegration(at: clock, until: &limit) else {
                 return try SyncedFile.commitIntegrations(of: [file])[0].get()
             }

@@ -133,7 +133,7 @@ import Testing
         try file.integrate(Upload(updates), from: 2)
         try file.enqueue(Upload([updates[0]], timestamp: 600), from: 3)
         for _ in 0..<5 {
-            var limit = StepLimit(asking: { true }, piece: 1)
+            var limit = StepLimit.smallest
             #expect(try !file.advanceIntegration(at: 1, until: &limit))
         }
         try store.shards[0].pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }

@@ -8,6 +8,8 @@ package struct StepLimit: Sendable {
 
     /// What never ends a step.
     package static let none = StepLimit(piece: .max, ask: nil)
+    /// The end of a step that does as little as possible.
+    package static let smallest = StepLimit(asking: { true }, piece: 1)
 
     /// - Parameters:
     ///   - piece: how much work is done between two questions, in pairs of instructions that meet: some 10 ns each.

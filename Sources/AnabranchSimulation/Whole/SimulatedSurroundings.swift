@@ -17,7 +17,7 @@ final class SimulatedSteps: Sendable {
 
     func begin() -> StepLimit {
         let isShort = state.withLock { $0.areShort && $0.random.isOne(in: 2) }
-        return isShort ? StepLimit(asking: { true }, piece: 1) : .none
+        return isShort ? .smallest : .none
     }
 }
 

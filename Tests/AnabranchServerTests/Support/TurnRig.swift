@@ -84,7 +84,7 @@ final class TurnRig {
         change(&options)
         let environment = FileEnvironment(
             store: store, committerThreads: 0, options: options, metrics: SyncMetrics(factory: metrics),
-            logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit(asking: { true }, piece: 1) },
+            logger: .quiet, messageMemory: messageMemory, beginStep: { StepLimit.smallest },
             unixSeconds: { [clock] in clock.seconds })
         files = FileQueues(environment, threads: nil) { turn in
             for reply in turn.replies { clients.of[reply.session.connection]?.events.append(reply.event) }
