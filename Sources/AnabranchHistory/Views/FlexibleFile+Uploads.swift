@@ -69,8 +69,14 @@ extension FlexibleFile {
     /// - Returns: the clients.
     package func dropLongUploads() -> [ClientFileID] {
         defer { longUploads = [] }
-        for ident in longUploads { uploads[ident] = nil }
+        for ident in longUploads { dropUploads(of: ident) }
         return Array(longUploads)
+    }
+
+    private func dropUploads(of ident: ClientFileID) {
+        uploads[ident] = nil
+        trying.remove(ident)
+        forgetTouched()
     }
 
     /// Whether so much waits to be stored that nothing more is to be added.
@@ -87,7 +93,9 @@ extension FlexibleFile {
         enqueue(upload, from: ident, at: time)
         var refusals: [CompensatingWrite.Object] = []
         while hasUploads(of: ident) {
-            for outcome in try integrateNew(until: .none) {
+            let outcomes =
+                hasNewUploads ? try integrateNew(until: .none) : try integrateLong(until: .none).map { [$0] } ?? []
+            for outcome in outcomes {
                 if let refusal = outcome.refusal { throw refusal }
                 refusals += outcome.refusals
             }
@@ -102,7 +110,7 @@ extension FlexibleFile {
     private func step(_ ident: ClientFileID, until limit: StepLimit) throws(HistoryError) -> UploadOutcome? {
         guard var mine = uploads[ident], let (upload, time) = mine.waiting.first else { return nil }
         if let quota, quota.isUsedUp(ident) {
-            uploads[ident] = nil
+            dropUploads(of: ident)
             overQuota.insert(ident)
             return UploadOutcome(ident: ident, uploadCount: mine.waiting.count)
         }
@@ -112,16 +120,21 @@ extension FlexibleFile {
                 return nil
             }
             let row = try uploader(ident)
-            let current = mine.current ?? ViewUpload(upload, from: row, of: view, options: file.mergeOptions)
+            let current = mine.current ?? ViewUpload(
+                upload, from: row, of: view, options: file.mergeOptions,
+                Evaluations { [weak self] in self?.quota?.step() ?? .none })
             mine.current = current
             var limit = limit
             mine.isSetAside = try !current.advance(view, until: &limit) { numbers throws(HistoryError) in
                 try storedEntries(of: ident, numbers)
             }
-            if !mine.isSetAside { mine.refusals += try integrateWindow(of: current, row, into: view, at: time) }
+            if !mine.isSetAside {
+                mine.refusals += try integrateWindow(of: current, row, into: view, at: time)
+                mine.isSetAside = current.evaluations.isOver
+            }
         } catch {
             guard !error.isStoreTrouble else { throw error }
-            uploads[ident] = nil
+            dropUploads(of: ident)
             return UploadOutcome(ident: ident, refusal: error, uploadCount: mine.waiting.count)
         }
         guard !mine.isSetAside, mine.current?.isDone == true else {
@@ -146,21 +159,30 @@ extension FlexibleFile {
         return found
     }
 
+    /// Integrates a window of an upload, or as much of it as can be found out in a step.
     /// - Returns: the objects that were refused.
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
     ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        let state = try currentState(), start = ContinuousClock.now
+        let state = try currentState(), start = ContinuousClock.now, evaluations = upload.evaluations
+        evaluations.begin(for: view.role, at: file.head.version, touched: touched)
+        defer {
+            if evaluations.isOver { trying.insert(view.ident) } else { trying.remove(view.ident) }
+            forgetTouched()
+            quota?.charge(view.ident, evaluations.time)
+        }
         let limits = ApplyLimits(
             objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
         var integration = try file.read { stored throws(HistoryError) in
             var integration = ViewIntegration(
                 into: view, of: row, PendingState(state, within: limits),
-                past: PendingLog(continuing: stored, head: file.head), isSchemaFixed: isSchemaFixed,
+                past: PendingLog(continuing: stored, head: file.head), evaluations, isSchemaFixed: isSchemaFixed,
                 versionSalt: file.versionSalt, fields: fields, time: time)
             try integration.integrate(upload)
             return integration.outcome
         }
+        // Not even the first changeset.
+        if evaluations.isOver, integration.file.uploadCursor == row.uploadCursor { return [] }
         try note(upload.changedEntries(), in: &integration.view)
         try requireRoom(for: integration.ingested)
         var commit = Commit(file: file.id, lease: file.lease, head: file.head)
@@ -173,8 +195,7 @@ extension FlexibleFile {
         let step = try LogStep(integration.entries, from: state, to: integration.state?.after ?? state)
         try self.commit(integration.view, in: commit, step)
         ownVersions[view.ident] = nil
-        quota?.charge(view.ident, integration.evaluationTime)
-        upload.didIntegrateWindow(in: ContinuousClock.now - start)
+        upload.didIntegrate(in: ContinuousClock.now - start)
         return integration.refusals
     }
 

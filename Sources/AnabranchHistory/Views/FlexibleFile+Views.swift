@@ -199,7 +199,7 @@ extension FlexibleFile {
         let changes = try step.map { step throws(HistoryError) in try objects.changes(by: step) } ?? []
         try file.commit(commit)
         objects.apply(changes)
-        if let step, !searches.isEmpty || !catchUps.isEmpty { touched.note(step) }
+        if let step, isTouchedNoted { touched.note(step) }
         for view in changed {
             keep(view)
             if connected.contains(view.ident) { news.insert(view.ident) }

@@ -59,6 +59,8 @@ package final class FlexibleFile {
     var searches: [ClientFileID: QuerySearch] = [:]
     var catchUps: [ClientFileID: CatchUp] = [:]
     var touched = TouchedObjects()
+    /// The clients of which a changeset is tried again.
+    var trying: Set<ClientFileID> = []
     /// The clients whose views are to follow rules that have changed.
     var longChanges: Deque<ClientFileID> = []
     /// About what is stored together at most, in bytes, and the operation with which it is more.
@@ -321,7 +323,9 @@ package final class FlexibleFile {
     }
 
     /// What is touched is noted only while somebody searches.
-    func forgetTouched() { if searches.isEmpty, catchUps.isEmpty { touched = TouchedObjects() } }
+    func forgetTouched() { if !isTouchedNoted { touched = TouchedObjects() } }
+
+    var isTouchedNoted: Bool { !searches.isEmpty || !catchUps.isEmpty || !trying.isEmpty }
 
     // MARK: Writes of the server
 

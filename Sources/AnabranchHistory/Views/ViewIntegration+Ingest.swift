@@ -3,13 +3,14 @@ import AnabranchCore
 /// Objects of asymmetric classes: what a client creates is taken in, and is no part of the log or the state.
 extension ViewIntegration {
     /// Takes them out of a changeset. What it does to those that it does not create is dropped.
+    /// - Returns: whether there was something to be taken out.
     /// - Throws: `writeNotAllowed` if the client may not create one: that cannot be undone.
     mutating func ingest(
         from changeset: ChangesetIndex, of arena: inout ChangesetArena, as sent: UploadedChangeset
-    ) throws(HistoryError) {
+    ) throws(HistoryError) -> Bool {
         let all = arena.touchedObjects(of: changeset)
         let classes = asymmetricClasses(among: Set(all.map(\.className)), with: changeset, of: arena)
-        guard !classes.isEmpty else { return }
+        guard !classes.isEmpty else { return false }
         let objects = all.filter { classes.contains($0.className) }
         let graph = try graph(with: changeset, of: arena, without: all.filter { !classes.contains($0.className) })
         // Rules that name what the changeset adds can be used for it.
@@ -35,6 +36,7 @@ extension ViewIntegration {
             throw error
         }
         arena.discardInstructions(on: Set(objects.map(\.id)), of: changeset)
+        return true
     }
 
     /// Also those that the changeset adds.

@@ -20,18 +20,20 @@ struct ViewIntegration {
     private(set) var received: [ReceivedChangeset] = []
     /// The objects of asymmetric classes.
     var ingested: [IngestedObject] = []
-    /// How long queries and rules have been asked.
-    private var evaluationTime = Duration.zero
+    /// What queries and rules say about the present changeset.
+    private let evaluations: Evaluations
     /// Which objects were refused, by the client version of the changeset.
     private(set) var refusals: [(clientVersion: ClientVersion, objects: [CompensatingWrite.Object])] = []
 
     /// - Parameters:
     ///   - view: projected up to the end of the log, with the contents of all that the merge may have changed.
     ///   - state: the state there.
+    ///   - evaluations: what is known about the first changeset.
     init(
         into view: ClientView, of file: ClientFile, _ state: PendingState, past log: PendingLog,
-        isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
+        _ evaluations: Evaluations, isSchemaFixed: Bool, versionSalt: Salt, fields: FieldNames, time: UInt64
     ) {
+        self.evaluations = evaluations
         self.view = view
         self.file = file
         self.state = state
@@ -46,14 +48,15 @@ struct ViewIntegration {
 
     // MARK: Windows
 
-    /// Takes in the window of an upload that is merged with all that the view has.
+    /// Takes in the window of an upload that is merged with all that the view has, as far as a step goes.
     mutating func integrate(_ upload: ViewUpload) throws(HistoryError) {
         if isSchemaFixed {
             for (_, index) in upload.window { try upload.arena.checkNothingIsAdded(by: index, to: state.graph) }
         }
         var last: UploadCursor?
         while let (sent, index) = upload.window.first(where: { _ in true }) {
-            try integrate(index, as: sent, of: &upload.arena)
+            guard try integrate(index, as: sent, of: &upload.arena) else { break }
+            evaluations.endChangeset()
             last = sent.cursor
             upload.didIntegrateFirst()
             // What was refused is undone at once, and what follows it is merged with the undoing.
@@ -72,20 +75,26 @@ struct ViewIntegration {
     // MARK: Applying
 
     /// Makes a log entry of a changeset, without what is refused of it.
+    /// - Returns: false if the step is over before it is known what that is: then nothing has happened.
     private mutating func integrate(
         _ index: ChangesetIndex, as sent: UploadedChangeset, of arena: inout ChangesetArena
-    ) throws(HistoryError) {
-        try ingest(from: index, of: &arena, as: sent)
-        let before = state
-        var check = WriteCheck(of: view, before: before.graph), start = ContinuousClock.now
-        if arena.isDirty(index) { try check.refuse(lostOf: sent.changeset, keeping: arena.touchedObjects(of: index)) }
-        arena.discardInstructions(on: try check.refuse(from: index, of: arena), of: index)
-        evaluationTime += ContinuousClock.now - start
+    ) throws(HistoryError) -> Bool {
+        evaluations.beginChangeset()
+        // What is taken in is not in the changeset any more.
+        if try ingest(from: index, of: &arena, as: sent) { evaluations.isLimited = false }
+        let before = state, check = WriteCheck(of: view, before: before.graph, evaluations)
+        if arena.isDirty(index) {
+            let isKnown = try check.refuse(lostOf: sent.changeset, keeping: arena.touchedObjects(of: index))
+            guard isKnown else { return false }
+        }
+        guard let unseen = try check.refuse(from: index, of: arena) else { return false }
+        arena.discardInstructions(on: unseen, of: index)
         var outcome = try apply(index, of: &arena, on: sent.cursor.serverVersion)
         let role = roleNow
-        start = .now
-        let refused = try check.refuse(from: index, of: arena, after: state.graph, as: role)
-        evaluationTime += ContinuousClock.now - start
+        guard let refused = try check.refuse(from: index, of: arena, after: state.graph, as: role) else {
+            state = before.restored()
+            return false
+        }
         if !refused.isEmpty {
             arena.discardInstructions(on: refused, of: index)
             state = before.restored()
@@ -93,6 +102,10 @@ struct ViewIntegration {
         }
         let touched = try arena.touchedObjects(of: index)
             .map { object throws(HistoryError) in (try state.graph.reference(to: object), object.className) }
+        guard let moves = try moves(of: touched, check.refused) else {
+            state = before.restored()
+            return false
+        }
         let isDirty = arena.isDirty(index), ident = view.ident
         let image = try BeforeImage(
             of: touched.map(\.0), in: before.graph, before: state.graph, only: fields)
@@ -106,11 +119,36 @@ struct ViewIntegration {
             received.append(ReceivedChangeset(version: version, time: time, changeset: sent.changeset))
         }
         file.newestReceipt = Receipt(version: version, clientVersion: sent.cursor.clientVersion)
-        start = .now
-        defer { evaluationTime += ContinuousClock.now - start }
         try follow(role, passingOver: Set(touched.map(\.0)).union(check.refused.keys), sent.cursor.clientVersion)
-        try answer(check.refused, touched, sent.cursor.clientVersion)
+        try answer(check.refused, moves, sent.cursor.clientVersion)
         if let insertions = outcome.nullInsertions { try restoreNulls(insertions, sent) }
+        return true
+    }
+
+    /// Which of the objects that the client has written to it does not see behind that, and which of those that were
+    /// refused it does; nil if the step is over.
+    private func moves(
+        of touched: [(ObjectReference, className: [UInt8])],
+        _ refused: [ObjectReference: CompensatingWrite.Object]
+    ) throws(HistoryError) -> (leaving: [ObjectReference], restored: [ObjectReference])? {
+        var leaving: [ObjectReference] = [], restored: [ObjectReference] = [], now = view
+        now.role = roleNow
+        evaluations.beginPart()
+        func isIn(_ object: ObjectReference, _ className: [UInt8]) throws(HistoryError) -> Bool? {
+            try evaluations.answer(to: .isSeenAfterwards(object)) { () throws(HistoryError) in
+                try now.includes(object, of: className, in: state.graph)
+            }
+        }
+        for (object, className) in touched where refused[object] == nil {
+            guard try state.graph.has(object) else { continue }
+            guard let isIn = try isIn(object, className) else { return nil }
+            if !isIn { leaving.append(object) }
+        }
+        for (object, refusal) in refused {
+            guard let isIn = try isIn(object, refusal.className) else { return nil }
+            if isIn { restored.append(object) } else { leaving.append(object) }
+        }
+        return (leaving.sorted(), restored.sorted())
     }
 
     /// Rules that name what a changeset has added can be used behind it.
@@ -152,20 +190,10 @@ struct ViewIntegration {
 
     /// Has the client undo what was refused, and lose what it has moved out of its view itself.
     private mutating func answer(
-        _ refused: [ObjectReference: CompensatingWrite.Object], _ touched: [(ObjectReference, className: [UInt8])],
-        _ clientVersion: ClientVersion
+        _ refused: [ObjectReference: CompensatingWrite.Object],
+        _ moves: (leaving: [ObjectReference], restored: [ObjectReference]), _ clientVersion: ClientVersion
     ) throws(HistoryError) {
-        var leaving: [ObjectReference] = [], restored: [ObjectReference] = []
-        for (object, className) in touched where refused[object] == nil {
-            guard try state.graph.has(object) else { continue }
-            let isIn = try view.includes(object, of: className, in: state.graph)
-            if !isIn { leaving.append(object) }
-        }
-        for (object, refusal) in refused {
-            let isIn = try view.includes(object, of: refusal.className, in: state.graph)
-            if isIn { restored.append(object) } else { leaving.append(object) }
-        }
-        let changesets = try state.graph.changesets(leaving: leaving.sorted(), entering: restored.sorted())
+        let changesets = try state.graph.changesets(leaving: moves.leaving, entering: moves.restored)
         let objects = refused.sorted { $0.key < $1.key }.map(\.value)
         let write = CompensatingWrite(version: version, clientVersion: clientVersion, objects: objects)
         let undone = objects.isEmpty ? nil : write.told
@@ -239,13 +267,12 @@ extension ViewIntegration {
         var state: StateUpdate?
         var refusals: [CompensatingWrite.Object]
         var ingested: [IngestedObject]
-        var evaluationTime: Duration
     }
 
     var outcome: Outcome {
         Outcome(
             view: view, file: file, entries: entries, conflictKeys: conflictKeys, received: received,
             state: entries.last.map { state.update(to: $0.version) }, refusals: refusals.flatMap(\.objects),
-            ingested: ingested, evaluationTime: evaluationTime)
+            ingested: ingested)
     }
 }

@@ -18,6 +18,7 @@ final class ViewUpload {
     private static let readCount = 64
 
     let upload: Upload
+    let evaluations: Evaluations
     private var merge: LogMerge
     /// What is not integrated.
     private var rest: ArraySlice<UploadedChangeset>
@@ -38,8 +39,12 @@ final class ViewUpload {
     /// - Parameters:
     ///   - file: the client file, as it is stored: what it has uploaded before is passed over.
     ///   - view: what the client sees.
-    init(_ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions) {
+    ///   - evaluations: what is known about its first changeset.
+    init(
+        _ upload: Upload, from file: ClientFile, of view: ClientView, options: MergeOptions, _ evaluations: Evaluations
+    ) {
         self.upload = upload
+        self.evaluations = evaluations
         let integrated = file.uploadCursor.clientVersion
         rest = upload.changesets.drop { $0.cursor.clientVersion <= integrated }
         let incoming = rest.map { sent in
@@ -191,9 +196,9 @@ final class ViewUpload {
         _ = try advance(view, until: &limit) { _ throws(HistoryError) in [] }
     }
 
-    /// The window is integrated, which has taken so long.
-    func didIntegrateWindow(in time: Duration) {
-        stage = .idle
+    /// The window is integrated, or a part of it, which has taken so long.
+    func didIntegrate(in time: Duration) {
+        if windowCount == 0 { stage = .idle }
         if time > Self.windowTime.tooLong {
             windowCountMax = max(Self.windowCounts.lowerBound / 8, windowCountMax / 2)
         } else if time < Self.windowTime.enough {

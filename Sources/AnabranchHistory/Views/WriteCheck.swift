@@ -6,33 +6,47 @@ struct WriteCheck {
     private let view: ClientView
     /// The state before the changeset.
     private let before: ObjectGraph
-    private(set) var refused: [ObjectReference: CompensatingWrite.Object] = [:]
+    private let evaluations: Evaluations
+    var refused: [ObjectReference: CompensatingWrite.Object] {
+        get { evaluations.refused }
+        nonmutating set { evaluations.refused = newValue }
+    }
 
-    init(of view: ClientView, before: ObjectGraph) {
+    init(of view: ClientView, before: ObjectGraph, _ evaluations: Evaluations) {
         self.view = view
         self.before = before
+        self.evaluations = evaluations
     }
 
     /// Refuses what is wrong whatever the changeset makes of it: objects that the client does not see.
-    /// - Returns: the objects.
-    mutating func refuse(
+    /// - Returns: the objects; nil if the step is over.
+    func refuse(
         from changeset: ChangesetIndex, of arena: ChangesetArena
-    ) throws(HistoryError) -> Set<ObjectKeyID> {
-        var found: Set<ObjectKeyID> = []
+    ) throws(HistoryError) -> Set<ObjectKeyID>? {
+        var found: Set<ObjectKeyID> = [], refused = refused
+        evaluations.beginPart()
         for object in arena.touchedObjects(of: changeset) {
             // A class that the changeset adds has no objects yet.
             guard let number = before.schema(ofClass: object.className)?.number else { continue }
             let reference = ObjectReference(classID: number, key: object.key)
             if try before.has(reference) {
-                if try view.includes(reference, of: object.className, in: before) { continue }
+                guard let isSeen = try isSeen(reference, object) else { return nil }
+                if isSeen { continue }
             } else if object.isCreated || object.firstKind == .eraseObject {
                 // What somebody else has erased meanwhile may be erased again.
                 continue
             }
             found.insert(object.id)
-            refuse(object, reference, isOutside: true)
+            refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: true)
         }
+        self.refused = refused
         return found
+    }
+
+    private func isSeen(_ reference: ObjectReference, _ object: TouchedObject) throws(HistoryError) -> Bool? {
+        try evaluations.answer(to: .isSeen(reference)) { () throws(HistoryError) in
+            try view.includes(reference, of: object.className, in: before)
+        }
     }
 
     /// Refuses what the merge has left out of a changeset because the object has left the view meanwhile, by a change
@@ -41,18 +55,23 @@ struct WriteCheck {
     /// - Parameters:
     ///   - sent: the changeset as it came.
     ///   - kept: the objects that it still touches.
-    mutating func refuse(lostOf sent: [UInt8], keeping kept: [TouchedObject]) throws(HistoryError) {
-        var arena = ChangesetArena()
-        guard let index = try? arena.decode(sent, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else { return }
+    /// - Returns: false if the step is over.
+    func refuse(lostOf sent: [UInt8], keeping kept: [TouchedObject]) throws(HistoryError) -> Bool {
+        var arena = ChangesetArena(), refused = refused
+        guard let index = try? arena.decode(sent, version: 1, tag: OriginTag(timestamp: 0, ident: 0)) else {
+            return true
+        }
+        evaluations.beginPart()
         let kept = Set(kept.map { KeyedObject($0) })
         for object in arena.touchedObjects(of: index) where !kept.contains(KeyedObject(object)) {
             guard let number = before.schema(ofClass: object.className)?.number else { continue }
             let reference = ObjectReference(classID: number, key: object.key)
-            guard try before.has(reference), try !view.includes(reference, of: object.className, in: before) else {
-                continue
-            }
-            refuse(object, reference, isOutside: true)
+            guard refused[reference] == nil, try before.has(reference) else { continue }
+            guard let isSeen = try isSeen(reference, object) else { return false }
+            if !isSeen { refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: true) }
         }
+        self.refused = refused
+        return true
     }
 
     /// An object by its names, which are the same in every arena.
@@ -67,37 +86,41 @@ struct WriteCheck {
     /// - Parameters:
     ///   - after: the state behind the changeset.
     ///   - role: the one that the view has there.
-    /// - Returns: the objects.
-    mutating func refuse(
+    /// - Returns: the objects; nil if the step is over.
+    func refuse(
         from changeset: ChangesetIndex, of arena: ChangesetArena, after: ObjectGraph, as role: ViewRole
-    ) throws(HistoryError) -> Set<ObjectKeyID> {
-        var found: Set<ObjectKeyID> = [], viewAfter = view
+    ) throws(HistoryError) -> Set<ObjectKeyID>? {
+        var found: Set<ObjectKeyID> = [], viewAfter = view, refused = refused
         viewAfter.role = role
+        evaluations.beginPart()
         for object in arena.touchedObjects(of: changeset) {
             let reference = try after.reference(to: object)
             let old = before.schema(of: reference.classID) == nil ? nil : try before.read(reference)
             let new = try after.read(reference)
             let permissions = view.role[object.className], later = role[object.className]
-            var isAllowed = true, isOutside = false
-            switch (old, new) {
-            case (nil, let new?):
-                isAllowed = try later.insert.includes(new, in: after)
-                isOutside = try !viewAfter.includes(new, of: object.className, in: after)
-            case (let old?, nil): isAllowed = try permissions.delete.includes(old, in: before)
-            case (let old?, let new?):
-                isAllowed = try permissions.write.includes(old, in: before)
-                if isAllowed { isAllowed = try later.write.includes(new, in: after) }
-            case (nil, nil): break
+            let isAllowed = try evaluations.answer(to: .isAllowed(reference)) { () throws(HistoryError) in
+                switch (old, new) {
+                case (nil, let new?): return try later.insert.includes(new, in: after)
+                case (let old?, nil): return try permissions.delete.includes(old, in: before)
+                case (let old?, let new?):
+                    guard try permissions.write.includes(old, in: before) else { return false }
+                    return try later.write.includes(new, in: after)
+                case (nil, nil): return true
+                }
             }
-            guard !isAllowed || isOutside else { continue }
+            var isInside: Bool? = true
+            if old == nil, let new {
+                isInside = try evaluations.answer(to: .isCreatedInView(reference)) { () throws(HistoryError) in
+                    try viewAfter.includes(new, of: object.className, in: after)
+                }
+            }
+            guard let isAllowed, let isInside else { return nil }
+            guard !isAllowed || !isInside else { continue }
             found.insert(object.id)
-            refuse(object, reference, isOutside: isAllowed && isOutside)
+            refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: isAllowed)
         }
+        self.refused = refused
         return found
-    }
-
-    private mutating func refuse(_ object: TouchedObject, _ reference: ObjectReference, isOutside: Bool) {
-        refused[reference] = CompensatingWrite.Object(refusing: object, isOutside: isOutside)
     }
 }
 

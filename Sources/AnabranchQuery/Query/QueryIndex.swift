@@ -81,10 +81,12 @@ extension Condition {
         case .direct, .isOneOf: return index.values
         case .general(let sides): return sides.index.values
         case .or(let parts, _):
-            return parts.reduce(Set<FieldValue>?.some([])) { values, part in
-                guard let values, let more = part.decidingValues else { return nil }
-                return values.union(more)
+            var values: Set<FieldValue> = []
+            for part in parts {
+                guard let more = part.decidingValues else { return nil }
+                values.formUnion(more)
             }
+            return values
         case .always(let isTrue): return isTrue ? nil : []
         case .and(let parts): return parts.count == 1 ? parts[0].decidingValues : nil
         case .not, .between, .geoWithin, .filter: return nil
