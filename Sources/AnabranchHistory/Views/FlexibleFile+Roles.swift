@@ -59,7 +59,7 @@ extension FlexibleFile {
         var after = view
         after.role = role
         let known = catchUp.search.flatMap { $0.isAbout(view) && $0.leads(to: after) ? $0 : nil }
-        if known == nil { catchUp = CatchUp(base: catchUp.base) }
+        if known == nil { catchUp.looks = RangeLooks() }
         var search = known ?? ViewSearch(from: view, to: after, at: file.head.version)
         let isFound = try search.advance(
             in: state, at: file.head.version, after: touched, finding: &objects, until: limit)

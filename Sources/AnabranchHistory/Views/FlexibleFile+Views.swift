@@ -5,7 +5,7 @@ extension FlexibleFile {
     /// What was found out about a view that is behind, where it takes more than a step to catch up.
     struct CatchUp {
         /// Where the view ends.
-        let base: ServerVersion
+        var base: ServerVersion
         var looks = RangeLooks()
         /// For what another role changes; nil if the role stays, or that was not begun.
         var search: ViewSearch?
@@ -25,8 +25,9 @@ extension FlexibleFile {
         if index.contains(ident) { view.projected = file.head.version }
         let state = try currentState(), role = newRole(of: view, in: state)
         if role == nil, index.contains(ident) { return view }
-        let known = catchUps[ident].flatMap { $0.base == view.projected ? $0 : nil }
-        var catchUp = known ?? CatchUp(base: view.projected)
+        var catchUp = catchUps[ident] ?? CatchUp(base: view.projected)
+        // A view that is kept up to date goes on with the log meanwhile.
+        if catchUp.base != view.projected { (catchUp.base, catchUp.looks) = (view.projected, RangeLooks()) }
         let start = ContinuousClock.now
         defer { quota?.charge(ident, ContinuousClock.now - start) }
         let before = view.log.lastNumber, old = view.role

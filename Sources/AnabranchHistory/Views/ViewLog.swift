@@ -4,7 +4,7 @@ package import AnabranchCore
 /// are with the store alone.
 package struct ViewLog: Sendable {
     /// So many bytes of the newest entries stay in memory while the client is connected.
-    static let loadedBytesMax = 64 << 10
+    static let loadedBytesMax = 16 << 10
 
     package private(set) var entries: [ViewEntry] = []
     /// Number of the last entry that there ever was.
