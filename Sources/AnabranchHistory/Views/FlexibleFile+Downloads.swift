@@ -11,10 +11,13 @@ extension FlexibleFile {
     ///   - isAnswer: whether there is a message in any case.
     ///   - limit: where a step ends in which a client that is behind catches up.
     ///   - hasRoom: whether there is room for so many bytes of changesets; otherwise nothing has happened.
+    ///   - isEncoded: whether a message with these entries of the log, as they are there, was encoded for others: then
+    ///     their changesets are left out.
     /// - Throws: a failure of the store, `clientFileExpired`, or `clientTooOld`.
     package func download(
         for session: inout ViewSession, _ capabilities: ClientCapabilities = .all, byteBudget: Int = 128 << 10,
-        isAnswer: Bool = false, until limit: StepLimit = .none, hasRoom: (Int) -> Bool = { _ in true }
+        isAnswer: Bool = false, until limit: StepLimit = .none, hasRoom: (Int) -> Bool = { _ in true },
+        isEncoded: ([DownloadCursor]) -> Bool = { _ in false }
     ) throws(HistoryError) -> ViewDownload? {
         guard let view = try projected(session.ident, until: limit) else { return nil }
         guard let row = try file.clientFile(session.ident) else {
@@ -26,11 +29,15 @@ extension FlexibleFile {
                 of: view, at: file.head, acknowledging: row.uploadCursor, try ownVersion(of: session.ident), byteBudget,
                 isAnswer: isAnswer), hasRoom(message.byteCount)
         else { return nil }
-        let entries = try entries(of: message, for: view)
         var made = ViewDownload(
-            download: Download(progress: message.progress, changesets: entries.compactMap(\.downloaded)),
-            kind: message.kind, estimate: message.estimate, compensations: entries.compactMap(\.contents?.compensation))
-        try made.adapt(to: capabilities, in: try currentState())
+            download: Download(progress: message.progress, changesets: []), kind: message.kind,
+            estimate: message.estimate, compensations: [], logged: message.logged)
+        if made.logged.map(isEncoded) != true {
+            let entries = try entries(of: message, for: view)
+            made.download.changesets = entries.compactMap(\.downloaded)
+            made.compensations = entries.compactMap(\.contents?.compensation)
+            try made.adapt(to: capabilities, in: try currentState())
+        }
         session = next
         return made
     }

@@ -107,6 +107,16 @@ struct ViewMessage {
     var kind = DownloadKind.steady
     var estimate = 1.0
 
+    /// So many small entries are faster encoded again than found.
+    private static let loggedCountMax = 64
+
+    /// Where a client is behind each of the entries, if all of them are as they are in the log; nil if they are not,
+    /// or there are none or many.
+    var logged: [DownloadCursor]? {
+        guard !entries.isEmpty, entries.count <= Self.loggedCountMax, entries.allSatisfy(\.isInLog) else { return nil }
+        return entries.map { DownloadCursor(serverVersion: $0.version, clientVersion: $0.clientVersion) }
+    }
+
     /// The size of the changesets.
     var byteCount: Int { entries.reduce(0) { $0 + $1.sentBytes } }
 }
@@ -119,4 +129,7 @@ package struct ViewDownload: Sendable {
     package var estimate: Double
     /// What the client has to be told first.
     package var compensations: [CompensatingWrite]
+    /// Where the client is behind each changeset, if all of them are as they are in the log: the same of the same file
+    /// is the same message.
+    package var logged: [DownloadCursor]?
 }

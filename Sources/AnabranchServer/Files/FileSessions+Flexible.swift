@@ -231,7 +231,7 @@ extension FileSessions {
     ) throws(HistoryError) -> Bool {
         let key = request.session
         guard var view = running[key]?.view else { return true }
-        var room = DownloadMemory.Outcome<Void>.made((), nil)
+        var room = DownloadMemory.Outcome<Void>.made((), nil), known: EncodedBody?
         let made = try flexible.download(
             for: &view, request.capabilities,
             byteBudget: memory.byteBudget(of: request, environment.options.limits.downloadBytesSoftMax), isAnswer: true,
@@ -239,6 +239,9 @@ extension FileSessions {
         ) {
             room = memory.room(for: $0, request)
             return room.wait == nil
+        } isEncoded: {
+            known = environment.bodies.kept(of: $0, file: file.id, request.capabilities)
+            return known != nil
         }
         running[key]?.view = view
         running[key]?.wait = room.wait
@@ -248,8 +251,11 @@ extension FileSessions {
             failForQueryTime(key)
             return true
         }
-        environment.bodies.noteEncoded()
-        var body = EncodedBody(made.download.changesets, limits: environment.options.limits)
+        var body =
+            known
+            ?? environment.bodies.body(
+                of: made.download, entries: made.logged, file: file.id, request.capabilities,
+                limits: environment.options.limits)
         permit?.resize(to: body.count)
         body.attachment = permit.map(MessageAttachment.init)
         reply(key, .flexibleDownload(FlexibleDownload(made, body)))

@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// An entry carries the reader's own client version, so in general each reader has its own body. But if the log holds
 /// nothing of a reader between two cursors, the reader gets every entry in between, all with one client version: the
-/// cursors and the client version determine the body. So it is for clients that only read, and for new client files.
+/// cursors and the client version determine the body. So it is for clients that only read, and for new client files. In
+/// flexible sync, where each reader gets some of the entries, these determine it.
 final class SharedBodies: Sendable {
     struct Key: Hashable {
         let file: SyncedFileID
@@ -15,6 +16,8 @@ final class SharedBodies: Sendable {
         let lineage: Lineage
         let from: DownloadCursor
         let serverVersion: ServerVersion
+        /// In flexible sync, where a reader is behind each of the entries.
+        var entries: [DownloadCursor] = []
         /// Some releases need another form of some changesets.
         let capabilities: ClientCapabilities
     }
@@ -49,9 +52,6 @@ final class SharedBodies: Sendable {
         self.didEncode = didEncode
     }
 
-    /// A body was made that only one reader wants.
-    func noteEncoded() { didEncode() }
-
     /// What is kept.
     var keys: [Key] { kept.withLock { Array($0.bodies.keys) } }
 
@@ -63,16 +63,44 @@ final class SharedBodies: Sendable {
         guard !download.changesets.isEmpty else { return .empty }
         let end = download.progress.cursor
         guard end.clientVersion == cursor.clientVersion else {
-            didEncode()
-            return EncodedBody(download.changesets, limits: limits)
+            return body(of: download, as: nil, limits: limits)
         }
         let key = Key(
             file: file, lineage: lineage, from: cursor, serverVersion: end.serverVersion, capabilities: capabilities)
-        if let body = kept.withLock({ $0.bodies[key] }) { return body }
+        return kept.withLock { $0.bodies[key] } ?? body(of: download, as: key, limits: limits)
+    }
+
+    private func body(of download: Download, as key: Key?, limits: Limits) -> EncodedBody {
         didEncode()
         let body = EncodedBody(download.changesets, limits: limits)
-        if Self.cost(of: body) <= bytesMax { kept.withLock { $0.keep(body, as: key, bytesMax: bytesMax) } }
+        if let key, Self.cost(of: body) <= bytesMax { kept.withLock { $0.keep(body, as: key, bytesMax: bytesMax) } }
         return body
+    }
+
+    // MARK: Flexible sync
+
+    /// The body with some entries of a file, as they are in its log; nil if it is not kept.
+    func kept(of entries: [DownloadCursor], file: SyncedFileID, _ capabilities: ClientCapabilities) -> EncodedBody? {
+        let key = Key(of: entries, file: file, capabilities)
+        return kept.withLock { $0.bodies[key] }
+    }
+
+    /// The body of what a reader is sent, which is not kept.
+    /// - Parameter entries: nil if what it has is not all as it is in the log.
+    func body(
+        of download: Download, entries: [DownloadCursor]?, file: SyncedFileID, _ capabilities: ClientCapabilities,
+        limits: Limits
+    ) -> EncodedBody {
+        let key = entries.map { Key(of: $0, file: file, capabilities) }
+        return body(of: download, as: key, limits: limits)
+    }
+}
+
+extension SharedBodies.Key {
+    fileprivate init(of entries: [DownloadCursor], file: SyncedFileID, _ capabilities: ClientCapabilities) {
+        self.init(
+            file: file, lineage: .log, from: DownloadCursor(serverVersion: 0, clientVersion: 0), serverVersion: 0,
+            entries: entries, capabilities: capabilities)
     }
 }
 
