@@ -81,6 +81,22 @@ import Testing
         #expect(try Self.texts(fixture.file) == [Self.text(3, 3)])
     }
 
+    /// However many users fill their parts, there is room for one who has little.
+    @Test func aUserFillsAPartOfWhatOthersLeaveFree() throws {
+        let fixture = try FlexibleFixture(.sqlite), file = fixture.file
+        file.ingestedBytesMax = 8_000
+        func object(of user: String, bytes: Int) throws -> IngestedObject {
+            try IngestedObject(
+                0, of: 1, Array("Reading".utf8), .int(1), time: 1, user: user, json: [UInt8](repeating: 0, count: bytes))
+        }
+        let greedy = (0..<20).map { "user \($0)" }
+        for user in greedy {
+            while (try? file.requireRoom(for: [object(of: user, bytes: 36)])) != nil {}
+        }
+        #expect(throws: HistoryError(.backlogFull, "")) { try file.requireRoom(for: [object(of: greedy[0], bytes: 36)]) }
+        try file.requireRoom(for: [object(of: "ann", bytes: 0)])
+    }
+
     @Test func asymmetricClassesCannotBeSubscribedTo() throws {
         var fixture = try FlexibleFixture(.memory)
         let set = SubscriptionSet(version: 2, query: Array(#"{"Reading":"TRUEPREDICATE"}"#.utf8))

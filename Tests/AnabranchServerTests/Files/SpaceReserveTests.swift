@@ -69,6 +69,18 @@ import Testing
         }
     }
 
+    /// In flexible sync a client's first IDENT has its first bootstrap stored.
+    @Test func nothingIsStoredForAClientWithoutRoom() async throws {
+        try await Self.withStore { store in
+            let rig = TurnRig(store: store, keepsState: true) {
+                $0.isFlexible = { _ in true }
+                $0.storeBytesMax = 1
+            }
+            let client = try rig.join("pets", count: 1)[0]
+            #expect(client.errors.map(\.code) == [.otherSessionError] && client.errors.allSatisfy { $0.triesAgain })
+        }
+    }
+
     @Test func aStoreThatCannotAnswerIsAsFullAsBefore() async throws {
         let directory = FileManager.default.temporaryDirectory.appendingPathComponent("reserve-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: directory) }

@@ -1,0 +1,87 @@
+import AnabranchCore
+import AnabranchProtocol
+import AnabranchTesting
+import Testing
+
+@testable import AnabranchHistory
+@testable import AnabranchServer
+
+/// What clients of flexible sync ask for takes steps, and goes on between the requests of others.
+@Suite struct FlexibleTurnTests {
+    private static let path = "pets"
+    private static let schema = ChangesetWriter([.addTable("T"), .addColumn("T", "n")]).bytes
+
+    private static func object(_ key: Int64) -> [UInt8] {
+        ChangesetWriter([.createObject(ObjectName(className: "T", key: .int(key)))]).bytes
+    }
+
+    private static func rig(change: (inout FileOptions) -> Void = { _ in }) -> TurnRig {
+        TurnRig(keepsState: true) {
+            $0.isFlexible = { _ in true }
+            change(&$0)
+        }
+    }
+
+    private static func set(_ version: UInt64, _ predicate: String) -> SubscriptionSet {
+        SubscriptionSet(version: QueryVersion(rawValue: version), query: Array(#"{"T":"\#(predicate)"}"#.utf8))
+    }
+
+    private static func count(in rig: TurnRig) throws -> Int {
+        let state = rig.withFile(VirtualPath(path)) { try? $0.sessions?.file.currentState() }
+        return try #require(state).read { try $0.objects("T").count }
+    }
+
+    /// A client with a set of all objects, of which there are so many.
+    private static func client(of rig: TurnRig, objects: Int64) throws -> TurnRig.Client {
+        let client = try rig.join(path, count: 1)[0]
+        rig.upload([schema], of: client)
+        rig.submit(.query(set(1, "TRUEPREDICATE")), of: client)
+        rig.upload((0..<objects).map(object), from: 2, of: client)
+        rig.finish()
+        #expect(try client.errors.isEmpty && count(in: rig) == Int(objects))
+        return client
+    }
+
+    /// What is uploaded behind a QUERY is judged by the new set, and what comes before it by the old one.
+    @Test func requestsOfAClientStayInTheirOrder() throws {
+        let rig = Self.rig(), client = try Self.client(of: rig, objects: 20)
+        rig.submit(.query(Self.set(2, "n == 1")), of: client)
+        // It does not match.
+        rig.upload([Self.object(100)], from: 22, of: client)
+        rig.submit(.query(Self.set(3, "n == 0")), of: client)
+        rig.upload([Self.object(101)], from: 23, of: client)
+        rig.finish()
+        #expect(try client.errors.isEmpty && Self.count(in: rig) == 21)
+        #expect(client.doneBytes == client.submittedBytes)
+    }
+
+    @Test func othersGoOnWhileAQueryIsSearchedFor() throws {
+        let rig = Self.rig(), slow = try Self.client(of: rig, objects: 50), quick = try rig.join(Self.path, count: 1)[0]
+        rig.submit(.query(Self.set(1, "TRUEPREDICATE")), of: quick)
+        rig.finish()
+        rig.submit(.query(Self.set(2, "n >= 0 AND n != 7")), of: slow)
+        for _ in 0..<5 { rig.takeTurn() }
+        rig.upload([Self.object(200)], of: quick)
+        try rig.takeTurns { try Self.count(in: rig) == 51 }
+        func isSearching() -> Bool? {
+            rig.withFile(VirtualPath(Self.path)) { $0.sessions?.flexible?.isSearching(for: slow.file.ident) }
+        }
+        #expect(isSearching() == true)
+        rig.finish()
+        #expect(isSearching() == false && slow.errors.isEmpty && quick.errors.isEmpty)
+    }
+
+    /// A session that ends takes what it waited for with it, and another one of the client goes on from there.
+    @Test func aSessionThatEndsTakesItsQueryWithIt() throws {
+        let rig = Self.rig(), client = try Self.client(of: rig, objects: 50)
+        // The file stays open.
+        _ = try rig.join(Self.path, count: 1)
+        rig.submit(.query(Self.set(2, "n == 0 AND n != 7")), of: client)
+        rig.upload([Self.object(100)], from: 52, of: client)
+        for _ in 0..<5 { rig.takeTurn() }
+        rig.submit(.close, of: client)
+        rig.finish()
+        #expect(client.doneBytes == client.submittedBytes)
+        #expect(try Self.count(in: rig) == 50, "nothing was acknowledged, so it comes again")
+    }
+}
