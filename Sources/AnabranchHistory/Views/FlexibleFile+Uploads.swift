@@ -146,7 +146,7 @@ extension FlexibleFile {
     private func integrateWindow(
         of upload: ViewUpload, _ row: ClientFile, into view: ClientView, at time: UInt64
     ) throws(HistoryError) -> [CompensatingWrite.Object] {
-        let state = try currentState(), start = ContinuousClock.now
+        let state = try currentState(), start = instant()
         let limits = ApplyLimits(
             objectBytesMax: file.mergeOptions.objectBytesMax, loadedBytesMax: file.mergeOptions.appliedBytesMax)
         var integration = try file.read { stored throws(HistoryError) in
@@ -170,7 +170,7 @@ extension FlexibleFile {
         try self.commit(integration.view, in: commit, step)
         ownVersions[view.ident] = nil
         quota?.charge(view.ident, integration.evaluationTime)
-        upload.didIntegrateWindow(in: ContinuousClock.now - start)
+        upload.didIntegrateWindow(in: instant() - start)
         return integration.refusals
     }
 
